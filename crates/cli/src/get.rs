@@ -69,6 +69,7 @@ pub fn run(get: &Get) -> Result {
         growing: get.growing,
         anew: get.no_resume,
         hashing: moving.hash,
+        here: Default::default(),
         forget: get.output.as_os_str() == "/dev/null",
     };
     let destination = get.destination()?;

@@ -216,6 +216,12 @@ pub enum Violation {
         /// How many are allowed.
         bound: u64,
     },
+    /// What was told of a group cannot be.
+    #[error("told of a group: {what}")]
+    Group {
+        /// What.
+        what: &'static str,
+    },
     /// An answer that says that all was sent, when less or more was.
     #[error("end of request {xid} does not fit what was asked for")]
     Done {

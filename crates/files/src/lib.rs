@@ -14,6 +14,7 @@
 mod blocks;
 mod budget;
 mod bundle;
+pub mod cast;
 pub mod channel;
 pub mod client;
 mod element;

@@ -68,6 +68,8 @@ pub(crate) struct Outgoing {
     extent: Extent,
     /// The hash of the block that ends at `position`, in a hole, not yet sent.
     owed: Option<BlockHash>,
+    /// Blocks that were sent with their hashes, where somebody tells of them elsewhere.
+    hashed: Option<Vec<(u64, BlockHash)>>,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +113,26 @@ impl Outgoing {
             hasher: None,
             extent: if meta.sparse { unknown } else { whole },
             owed: None,
+            hashed: None,
+        }
+    }
+
+    /// Keeps the hashes of blocks for [`Outgoing::take_hashes`].
+    #[must_use]
+    pub(crate) fn keeping_hashes(mut self) -> Outgoing {
+        self.hashed = Some(Vec::new());
+        self
+    }
+
+    /// The blocks that were sent since the last call, and their hashes.
+    pub(crate) fn take_hashes(&mut self) -> Vec<(u64, BlockHash)> {
+        self.hashed.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The block that ends at `end` was sent.
+    fn keep_hash(&mut self, end: u64, hash: Option<BlockHash>) {
+        if let (Some(hashed), Some(hash)) = (&mut self.hashed, hash) {
+            hashed.push(((end - 1) / BLOCK_LEN, hash));
         }
     }
 
@@ -260,6 +282,7 @@ impl Outgoing {
         let taken = channel.send(&Leaving::of(&message, element)?)? == Sent::Taken;
         if taken {
             self.owed = None;
+            self.keep_hash(self.position, Some(hash));
         }
         Ok(taken)
     }
@@ -332,6 +355,7 @@ impl Outgoing {
             self.position += n as u64;
             if last {
                 self.hasher = None;
+                self.keep_hash(block_end, hash);
             }
         }
         Ok(Progress::More { bytes: at as u64, holes: 0 })

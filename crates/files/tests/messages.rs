@@ -68,6 +68,20 @@ fn bodies() -> Vec<Body<'static>> {
         }),
         Body::Stored(Stored { complete: true }),
         Body::Failed(Failed { code: Code::NoSpace, detail: octets(b"words") }),
+        Body::Join(Join { key: 1 << 62 }),
+        Body::Report(Report { of: 1, files: 2, bytes: 3, failed: 4 }),
+        Body::Epoch(Epoch { number: 1, cipher: octets(b"aes-256-gcm"), secret: octets(&[9; 32]) }),
+        Body::Cast(Cast {
+            first: 3,
+            files: vec![CastFile { path: octets(b"a/b"), meta: meta(Kind::File) }],
+        }),
+        Body::Hashes(Hashes {
+            blocks: vec![
+                Hashed { file: 3, block: 7, hash: octets(&[5; 32]) },
+                Hashed { file: 3, block: 0, hash: octets(b"") },
+            ],
+        }),
+        Body::Over(Over { hashes: 1 << 33 }),
     ]
 }
 
@@ -212,6 +226,15 @@ fn later_fields<'m>(body: &'m mut later::Body<'_>) -> Vec<&'m mut Option<u32>> {
         later::Body::Missing(m) => vec![&mut m.later],
         later::Body::Stored(m) => vec![&mut m.later],
         later::Body::Failed(m) => vec![&mut m.later],
+        later::Body::Join(m) => vec![&mut m.later],
+        later::Body::Report(m) => vec![&mut m.later],
+        later::Body::Epoch(m) => vec![&mut m.later],
+        later::Body::Cast(m) => {
+            let files = m.files.iter_mut().map(|file| &mut file.meta.later);
+            files.chain([&mut m.later]).collect()
+        }
+        later::Body::Hashes(m) => vec![&mut m.later],
+        later::Body::Over(m) => vec![&mut m.later],
         // Contents have a fixed shape.
         later::Body::Data(_) | later::Body::Last(_) | later::Body::Hole(_) => vec![],
         later::Body::Later(_) | later::Body::Unknown(_) => panic!("{body:?}"),

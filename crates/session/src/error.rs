@@ -211,7 +211,9 @@ pub enum Violation {
         epoch: u32,
     },
     /// A message of a group that lies behind what was opened already.
-    #[error("a message of epoch {epoch} of the group, at offset {offset}, came before, or too late")]
+    #[error(
+        "a message of epoch {epoch} of the group, at offset {offset}, came before, or too late"
+    )]
     GroupReplay {
         /// Its epoch.
         epoch: u32,

@@ -109,6 +109,14 @@ impl<J, S> Ledger<J, S> {
         Some(job)
     }
 
+    /// A file that has come another way.
+    pub(super) fn have(&mut self, meta: &Meta) {
+        self.totals.files += 1;
+        self.totals.files_done += 1;
+        self.totals.bytes = self.totals.bytes.saturating_add(meta.size);
+        self.totals.bytes_done = self.totals.bytes_done.saturating_add(meta.size);
+    }
+
     pub(super) fn skip(&mut self, path: &RemotePath, why: Skip) {
         self.totals.skipped += 1;
         self.totals.unchanged += u64::from(matches!(why, Skip::Same | Skip::Newer));

@@ -113,7 +113,7 @@ impl<F: FnMut(&RemotePath, &Entry)> Lister<F> {
 }
 
 /// The path of an entry that lies in the last of `folders`.
-pub(super) fn below(folders: &[RemotePath], entry: &Entry) -> Result<RemotePath, Error> {
+pub(crate) fn below(folders: &[RemotePath], entry: &Entry) -> Result<RemotePath, Error> {
     let folder = folders.last().cloned().unwrap_or_default();
     folder
         .join(&entry.name)

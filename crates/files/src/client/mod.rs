@@ -37,7 +37,7 @@ const fn range_len(size: u64) -> u64 {
 }
 
 /// Why a file that is there, of this time and size, may stay where one of `meta` would go.
-fn unchanged((mtime, size): (Time, u64), meta: &Meta) -> Option<Skip> {
+pub(crate) fn unchanged((mtime, size): (Time, u64), meta: &Meta) -> Option<Skip> {
     match mtime.cmp(&meta.mtime) {
         Ordering::Greater => Some(Skip::Newer),
         Ordering::Equal if size == meta.size => Some(Skip::Same),
@@ -47,22 +47,22 @@ fn unchanged((mtime, size): (Time, u64), meta: &Meta) -> Option<Skip> {
 
 /// Numbers requests.
 #[derive(Debug)]
-struct Asker {
-    outbox: Outbox,
+pub(crate) struct Asker {
+    pub(crate) outbox: Outbox,
     /// The number of the next request.
     next_xid: u32,
 }
 
 impl Asker {
-    fn new(element: Element) -> Self {
+    pub(crate) fn new(element: Element) -> Self {
         Asker { outbox: Outbox::new(element), next_xid: 1 }
     }
 
-    fn element(&self) -> Element {
+    pub(crate) fn element(&self) -> Element {
         self.outbox.element
     }
 
-    fn ask(&mut self, body: Body<'static>) -> Result<u32, Error> {
+    pub(crate) fn ask(&mut self, body: Body<'static>) -> Result<u32, Error> {
         let xid = self.next_xid;
         self.next_xid += 1;
         self.outbox.put(xid, body)?;
@@ -70,7 +70,7 @@ impl Asker {
     }
 
     /// Whether a machine that is `done` with what it had to do ends: so it does when all was asked.
-    fn ends(&self, done: bool, peer_finished: bool) -> Result<bool, Error> {
+    pub(crate) fn ends(&self, done: bool, peer_finished: bool) -> Result<bool, Error> {
         match done && self.outbox.is_empty() {
             false if peer_finished => Err(Error::Ended),
             ends => Ok(ends),

@@ -19,8 +19,8 @@ mod wire {
 pub use arriving::{Arriving, Came, Run, open};
 pub use leaving::{Leaving, emit};
 pub use wire::{
-    Body, Cancel, Code, Commit, Data, Done, Hashing, Hole, Kind, Last, Listed, Message, Meta,
-    Missing, More, Piece, Stored, Time, Version,
+    Body, Cancel, Code, Commit, Data, Done, Hashing, Hole, Join, Kind, Last, Listed, Message, Meta,
+    Missing, More, Over, Piece, Report, Stored, Time, Version,
 };
 
 /// What is there?
@@ -37,6 +37,16 @@ pub type Touch = wire::Touch<'static>;
 pub type Entry = wire::Entry<'static>;
 /// Entries of a folder.
 pub type Entries = wire::Entries<'static>;
+/// What opens a group's messages of an epoch.
+pub type Epoch = wire::Epoch<'static>;
+/// Files that are cast.
+pub type Cast = wire::Cast<'static>;
+/// One of them.
+pub type CastFile = wire::CastFile<'static>;
+/// Hashes of blocks of files that are cast.
+pub type Hashes = wire::Hashes<'static>;
+/// One of them.
+pub type Hashed = wire::Hashed<'static>;
 /// The request has failed.
 pub type Failed = wire::Failed<'static>;
 

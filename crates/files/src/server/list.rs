@@ -15,7 +15,7 @@ const ENTRY_LEN: usize = 80;
 
 /// A listing that goes on.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(crate) struct Listing {
     share: Arc<Share>,
     xid: u32,
     recursive: bool,
@@ -34,12 +34,44 @@ pub(super) struct Listing {
 
 #[derive(Debug)]
 struct Level {
-    entries: ReadDir,
+    entries: Names,
     _lease: FolderLease,
 }
 
+/// What is in a folder.
+#[derive(Debug)]
+enum Names {
+    Folder(ReadDir),
+    /// Things that are served by name.
+    Given(std::vec::IntoIter<RemotePath>),
+}
+
+impl Names {
+    /// The next name, and what is known of it; an empty one for what is not to be seen.
+    fn next(&mut self, share: &Share) -> Option<std::io::Result<(Vec<u8>, Meta)>> {
+        let unseen = || Ok((Vec::new(), Meta::default()));
+        Some(match self {
+            Names::Given(names) => {
+                let name = names.next()?;
+                share
+                    .roots
+                    .look(&name)
+                    .map_or_else(|_| unseen(), |meta| Ok((name.as_bytes().to_vec(), meta)))
+            }
+            Names::Folder(entries) => entries.next()?.and_then(|entry| {
+                let name = entry.file_name();
+                // What was removed since is not there; what has a reserved name is unfinished.
+                match (is_reserved(name.as_bytes()), entry.metadata()) {
+                    (false, Ok(metadata)) => Ok((name.as_bytes().to_vec(), Meta::of(&metadata))),
+                    _ => unseen(),
+                }
+            }),
+        })
+    }
+}
+
 impl Listing {
-    pub(super) fn open(share: &Arc<Share>, xid: u32, list: &List) -> Result<Listing, Error> {
+    pub(crate) fn open(share: &Arc<Share>, xid: u32, list: &List) -> Result<Listing, Error> {
         let path = RemotePath::checked(&list.path)?;
         let mut listing = Listing {
             share: Arc::clone(share),
@@ -52,11 +84,7 @@ impl Listing {
             held: None,
             enter: None,
         };
-        let metadata = share
-            .root
-            .metadata(path.as_path())
-            .map_err(|e| Error::os("look at", path.as_bytes(), e))?;
-        if !metadata.is_dir() {
+        if share.roots.look(&path)?.kind != Kind::Folder {
             return Err(Error::local(Code::NotAFolder, path.as_bytes()));
         }
         if !listing.enter(&path)? {
@@ -73,12 +101,12 @@ impl Listing {
         self.credit > 0
     }
 
-    pub(super) fn add_credit(&mut self, credit: u32) {
+    pub(crate) fn add_credit(&mut self, credit: u32) {
         self.credit = self.credit.saturating_add(credit).min(CREDIT_MAX);
     }
 
     /// The next message: entries, or the end; nothing when the walk has to wait for leave to open a folder.
-    pub(super) fn next(&mut self, max_adu: usize) -> Result<Option<Body<'static>>, Error> {
+    pub(crate) fn next(&mut self, max_adu: usize) -> Result<Option<Body<'static>>, Error> {
         let (first, mut entries, mut room) = (self.count, Vec::new(), max_adu.saturating_sub(32));
         let mut waiting = false;
         while self.credit > 0 && entries.len() < ENTRIES_MAX {
@@ -119,8 +147,8 @@ impl Listing {
         }
         loop {
             let Some(level) = self.open.last_mut() else { return Ok(Step::End) };
-            let entry = match level.entries.next() {
-                Some(Ok(entry)) => entry,
+            let (name, meta) = match level.entries.next(&self.share) {
+                Some(Ok(found)) => found,
                 Some(Err(error)) => return Err(Error::os("list", self.path.as_bytes(), error)),
                 None => {
                     self.open.pop();
@@ -130,12 +158,10 @@ impl Listing {
                     continue;
                 }
             };
-            let name = entry.file_name();
-            // What was removed since is not there; what has a reserved name is unfinished.
-            let (false, Ok(metadata)) = (is_reserved(name.as_bytes()), entry.metadata()) else {
+            if name.is_empty() {
                 continue;
-            };
-            return Ok(Step::Entry(self.entry(name.as_bytes(), Meta::of(&metadata))));
+            }
+            return Ok(Step::Entry(self.entry(&name, meta)));
         }
     }
 
@@ -154,7 +180,8 @@ impl Listing {
         };
         match (meta.kind, path) {
             (Kind::Link, Ok(path)) => {
-                if let Ok(target) = self.share.root.read_link_contents(path.as_path())
+                if let Ok((dir, inside)) = self.share.roots.find(&path)
+                    && let Ok(target) = dir.read_link_contents(inside.as_path())
                     && link_stays_inside(target.as_os_str().as_bytes(), depth)
                 {
                     entry.target = octets(target.as_os_str().as_bytes());
@@ -178,8 +205,15 @@ impl Listing {
     fn enter(&mut self, path: &RemotePath) -> Result<bool, Error> {
         let Some(lease) = self.share.lease_folder() else { return Ok(false) };
         let os = |e| Error::os("list", path.as_bytes(), e);
-        let entries =
-            self.share.root.open_dir(path.as_path()).map_err(os)?.entries().map_err(os)?;
+        let names = self.share.roots.names().filter(|_| path.as_bytes().is_empty());
+        let entries = match names {
+            Some(names) => Names::Given(names.into_iter()),
+            None => {
+                let (dir, inside) = self.share.roots.find(path)?;
+                let entries = dir.open_dir(inside.as_path()).map_err(os)?.entries().map_err(os)?;
+                Names::Folder(entries)
+            }
+        };
         self.open.push(Level { entries, _lease: lease });
         self.path = path.clone();
         Ok(true)

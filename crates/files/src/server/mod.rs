@@ -1,23 +1,28 @@
 //! The server's side: what is shared by all connections ([`Share`]) and one connection ([`Session`]).
 
 mod list;
+mod roots;
 mod session;
 mod store;
 
+pub(crate) use list::Listing;
 pub use session::Session;
 pub(crate) use session::open_file;
 
 use crate::budget::Budget;
+use crate::cast::Board;
+use crate::client::put::Source;
 use crate::message::{Code, Hashing, Meta};
 use crate::target::{Asked, Claim, Target, Who};
 use crate::{Element, Error, RemotePath};
 use cap_std::fs::Dir;
 use fusewire_session::Fingerprint;
+use roots::Roots;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// How a folder is served.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +55,7 @@ impl Default for Settings {
 /// A served folder, shared by all connections.
 #[derive(Debug)]
 pub struct Share {
-    root: Dir,
+    roots: Roots,
     settings: Settings,
     open_folders: AtomicUsize,
     /// How many sessions there were.
@@ -58,6 +63,8 @@ pub struct Share {
     uploads: Mutex<HashMap<RemotePath, GoingOn>>,
     /// For what uploads have begun and not ended.
     memory: Arc<Budget>,
+    /// What is cast of it, if something is.
+    cast: OnceLock<Arc<Board>>,
 }
 
 /// An upload that goes on.
@@ -82,10 +89,37 @@ impl Share {
 
     /// Serves an open folder.
     pub fn new(root: Dir, settings: Settings) -> Arc<Share> {
+        Share::of(Roots::Folder(root), settings)
+    }
+
+    /// Serves several files and folders under the names given, as if they lay in a folder; for reading alone.
+    ///
+    /// # Errors
+    /// A name is none, or there twice.
+    pub fn of_several(
+        things: Vec<(Vec<u8>, Source)>,
+        settings: Settings,
+    ) -> Result<Arc<Share>, Error> {
+        let settings = Settings { writable: false, ..settings };
+        Ok(Share::of(Roots::named(things)?, settings))
+    }
+
+    fn of(roots: Roots, settings: Settings) -> Arc<Share> {
         let uploads = Mutex::new(HashMap::new());
         let memory = Budget::new(settings.memory_bytes_max);
         let (open_folders, sessions) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Arc::new(Share { root, settings, open_folders, sessions, uploads, memory })
+        let cast = OnceLock::new();
+        Arc::new(Share { roots, settings, open_folders, sessions, uploads, memory, cast })
+    }
+
+    /// What is cast of it.
+    fn cast(&self) -> Option<&Arc<Board>> {
+        self.cast.get()
+    }
+
+    /// What is cast of it, from now on; false if something is already.
+    pub(crate) fn set_cast(&self, board: &Arc<Board>) -> bool {
+        self.cast.set(Arc::clone(board)).is_ok()
     }
 
     /// A session for a new connection whose contents are marshalled as `element`.

@@ -4,12 +4,15 @@ use super::Share;
 use super::list::Listing;
 use super::store::Uploads;
 use crate::blocks::{BlockHash, is_bordered};
+use crate::cast::{Membership, Tally};
 use crate::channel::Channel;
 use crate::error::{Error, Violation};
 use crate::folder::Last;
 use crate::inbox::{Receiver, WINDOW_LEN};
 use crate::machine::{Machine, Outbox, Step, Work};
-use crate::message::{Body, Code, Done, Entry, Failed, Get, Hole, Kind, Meta, Prefix, Run, octets};
+use crate::message::{
+    Body, Code, Done, Entry, Failed, Get, Hole, Kind, Meta, Prefix, Report, Run, octets,
+};
 use crate::meta::Found;
 use crate::rate::Rate;
 use crate::source::{Job, Outgoing, Progress};
@@ -21,6 +24,7 @@ use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Files to send that wait for their turn.
 const QUEUE_MAX: usize = 64;
@@ -28,6 +32,8 @@ const QUEUE_MAX: usize = 64;
 const QUEUE_BYTES_MAX: usize = 64 << 10;
 /// Answers that wait for room in the channel.
 const OUTBOX_MAX: usize = 64;
+/// How often a member's session looks whether there is something to tell of what is cast.
+const NEWS_EVERY: Duration = Duration::from_millis(5);
 /// Most copies of a file that one request may ask for.
 const COPIES_MAX: u32 = 1 << 20;
 
@@ -57,6 +63,8 @@ struct Desk {
     uploads: Uploads,
     /// A get to break off.
     cancel: Option<u32>,
+    /// Its part in what is cast.
+    member: Option<Membership>,
 }
 
 #[derive(Debug)]
@@ -76,6 +84,7 @@ impl Session {
             listing: None,
             uploads: Uploads::new(Arc::clone(&share), who),
             cancel: None,
+            member: None,
         };
         let rate = Rate::new(share.settings.bytes_per_s);
         let (reading, parent) = (None, Last::default());
@@ -118,6 +127,7 @@ impl Work for Serving {
         step.turn.worked |= self.desk.work()?;
         self.desk.outbox.send(step)?;
         step.turn.worked |= self.desk.list(step.channel)?;
+        step.turn.worked |= self.desk.tell(step)?;
         self.send(step)?;
         self.desk.outbox.send(step)
     }
@@ -134,10 +144,11 @@ impl Work for Serving {
 
 impl Serving {
     fn is_idle(&self) -> bool {
-        let Desk { queue, outbox, listing, uploads, .. } = &self.desk;
+        let Desk { queue, outbox, listing, uploads, member, .. } = &self.desk;
         let is_listing = listing.as_ref().is_some_and(|listing| listing.has_credit());
         let has_asked = self.reading.is_some() || !queue.is_empty() || !outbox.is_empty();
-        !has_asked && !is_listing && uploads.is_idle()
+        let is_member = member.as_ref().is_some_and(Membership::goes_on);
+        !has_asked && !is_listing && !is_member && uploads.is_idle()
     }
 
     /// Sends a window of the file that is being read, or begins the next one.
@@ -186,7 +197,7 @@ impl Serving {
 
     fn open(&mut self, xid: u32, get: &Get, max_adu: usize) -> Result<Reading, Error> {
         let path = RemotePath::checked(&get.path)?;
-        let (file, meta) = open_file(&self.desk.share.root, &mut self.parent, &path)?;
+        let (file, meta) = self.desk.share.open_file(&mut self.parent, &path)?;
         let same = match get.growing {
             false => meta.version == get.version,
             true => meta.version.file == get.version.file,
@@ -214,6 +225,21 @@ impl Serving {
         let job = Job { xid, copies, range, reply_bytes, max_adu, hashes };
         let outgoing = Outgoing::new(file, meta, path.as_bytes(), job);
         Ok(Reading { outgoing, growing: get.growing })
+    }
+}
+
+impl Share {
+    /// Opens a regular file for reading.
+    pub(crate) fn open_file(
+        &self,
+        last: &mut Last,
+        path: &RemotePath,
+    ) -> Result<(File, Meta), Error> {
+        let (root, inside) = self.roots.find(path)?;
+        // What was opened last is known by a path below one root.
+        let mut other = Last::default();
+        let last = if self.roots.is_named() { &mut other } else { last };
+        open_file(root, last, &inside)
     }
 }
 
@@ -304,6 +330,41 @@ impl Desk {
         }
     }
 
+    /// Tells what there is to tell of what is cast.
+    fn tell(&mut self, step: &mut Step<'_>) -> Result<bool, Error> {
+        let Some(member) = &mut self.member else { return Ok(false) };
+        if !self.outbox.is_empty() || step.channel.room() == 0 {
+            return Ok(false);
+        }
+        let Some(body) = member.next(step.channel.max_adu()) else {
+            // There is news when somebody else has made some.
+            step.turn.wait_until = member.goes_on().then(|| step.now + NEWS_EVERY);
+            return Ok(false);
+        };
+        let xid = member.xid();
+        self.answer(xid, body)?;
+        Ok(true)
+    }
+
+    fn join(&mut self, xid: u32, key: u64) -> Result<(), Error> {
+        let who = self.uploads.owner();
+        match (self.share.cast(), who, &self.member) {
+            (Some(board), Some(who), None) => {
+                self.member = Some(board.join(xid, who, &self.uploads.peer, key));
+                Ok(())
+            }
+            _ => Err(Error::local(Code::BadRequest, b"")),
+        }
+    }
+
+    fn report(&mut self, report: &Report) -> Result<Body<'static>, Error> {
+        let member = self.member.as_ref().filter(|member| member.xid() == report.of);
+        let Some(member) = member else { return Err(Error::local(Code::BadRequest, b"")) };
+        let Report { files, bytes, failed, .. } = *report;
+        member.report(Tally { files, bytes, failed });
+        Ok(Body::Done(Done { grew: false }))
+    }
+
     fn next_get(&mut self) -> Option<(u32, Get)> {
         let (xid, get) = self.queue.pop_front()?;
         self.queue_bytes -= get.path.len();
@@ -348,6 +409,8 @@ impl Desk {
             Body::Put(put) => self.uploads.put(xid, &put),
             Body::Commit(commit) => self.uploads.commit(xid, commit.of).map(|()| None),
             Body::Touch(touch) => self.uploads.touch(&touch),
+            Body::Join(join) => self.join(xid, join.key).map(|()| None),
+            Body::Report(report) => self.report(&report).map(Some),
             Body::Cancel(cancel) => {
                 self.cancel(cancel.of).map(|()| Some(Body::Done(Done { grew: false })))
             }
@@ -380,12 +443,7 @@ impl Desk {
 
     fn look(&mut self, path: &[u8]) -> Result<Entry, Error> {
         let path = RemotePath::checked(path)?;
-        let metadata = self
-            .share
-            .root
-            .metadata(path.as_path())
-            .map_err(|e| Error::os("look at", path.as_bytes(), e))?;
-        let meta = Meta::of(&metadata);
+        let meta = self.share.roots.look(&path)?;
         debug_assert!(meta.kind != Kind::Link);
         let name = octets(path.name().unwrap_or_default());
         Ok(Entry { depth: 0, name, target: octets(b""), unread: false, meta })

@@ -11,6 +11,7 @@ use crate::message::{
 use crate::name::{RemotePath, link_stays_inside};
 use crate::place;
 use crate::target::{Claim, RangeWriter, Storing, Target, Who};
+use fusewire_session::Fingerprint;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -90,6 +91,11 @@ impl Uploads {
         }
     }
 
+    /// Whose they are, if that is known.
+    pub(super) fn owner(&self) -> Option<Fingerprint> {
+        self.who.owner
+    }
+
     /// Nothing happens now: no folder is kept open.
     pub(super) fn rest(&mut self) {
         self.parent.forget();
@@ -111,7 +117,7 @@ impl Uploads {
     /// Makes what is asked for. A file is answered later, by [`Uploads::work`].
     pub(super) fn put(&mut self, xid: u32, put: &Put) -> Result<Option<Body<'static>>, Error> {
         let path = self.writable(&put.path)?;
-        let root = &self.share.root;
+        let root = self.share.roots.folder()?;
         match put.meta.kind {
             Kind::File => self.put_file(xid, path, put).map(|()| None),
             Kind::Folder => {
@@ -146,7 +152,8 @@ impl Uploads {
             remove_when_full: true,
             hashing: asked,
         };
-        let Share { root, memory, .. } = &*self.share;
+        let memory = &self.share.memory;
+        let root = self.share.roots.folder()?;
         let parent = &mut self.parent;
         let open = || Target::open(parent.parent(root, &path)?, &path, meta, storing, memory);
         let claim = Claim::new(self.who, range.clone());
@@ -178,7 +185,7 @@ impl Uploads {
         }
         // Nobody is to lock the server out of a folder.
         let meta = Meta { mode: touch.meta.mode | 0o700, ..touch.meta };
-        place::touch(&self.share.root, &path, &meta)?;
+        place::touch(self.share.roots.folder()?, &path, &meta)?;
         Ok(Some(STORED))
     }
 

@@ -142,6 +142,12 @@ impl Target {
         Ok(target)
     }
 
+    /// There is a record of an earlier transfer of `path`, which would be in `dir`.
+    pub(crate) fn has_record(dir: &Dir, path: &RemotePath) -> bool {
+        let name = name::unfinished(path.name().unwrap_or_default(), STATE_SUFFIX);
+        dir.symlink_metadata(OsStr::from_bytes(&name)).is_ok()
+    }
+
     /// Removes what an earlier transfer of `path` below `root` has left, unless one is going on.
     pub(crate) fn remove_leftovers(root: &Dir, path: &RemotePath) -> Result<(), Error> {
         let Some(name) = path.name() else { return Ok(()) };

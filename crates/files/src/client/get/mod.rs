@@ -10,7 +10,10 @@ pub use plan::Plan;
 pub use worker::Worker;
 
 use super::Filter;
+use crate::RemotePath;
 use crate::message::Hashing;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// What to do where a file is already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub struct Options {
     pub growing: bool,
     /// Begin anew, whatever an earlier transfer has left.
     pub anew: bool,
+    /// Files below the destination that have come another way, and hold: they are not got again.
+    pub here: Arc<HashSet<RemotePath>>,
     /// Contents are checked and forgotten; nothing is made at the destination.
     pub forget: bool,
     /// Who hashes contents. Without the sender's hash, tags alone say that what came is what was sent: for connections
@@ -64,6 +69,7 @@ impl Default for Options {
             connections: 1,
             growing: false,
             anew: false,
+            here: Arc::default(),
             forget: false,
             hashing: Hashing::Both,
         }

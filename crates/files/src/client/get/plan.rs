@@ -314,6 +314,9 @@ impl Plan {
 
     /// A file of the folder.
     fn file(&self, ledger: &mut Ledger, path: RemotePath, folder: Arc<Folder>, meta: Meta) {
+        if self.options.here.contains(&path) {
+            return ledger.have(&meta);
+        }
         if let Some(why) = self.unchanged(&folder, &path, &meta) {
             return ledger.skip(&path, why);
         }

@@ -1,0 +1,650 @@
+//! One to many: sessions and a group in memory, members that come late, are slow, or lie.
+
+mod support;
+
+use fusewire_base::Instant;
+use fusewire_files::cast::{
+    Board, Caster, Catcher, Hearing as _, Joiner, Mail, OpeningChannel, SealingChannel, Tally,
+    Wanted, bus,
+};
+use fusewire_files::client::get::{self, Existing};
+use fusewire_files::client::{Event, Filter, put::Source};
+use fusewire_files::memory::{self, MemoryChannel, Settings};
+use fusewire_files::message::{Body, Hole, Message, emit};
+use fusewire_files::server::{self, Session, Share};
+use fusewire_files::{BLOCK_LEN, Received, RemotePath, Scratch};
+use fusewire_session::group::{GroupKey, GroupOpened, GroupReceiver, GroupSender};
+use fusewire_session::{Cipher, DataPass, Fingerprint};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::{Log, OCTETS, Run, observer};
+
+const CIPHER: Cipher = Cipher::AES_256_GCM;
+
+fn secret(n: u8) -> [u8; 32] {
+    [n; 32]
+}
+
+fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        word as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// A cast: its sender, and who hears it.
+struct World {
+    dir: tempfile::TempDir,
+    share: Arc<Share>,
+    board: Arc<Board>,
+    bus: Arc<bus::Sender>,
+    members: Vec<Member>,
+    scratch: Scratch,
+    now: Instant,
+}
+
+struct Member {
+    dir: PathBuf,
+    session: Option<(Session, MemoryChannel)>,
+    joiner: (Joiner, MemoryChannel),
+    mail: Arc<Mail>,
+    heard: Option<(Catcher, OpeningChannel<bus::Ear>)>,
+    /// What it has, when nothing more comes.
+    done: Option<HashSet<RemotePath>>,
+    /// Why it is no member any more.
+    broken: Option<String>,
+    log: Arc<Mutex<Log>>,
+    wanted: Wanted,
+    dropped: u64,
+}
+
+impl World {
+    /// Casts what `make` makes: `a` and `folder`, if they are there.
+    fn new(make: impl FnOnce(&Path)) -> World {
+        let dir = tempfile::tempdir().unwrap();
+        let from = dir.path().join("from");
+        fs::create_dir(&from).unwrap();
+        make(&from);
+        let things = ["a", "folder"].into_iter().filter(|name| from.join(name).exists());
+        let things =
+            things.map(|n| (n.into(), Source::from_path(&from.join(n)).unwrap())).collect();
+        let share = Share::of_several(things, server::Settings::default()).unwrap();
+        let board = Board::new(&share, CIPHER, secret(1)).unwrap();
+        assert!(Board::new(&share, CIPHER, secret(1)).is_err(), "it is cast already");
+        let bus = Arc::new(bus::group(20_000, 64));
+        let (members, scratch, now) = (Vec::new(), Scratch::new(), Instant::from_ms(1));
+        World { dir, share, board, bus, members, scratch, now }
+    }
+
+    fn from(&self, name: &str) -> PathBuf {
+        self.dir.path().join("from").join(name)
+    }
+
+    fn to(&self, member: usize, name: &str) -> PathBuf {
+        self.members[member].dir.join(name)
+    }
+
+    /// One more, with a session, that hears the group once it knows what there is.
+    fn join(&mut self) -> usize {
+        self.join_as(Wanted { filter: Filter::default(), existing: Existing::Replace, sync: false })
+    }
+
+    fn join_all(&mut self, n: usize) {
+        for _ in 0..n {
+            self.join();
+        }
+    }
+
+    fn join_as(&mut self, wanted: Wanted) -> usize {
+        let at = self.members.len();
+        let dir = self.dir.path().join(format!("to{at}"));
+        let _ = fs::create_dir(&dir);
+        let settings = Settings { reorder: 3, seed: at as u64 + 5, ..Settings::default() };
+        let (a, b) = memory::pair(settings);
+        let mail = Arc::new(Mail::default());
+        let who = Fingerprint::from_bytes([at as u8; 32]);
+        let session = self.share.session_of(Some(who), OCTETS).named(format!("member {at}"));
+        let joiner = Joiner::new(&mail, 100 + at as u64, OCTETS).unwrap();
+        self.members.push(Member {
+            dir,
+            session: Some((session, a)),
+            joiner: (joiner, b),
+            mail,
+            heard: None,
+            done: None,
+            broken: None,
+            log: Arc::default(),
+            wanted,
+            dropped: 0,
+        });
+        at
+    }
+
+    /// Turns sessions and members once; who knows what there is hears the group from then on.
+    fn turn(&mut self) -> bool {
+        let mut worked = false;
+        for (at, member) in self.members.iter_mut().enumerate() {
+            let (now, scratch) = (self.now, &mut self.scratch);
+            if let Some((session, channel)) = &mut member.session {
+                worked |= session.turn(channel, scratch, now).is_ok_and(|turn| turn.worked);
+            }
+            let (joiner, channel) = &mut member.joiner;
+            worked |= joiner.turn(channel, scratch, now).is_ok_and(|turn| turn.worked);
+            let is_new =
+                member.heard.is_none() && member.done.is_none() && member.session.is_some();
+            if is_new && member.mail.is_told() && member.broken.is_none() {
+                assert!(self.board.admits(100 + at as u64));
+                let catcher = Catcher::new(
+                    &member.mail,
+                    &member.dir,
+                    member.wanted.clone(),
+                    observer(&member.log),
+                );
+                let mut catcher = catcher.unwrap();
+                while !catcher.check_some() {}
+                let channel =
+                    OpeningChannel::new(self.bus.join(), &member.mail, DataPass::detect());
+                member.heard = Some((catcher, channel));
+                worked = true;
+            }
+            if let Some((catcher, channel)) = &mut member.heard {
+                let turn = catcher.turn(channel, scratch, now);
+                let over = turn.as_ref().map_or(true, |turn| turn.finished);
+                worked |= turn.as_ref().is_ok_and(|turn| turn.worked);
+                if let Err(error) = turn {
+                    member.broken = Some(error.to_string());
+                }
+                if over {
+                    member.dropped = channel.dropped();
+                    member.done = member.heard.take().map(|(catcher, _)| catcher.into_done());
+                }
+            }
+        }
+        for (at, (_, standing)) in self.board.members().iter().enumerate() {
+            if standing.is_gone {
+                self.bus.drop_receiver(at);
+            }
+        }
+        self.now += Duration::from_millis(1);
+        worked
+    }
+
+    /// Until nothing more happens.
+    fn settle(&mut self) {
+        let mut idle = 0;
+        while idle < 50 {
+            idle = if self.turn() { 0 } else { idle + 1 };
+        }
+    }
+
+    /// Casts all of it; `between` is called after each turn with the bytes that went.
+    fn cast(&mut self, mut between: impl FnMut(&mut World, u64)) {
+        let bus = Arc::clone(&self.bus);
+        let (mut caster, mut channel) = {
+            let channel = SealingChannel::new(&*bus, &self.board, DataPass::detect()).unwrap();
+            (Caster::new(&self.share, &self.board, 0), channel)
+        };
+        let mut idle = 0;
+        loop {
+            let turn = caster.turn(&mut channel, &mut self.scratch, self.now).unwrap();
+            between(self, caster.bytes_done());
+            if turn.finished {
+                break;
+            }
+            let worked = self.turn();
+            idle = if worked || turn.worked { 0 } else { idle + 1 };
+            assert!(idle < 1000, "stalled");
+        }
+        let failed = caster.take_failed();
+        assert!(failed.iter().all(|(path, _)| path.as_bytes() == b"a"), "{failed:?}");
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.bus.end();
+        self.board.end();
+        self.settle();
+    }
+
+    /// What member `at` does afterwards: it gets the rest. How many bytes that was.
+    fn get_rest(&mut self, at: usize) -> u64 {
+        let member = &self.members[at];
+        let here = Arc::new(member.done.clone().unwrap_or_default());
+        let Wanted { existing, ref filter, .. } = member.wanted;
+        let options = get::Options { here, existing, filter: filter.clone(), ..Default::default() };
+        let to = member.dir.join("");
+        let destination = get::Destination::from_path(&to, &RemotePath::default()).unwrap();
+        let rest = Arc::new(Mutex::new(0i64));
+        let count = Arc::clone(&rest);
+        let observer = Box::new(move |event: Event<'_>| match event {
+            Event::Done { size, .. } => *count.lock().unwrap() += size as i64,
+            Event::Resumed { bytes, .. } => *count.lock().unwrap() -= bytes as i64,
+            Event::Failed { path, error } => panic!("{path}: {error}"),
+            _ => {}
+        });
+        let plan = get::Plan::new(RemotePath::default(), destination, options, observer);
+        let mut run = Run::new(&self.share, 1, Settings::default(), OCTETS, || plan.worker(OCTETS));
+        run.finish().unwrap();
+        let totals = plan.totals();
+        assert_eq!((totals.files, totals.bytes), (totals.files_done, totals.bytes_done));
+        let rest = *rest.lock().unwrap();
+        rest as u64
+    }
+
+    #[track_caller]
+    fn same(&self, at: usize, name: &str) {
+        let (from, to) = (self.from(name), self.to(at, name));
+        assert!(fs::read(&from).unwrap() == fs::read(&to).unwrap(), "{name} of member {at}");
+        let time = |path| fs::metadata(path).unwrap().modified().unwrap();
+        assert_eq!(time(&from), time(&to), "{name} of member {at}");
+    }
+
+    #[track_caller]
+    fn has_no_leftovers(&self, at: usize) {
+        let left = walk(&self.members[at].dir);
+        let left: Vec<_> =
+            left.iter().filter(|p| p.to_string_lossy().contains(".fusewire-")).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            all.extend(walk(&path));
+        }
+        all.push(path);
+    }
+    all
+}
+
+const LONG: usize = 5 * BLOCK_LEN as usize + 12_345;
+
+fn make_all(from: &Path) {
+    fs::write(from.join("a"), bytes(LONG, 1)).unwrap();
+    fs::create_dir_all(from.join("folder/deep/empty")).unwrap();
+    for (n, len) in
+        [0, 1, 100, 20_000, 262_144, 262_145, BLOCK_LEN as usize].into_iter().enumerate()
+    {
+        fs::write(from.join(format!("folder/f{n}")), bytes(len, 10 + n as u64)).unwrap();
+    }
+    for n in 0..200 {
+        fs::write(from.join(format!("folder/deep/s{n}")), bytes(n * 7, n as u64)).unwrap();
+    }
+    std::os::unix::fs::symlink("deep/s1", from.join("folder/link")).unwrap();
+    fs::write(from.join("secret"), b"not cast").unwrap();
+}
+
+const NAMES: [&str; 10] = [
+    "a",
+    "folder/f1",
+    "folder/f2",
+    "folder/f3",
+    "folder/f4",
+    "folder/f5",
+    "folder/f6",
+    "folder/deep/s1",
+    "folder/deep/s199",
+    "folder/link",
+];
+
+#[test]
+fn all_members_have_all_and_nothing_was_sent_twice() {
+    let mut world = World::new(make_all);
+    world.join_all(4);
+    world.settle();
+    world.cast(|_, _| {});
+    for at in 0..4 {
+        assert_eq!(world.members[at].broken, None);
+        assert_eq!(world.get_rest(at), 0, "member {at} had all from the group");
+        NAMES.iter().for_each(|name| world.same(at, name));
+        world.same(at, "folder/f0");
+        assert!(world.to(at, "folder/deep/empty").is_dir());
+        assert!(!world.to(at, "secret").exists());
+        world.has_no_leftovers(at);
+        let log = world.members[at].log.lock().unwrap().clone();
+        let (_, _, hash) = log.done.iter().find(|(path, ..)| path == "a").unwrap();
+        assert_eq!(*hash, Some(blake3::hash(&bytes(LONG, 1)).into()));
+        assert_eq!(world.members[at].dropped, 0);
+    }
+    let tally = Tally { files: 9, bytes: 8, failed: 7 };
+    world.members[2].mail.report(tally);
+    world.settle();
+    let told: Vec<_> = world.board.members().into_iter().map(|(_, m)| m.tally).collect();
+    assert_eq!(told, [None, None, Some(tally), None]);
+}
+
+#[test]
+fn what_is_served_is_what_was_named_and_nothing_beside_it() {
+    let world = World::new(make_all);
+    for (path, found) in [
+        ("a", true),
+        ("folder/f1", true),
+        ("folder", true),
+        ("", true),
+        ("secret", false),
+        ("a/x", false),
+    ] {
+        let (plan, log) =
+            support::get_plan(path, &world.dir.path().join("got"), get::Options::default());
+        let mut run =
+            Run::new(&world.share, 1, Settings::default(), OCTETS, || plan.worker(OCTETS));
+        run.finish().unwrap();
+        assert_eq!(plan.take_error().is_none(), found, "{path}: {log:?}");
+        let _ = fs::remove_dir_all(world.dir.path().join("got"));
+        let _ = fs::remove_file(world.dir.path().join("got"));
+    }
+    let source = || Source::from_path(&world.from("a")).unwrap();
+    let several = |names: &[&str]| {
+        let things = names.iter().map(|name| ((*name).into(), source())).collect();
+        Share::of_several(things, server::Settings { writable: true, ..Default::default() })
+    };
+    assert!(
+        several(&["x", "x"]).is_err() && several(&["../x"]).is_err() && several(&[""]).is_err()
+    );
+}
+
+#[test]
+fn who_comes_late_gets_what_was_missed_and_no_more() {
+    let mut world = World::new(|from| fs::write(from.join("a"), bytes(LONG, 2)).unwrap());
+    world.join();
+    world.settle();
+    world.cast(|world, sent| {
+        if sent > 2 * BLOCK_LEN && world.members.len() == 1 {
+            world.join();
+            world.settle();
+        }
+    });
+    assert_eq!(world.get_rest(0), 0);
+    let rest = world.get_rest(1);
+    assert!((2 * BLOCK_LEN..=3 * BLOCK_LEN).contains(&rest), "{rest}");
+    (0..2).for_each(|at| world.same(at, "a"));
+    world.has_no_leftovers(1);
+}
+
+/// The sender stops after `until` bytes, and each member at once.
+fn broken_off(world: &mut World, until: u64) {
+    let bus = Arc::clone(&world.bus);
+    let mut channel = SealingChannel::new(&*bus, &world.board, DataPass::detect()).unwrap();
+    let mut caster = Caster::new(&world.share, &world.board, 0);
+    while caster.bytes_done() < until {
+        caster.turn(&mut channel, &mut world.scratch, world.now).unwrap();
+        world.turn();
+    }
+    world.settle();
+    world.members.clear();
+}
+
+#[test]
+fn what_is_here_in_part_is_not_got_again() {
+    let content = bytes(LONG, 2);
+    let mut world = World::new(|from| fs::write(from.join("a"), &content).unwrap());
+    world.join();
+    world.settle();
+    broken_off(&mut world, 3 * BLOCK_LEN + 5);
+    let dir = world.dir.path().join("to0");
+    assert!(!dir.join("a").exists() && walk(&dir).len() == 2, "{:?}", walk(&dir));
+    // The same is cast again, of which the first half is here already.
+    let things = vec![("a".into(), Source::from_path(&world.from("a")).unwrap())];
+    world.share = Share::of_several(things, server::Settings::default()).unwrap();
+    world.board = Board::new(&world.share, CIPHER, secret(9)).unwrap();
+    world.bus = Arc::new(bus::group(20_000, 64));
+    world.join();
+    world.settle();
+    assert_eq!(world.members[0].log.lock().unwrap().resumed, 3 * BLOCK_LEN);
+    world.cast(|_, _| {});
+    assert_eq!(world.get_rest(0), 0);
+    world.same(0, "a");
+    world.has_no_leftovers(0);
+}
+
+/// A member that knows the key, and plays the sender.
+struct Forger {
+    opener: GroupReceiver,
+    sealer: GroupSender,
+    /// Where the next message lies.
+    offset: u64,
+}
+
+impl Forger {
+    fn new(world: &World) -> Forger {
+        let mut opener = GroupReceiver::new(1 << 17, DataPass::detect());
+        opener.learn(world.board.key()).unwrap();
+        let sealer = GroupSender::new(&world.board.key(), 1 << 17, DataPass::detect()).unwrap();
+        Forger { opener, sealer, offset: 0 }
+    }
+
+    fn seal(&mut self, body: &[u8]) -> Vec<u8> {
+        let mut message = vec![0; self.sealer.message_len(body.len())];
+        self.sealer.seal(body, &mut message).unwrap();
+        self.offset += message.len() as u64 - 16;
+        message
+    }
+
+    /// Puts another body into a message, which lies where it lay; each is seen in its order, once.
+    fn change(&mut self, message: &mut Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) {
+        let offset = u64::from_be_bytes(message[8..16].try_into().unwrap());
+        if offset > self.offset {
+            // One was made shorter.
+            self.seal(&vec![0; (offset - self.offset) as usize - 32]);
+        }
+        if offset == self.offset {
+            let mut body = vec![0; message.len() - 48];
+            self.opener.open(message, &mut body[..]).unwrap();
+            change(&mut body);
+            *message = self.seal(&body);
+        }
+    }
+}
+
+#[test]
+fn a_member_that_plays_the_sender_makes_no_other_take_a_wrong_byte() {
+    for what in ["contents", "short", "hole", "ahead", "garbage", "damage", "stranger"] {
+        let mut world = World::new(make_all);
+        world.join_all(2);
+        world.settle();
+        let mut forger = Forger::new(&world);
+        let (mut forged, bus) = (0, Arc::clone(&world.bus));
+        world.cast(|_, sent| {
+            if matches!(what, "contents" | "short" | "hole") {
+                // One byte of a long file, of each of the short ones; or a hole where there is none.
+                return bus.tamper(1, |message| {
+                    forger.change(message, |body| {
+                        let is_first = body[..7] == [0; 7] && matches!(body[7], 16 | 17);
+                        let position = u64::from_be_bytes(body[12..20].try_into().unwrap());
+                        let is_hidden = (2 * BLOCK_LEN..4 * BLOCK_LEN).contains(&position);
+                        if what == "hole" && is_first && is_hidden && forged > 0 {
+                            // What would contradict it goes elsewhere.
+                            body[..4].fill(7);
+                            return;
+                        }
+                        let is_meant = match what {
+                            "short" => !is_first,
+                            "hole" => is_first && is_hidden,
+                            _ => is_first && forged == 0 && position > BLOCK_LEN,
+                        };
+                        if is_meant && what == "hole" {
+                            let piece = (2 * BLOCK_LEN..4 * BLOCK_LEN).into();
+                            let body_ = Body::Hole(Hole { copy: 0, piece });
+                            let mut hole = emit(&Message { xid: 0, body: body_ }, OCTETS).unwrap();
+                            std::mem::swap(body, &mut hole);
+                        } else if is_meant {
+                            let middle = body.len() / 2;
+                            body[middle] ^= 1;
+                        }
+                        forged += u32::from(is_meant);
+                    });
+                });
+            }
+            if sent < BLOCK_LEN || forged > 0 {
+                return;
+            }
+            forged = 1;
+            match what {
+                "damage" => bus.tamper(1, |message| *message.last_mut().unwrap() ^= 1),
+                "stranger" => bus.inject(1, vec![0x55; 300]),
+                // What the sender says next lies behind it.
+                _ => {
+                    (0..20).for_each(|_| drop(forger.seal(&vec![0; 100_000])));
+                    let body = Body::Hole(Hole { copy: 0, piece: (0..5).into() });
+                    let body = emit(&Message { xid: 9999, body }, OCTETS).unwrap();
+                    let body = if what == "garbage" { vec![0; 100] } else { body };
+                    bus.inject(1, forger.seal(&body));
+                }
+            }
+        });
+        assert!(forged > 0, "{what}");
+        assert_eq!(world.members[1].broken.is_some(), what == "garbage");
+        for at in 0..2 {
+            let rest = world.get_rest(at);
+            assert_eq!(
+                rest == 0,
+                at == 0 || what == "stranger",
+                "{what}: member {at}, {rest} bytes"
+            );
+            NAMES.iter().for_each(|name| world.same(at, name));
+            world.has_no_leftovers(at);
+        }
+        let dropped = world.members[1].dropped;
+        assert_eq!(dropped > 0, matches!(what, "ahead" | "damage" | "stranger"), "{what}");
+    }
+}
+
+fn hear(ear: &bus::Ear) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    let mut ear = ear;
+    while let Received::Adu { .. } = ear.recv(&mut |message| all.push(message.to_vec())).unwrap() {}
+    all
+}
+
+#[test]
+fn who_is_removed_opens_nothing_that_is_cast_afterwards() {
+    let mut world = World::new(make_all);
+    world.join_all(3);
+    world.settle();
+    let (mut is_removed, spy, mut overheard) = (false, world.bus.join(), Vec::new());
+    let gone = Fingerprint::from_bytes([1; 32]);
+    world.cast(|world, sent| {
+        overheard.extend(hear(&spy));
+        if sent > 2 * BLOCK_LEN && !is_removed {
+            is_removed = true;
+            assert!(world.board.readmit(&|key| key != gone, secret(2)));
+            assert!(!world.board.readmit(&|_| true, secret(3)), "nobody has to go");
+            assert_eq!(world.board.key().epoch, 2);
+            assert!(!world.board.admits(101) && world.board.admits(100));
+        }
+    });
+    let [_, removed, _] = &mut world.members[..] else { panic!() };
+    let refused = removed.mail.refusal().unwrap();
+    assert!(refused.contains("not a member"), "{refused}");
+    assert!(!removed.done.as_ref().unwrap().iter().any(|path| path.as_bytes() == b"a"));
+    // Who hears all the same, and knows the old secret, opens nothing of it.
+    let later: Vec<_> = overheard.iter().filter(|m| m[..4] == [0, 0, 0, 2]).collect();
+    assert!(later.len() > 100 && later.len() < overheard.len());
+    for (epoch, n) in [(1, 1), (2, 1)] {
+        let mut old = GroupReceiver::new(1 << 17, DataPass::detect());
+        old.learn(GroupKey::new(epoch, CIPHER, secret(n))).unwrap();
+        let opened = later.iter().filter(|message| {
+            let opened = old.open(message, &mut vec![0; message.len() - 48][..]);
+            matches!(opened, Ok(GroupOpened::Genuine))
+        });
+        assert_eq!(opened.count(), 0);
+    }
+    for at in [0, 2] {
+        assert_eq!((world.get_rest(at), world.members[at].dropped), (0, 0));
+        NAMES.iter().for_each(|name| world.same(at, name));
+    }
+}
+
+#[test]
+fn a_member_that_is_dropped_or_gone_costs_the_others_nothing() {
+    let mut world = World::new(make_all);
+    world.join_all(3);
+    world.settle();
+    let bus = Arc::clone(&world.bus);
+    let mut has_gone = false;
+    world.cast(|world, sent| {
+        if sent > 2 * BLOCK_LEN && !has_gone {
+            has_gone = true;
+            bus.drop_receiver(0);
+            // The machine of this one is gone, and its session with it.
+            world.members[2].session = None;
+            world.members[2].heard = None;
+        }
+    });
+    assert!(world.members[0].broken.as_ref().unwrap().contains("too slow"));
+    let gone: Vec<_> = world.board.members().into_iter().map(|(_, m)| m.is_gone).collect();
+    assert_eq!(gone, [false, false, true]);
+    assert_eq!(world.get_rest(1), 0);
+    assert!(world.get_rest(0) > 2 * BLOCK_LEN);
+    (0..2).for_each(|at| NAMES.iter().for_each(|name| world.same(at, name)));
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_cast_is_not_put_together_of_two() {
+    let mut world = World::new(|from| fs::write(from.join("a"), bytes(LONG, 2)).unwrap());
+    world.join();
+    world.settle();
+    let path = world.from("a");
+    let mut has_changed = false;
+    world.cast(|_, sent| {
+        if sent > BLOCK_LEN && !has_changed {
+            has_changed = true;
+            std::thread::sleep(Duration::from_millis(20));
+            fs::write(&path, bytes(LONG, 3)).unwrap();
+        }
+    });
+    assert!(world.members[0].done.as_ref().unwrap().is_empty());
+    world.get_rest(0);
+    world.same(0, "a");
+    world.has_no_leftovers(0);
+}
+
+#[test]
+fn holes_come_and_only_a_session_says_that_blocks_are_zero() {
+    let mut world = World::new(|from| {
+        let file = fs::File::create(from.join("a")).unwrap();
+        file.set_len(LONG as u64 * 2).unwrap();
+        use std::os::unix::fs::FileExt as _;
+        file.write_all_at(&bytes(300_000, 4), 3 * BLOCK_LEN + 65_536).unwrap();
+        file.write_all_at(&bytes(300_000, 5), 9 * BLOCK_LEN).unwrap();
+    });
+    world.join();
+    world.settle();
+    world.cast(|_, _| {});
+    world.get_rest(0);
+    world.same(0, "a");
+    world.has_no_leftovers(0);
+}
+
+#[test]
+fn what_is_not_wanted_or_stays_is_not_taken() {
+    let mut world = World::new(make_all);
+    let filter = Filter::new(&[], &["deep".into(), "a".into()]).unwrap();
+    world.join_as(Wanted { filter, existing: Existing::Replace, sync: false });
+    let keep = Wanted { filter: Filter::default(), existing: Existing::KeepSame, sync: false };
+    let (dir, from) = (world.dir.path().join("to1"), world.from("a"));
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("a"), bytes(LONG, 77)).unwrap();
+    let time = fs::metadata(from).unwrap().modified().unwrap();
+    fs::File::options().write(true).open(dir.join("a")).unwrap().set_modified(time).unwrap();
+    world.join_as(keep);
+    world.settle();
+    world.cast(|_, _| {});
+    for at in 0..2 {
+        world.get_rest(at);
+    }
+    assert!(!world.to(0, "folder/deep").exists() && !world.to(0, "a").exists());
+    world.same(0, "folder/f6");
+    assert!(fs::read(world.to(1, "a")).unwrap() == bytes(LONG, 77), "of the same size and time");
+    world.same(1, "folder/deep/s7");
+}
