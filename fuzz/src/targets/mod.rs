@@ -7,6 +7,7 @@ mod asn1_dump;
 mod asn1_values;
 mod ber;
 mod capture;
+mod contexts;
 mod handshake;
 mod interface_packets;
 mod ip_stack;
@@ -43,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "asn1_values", run: asn1_values::run, seeds: asn1_values::seeds },
     Target { name: "ber", run: ber::run, seeds: ber::seeds },
     Target { name: "capture", run: capture::run, seeds: capture::seeds },
+    Target { name: "contexts", run: contexts::run, seeds: contexts::seeds },
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
     Target {
         name: "interface_packets",

@@ -132,7 +132,7 @@ impl Host {
                 );
                 assert!(!self.layer.is_own(datagram.source));
                 assert!(!datagram.source.is_multicast() && !datagram.source.is_unspecified());
-                self.layer.answer_unreachable_port(self.now, frame, &datagram);
+                self.layer.answer_unreachable(self.now, frame, &datagram);
                 if let Some(out) = self.layer.answer(self.now, &datagram, 20) {
                     out.fill(0x55);
                 }
