@@ -383,13 +383,14 @@ impl Association {
 
     /// A message of `len` bytes has room where it is sent from.
     fn has_room(&self, len: usize) -> bool {
-        let each = (self.machine.max_payload() as usize).min(len);
+        let each = (self.machine.piece_len(len as u32) as usize).min(len);
         len <= self.machine.send_room() as usize && self.ring.has_room_for(len, each, self.tail())
     }
 
     /// Brings a message to where it is sent from, packet by packet, and queues it. There is room.
     fn commit(&mut self, slices: &[IoSlice<'_>], len: usize, tag: Option<u64>) {
-        let (each, tail) = ((self.machine.max_payload() as usize).min(len), self.tail());
+        let each = (self.machine.piece_len(len as u32) as usize).min(len);
+        let tail = self.tail();
         let Some(reservation) = self.machine.reserve(len as u32) else { return };
         let offset = reservation.offset();
         let makes_trailer = offset >= self.trailers_from;

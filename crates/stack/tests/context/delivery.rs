@@ -252,3 +252,23 @@ fn a_lent_buffer_is_used_and_given_back() {
     }
     assert_eq!(back.unwrap()[..5001], [content(4, 5000), vec![0xee]].concat());
 }
+
+/// Packets of one length leave together: messages are cut evenly, for one packet more if need be.
+#[test]
+fn messages_are_cut_evenly() {
+    for (len, packets) in [(2000, 2), (4000, 4), (1368, 1), (9000, 8), (16_384, 12)] {
+        let mut world = World::new();
+        let context = world.open(block(), block());
+        world.ends[0].send(context, b"x", About::default());
+        world.run(5, |world| world.ends[0].heard(&Event::Open) == 1);
+        world.run_for(Duration::from_millis(10));
+        world.ends[0].log.lock().unwrap().clear();
+        world.ends[0].send(context, &content(1, len), About::default());
+        world.run(5, |world| world.ends[1].messages.len() == 2);
+        let log = world.ends[0].log.lock().unwrap();
+        let lens = log.iter().filter(|p| p[11] & 31 == 0).map(|p| p.len() - 32);
+        let lens: Vec<usize> = lens.collect();
+        assert_eq!(lens.len(), packets, "{lens:?}");
+        assert!(lens[0] - lens[packets - 1] < packets, "{lens:?}");
+    }
+}

@@ -69,6 +69,23 @@ impl Connection {
         if self.one_each() { 0 } else { self.send.queue.joins_whole(self.send.max_payload) }
     }
 
+    /// Bytes of each packet of a message of `len` bytes that is committed now, but for the last, which may be shorter. As
+    /// messages do not share packets they are cut evenly, for one packet more if that makes all alike: packets of one
+    /// length leave together, those of the next message too.
+    pub fn piece_len(&self, len: u32) -> u32 {
+        let max = self.send.max_payload;
+        if !self.one_each() || len <= max {
+            return max;
+        }
+        let packets = len.div_ceil(max);
+        let packets = if len.is_multiple_of(packets) || !len.is_multiple_of(packets + 1) {
+            packets
+        } else {
+            packets + 1
+        };
+        len.div_ceil(packets)
+    }
+
     fn one_each(&self) -> bool {
         self.settings.messages || self.settings.btag
     }
@@ -113,8 +130,10 @@ impl Connection {
             (self.send.end, self.send.reserved)
         );
         self.send.reserved = 0;
-        let send = &mut self.send;
         let is_record = matches!(cut, Cut::Record | Cut::Joined);
+        let each = if is_record { self.piece_len(reservation.len()) } else { u32::MAX };
+        let send = &mut self.send;
+        let each = each.min(send.max_payload);
         let (mut left, unit) = (reservation.len(), reservation.unit());
         if cut == Cut::Joined {
             let joined = send.queue.join_records(left, unit, send.max_payload);
@@ -134,7 +153,7 @@ impl Connection {
         let stream = if is_record { 0 } else { flag::STREAM };
         let is_whole = cut == Cut::Record && left <= send.max_payload;
         while left > 0 {
-            let len = left.min(send.max_payload);
+            let len = left.min(each);
             left -= len;
             let unit = if is_whole { u16::try_from(unit).unwrap_or(0) } else { 0 };
             let flags = stream | if left == 0 { flag::PUSH } else { 0 };
