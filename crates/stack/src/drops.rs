@@ -17,6 +17,8 @@ fusewire_base::causes! {
         TcpStray = "tcp-stray",
         /// Refused by a listener: backlog, cookie, violation.
         Listener = "tcp-listener",
+        /// Would be told that it belongs to nobody, but too many were told so in this second.
+        Refusal = "refusal-limited",
         /// The table of sockets is full.
         TooManySockets = "too-many-sockets",
         /// The table of connections is full.

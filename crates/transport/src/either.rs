@@ -277,6 +277,7 @@ impl machine::Header for Header {
         fn header_len(self: &Header) -> usize;
         fn emit_len(self: &Header) -> usize;
         fn service(self: &Header) -> Option<u16>;
+        fn is_refusal(self: &Header) -> bool;
         fn note(self: &Header) -> Note;
         fn probe(self: &Header) -> Option<Probe>;
         fn sums_payload(self: &Header) -> bool;
@@ -402,6 +403,7 @@ impl machine::Connection for Connection {
         fn heard_at(self: &Connection) -> Instant;
         fn stage(self: &Connection) -> Stage;
         fn state_name(self: &Connection) -> &'static str;
+        fn names(self: &Connection) -> Vec<(&'static str, String)>;
         fn info(self: &Connection) -> Info;
         fn counters(self: &Connection) -> &Counters;
     }

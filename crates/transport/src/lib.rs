@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod autotune;
-mod challenge;
+pub mod challenge;
 pub mod congestion;
 mod deadlines;
 pub mod ecn;

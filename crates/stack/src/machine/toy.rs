@@ -74,6 +74,10 @@ impl machine::Header for Header {
         (self.kind == Kind::Open).then_some(self.service)
     }
 
+    fn is_refusal(&self) -> bool {
+        self.kind == Kind::Abort
+    }
+
     fn refusal(&self, _: u32) -> Option<Header> {
         (self.kind != Kind::Abort).then_some(Header { kind: Kind::Abort, ..*self })
     }

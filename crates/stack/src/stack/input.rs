@@ -7,12 +7,13 @@ use super::*;
 use crate::application::{Application, Keep, Message, One};
 use crate::machine::header_sum;
 use crate::path::Answered;
+use crate::trace::of_any;
 
 impl Stack {
     /// The frame at hand is dropped.
     pub(super) fn drop_frame(&mut self, cause: Cause) {
         self.drops.count(cause);
-        self.watch.dropped(cause.name());
+        self.watch.dropped(of_any(cause.name()));
     }
 
     // ---- the loop -----------------------------------------------------------------------------
@@ -328,18 +329,28 @@ impl Stack {
             self.drops.count(Cause::TcpStray);
             self.watch.note(["no such connection or port", "answered with RST, if one is due"]);
             if let Some(reply) = header.refusal(segment.payload.len() as u32) {
-                self.send_alone(remote, reply);
+                self.refuse(now, remote, reply);
             }
             return;
         };
         let ends = Ends { local: self.device.local_addr(), remote, flow: header.flow() };
         match listening.listener.handle_stray(now, &ends, header, segment.payload.len() as u32) {
+            ListenerAction::Reply(reply) if reply.is_refusal() => self.refuse(now, remote, reply),
             ListenerAction::Reply(reply) => self.send_alone(remote, reply),
             ListenerAction::Accept(machine) => self.accept(now, ends, *machine, segment),
             ListenerAction::Drop(cause) => {
                 self.drops.count(Cause::Listener);
-                self.watch.dropped(cause.name());
+                self.watch.dropped(of_any(cause.name()));
             }
+        }
+    }
+
+    /// Says no, as far as the limit of that lets it.
+    fn refuse(&mut self, now: Instant, remote: SocketAddr, refusal: Header) {
+        if self.refusals.allows(now) {
+            self.send_alone(remote, refusal);
+        } else {
+            self.drop_frame(Cause::Refusal);
         }
     }
 

@@ -19,6 +19,7 @@ use fusewire_device::{Device, Ecn, RxBatch, Waker};
 use fusewire_session::{
     ClientConfig, Fingerprint, Handshake, Marshal, Options, Rendezvous, ServerConfig, Side,
 };
+use fusewire_transport::challenge::Limit;
 use fusewire_transport::machine::{
     Connection as _, Counters, Header as _, Info, Listener as _, Protocol as _, Secrets, Sizes,
     Stage,
@@ -61,6 +62,8 @@ const NAP_BYTES: u64 = 32 << 10;
 /// How long a nap is, to which the kernel adds its own slack (50 µs, unless it is told otherwise). Twice that fits well
 /// into a window at any rate that is seen here.
 const NAP: Duration = Duration::from_micros(30);
+/// So many packets a second that belong to no connection are told so: who comes back asks once.
+const REFUSALS_A_SECOND: u32 = 100;
 /// Resolution of timers.
 const TICK: Duration = Duration::from_micros(500);
 
@@ -157,6 +160,8 @@ pub struct Stack {
     headers: Box<[[u8; Header::LEN_MAX]; TRANSMIT_FRAMES]>,
     planned: Vec<Planned>,
     drops: Drops,
+    /// Resets, or DIAGs, to who belongs to no connection.
+    refusals: Limit,
     /// Cookies that listeners before this one gave out.
     cookies: u64,
     profile: Option<Profile>,
@@ -211,6 +216,7 @@ impl Stack {
             headers: Box::new([[0; Header::LEN_MAX]; TRANSMIT_FRAMES]),
             planned: Vec::with_capacity(TRANSMIT_FRAMES),
             drops: Drops::default(),
+            refusals: Limit::new(now, REFUSALS_A_SECOND),
             cookies: 0,
             profile: None,
             last_work: now,

@@ -97,7 +97,7 @@ impl Device for Forging {
 }
 
 /// All of one record, whose tag says that it is whole.
-fn is_record(payload: &[u8]) -> bool {
+pub fn is_record(payload: &[u8]) -> bool {
     RecordHeader::parse(payload).is_ok_and(|h| {
         let len = HEADER_LEN + h.body_len as usize + 16;
         h.kind == RecordType::Adu && len == payload.len()

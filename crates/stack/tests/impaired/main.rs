@@ -3,6 +3,7 @@
 
 mod calls;
 mod forged;
+mod forged_xtp;
 mod moves;
 mod opening;
 mod packed;

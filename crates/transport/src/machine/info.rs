@@ -154,6 +154,12 @@ counters! {
     data_segments_received: u64,
     /// Segments with payload that left, retransmissions included.
     data_segments_sent: u64,
+    /// Packets that asked for an answer (XTP's SREQ) and left.
+    asks_sent: u64,
+    /// Accepted packets that asked for one.
+    asks_received: u64,
+    /// Spans in accepted controls (XTP's ECNTL).
+    spans_received: u64,
 }
 
 impl Counters {

@@ -126,6 +126,8 @@ pub trait Header: Copy + Debug {
     fn flow(&self) -> Self::Flow;
     /// The service that it asks for, if a listener is to see it.
     fn service(&self) -> Option<u16>;
+    /// It says that something is refused, or unknown; no answer is due to it, and there is a limit to such.
+    fn is_refusal(&self) -> bool;
     /// What is said to a segment for which there is neither connection nor listener, if anything.
     fn refusal(&self, payload_len: u32) -> Option<Self>;
     /// What a trace shows.
@@ -255,6 +257,10 @@ pub trait Connection: Debug {
     fn stage(&self) -> Stage;
     /// Its state as `ss` spells it.
     fn state_name(&self) -> &'static str;
+    /// What names it besides addresses, each with what it is.
+    fn names(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
     /// Estimates and counters.
     fn info(&self) -> Info;
     /// The counters alone: cheap.

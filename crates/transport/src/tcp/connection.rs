@@ -7,7 +7,7 @@ use super::recovery::{TailLossProbe, Undo};
 use super::state::State;
 use super::timers::Timers;
 use super::window::Receive;
-use crate::challenge::ChallengeLimit;
+use crate::challenge::{CHALLENGES_A_SECOND, Limit};
 use crate::congestion::{self, Algorithm, Controller};
 use crate::ecn::Ecn;
 use crate::isn::Start;
@@ -64,7 +64,7 @@ pub struct Connection {
     pub(super) phase: Phase,
     pub(super) undo: Undo,
     pub(super) timers: Timers,
-    pub(super) challenge: ChallengeLimit,
+    pub(super) challenge: Limit,
     pub(super) events: Pending,
     /// As it was told, but for what may change: what was offered and is wanted by both (`sack`, `ecn`), what the
     /// path carries (`send_mss`), and what the application sets.
@@ -312,7 +312,7 @@ impl Connection {
             phase: Phase::Open,
             undo: Undo::default(),
             timers: Timers::default(),
-            challenge: ChallengeLimit::new(now),
+            challenge: Limit::new(now, CHALLENGES_A_SECOND),
             events: Pending::default(),
             settings: Config { syn_transmissions: cfg.syn_transmissions.max(1), ..cfg.clone() },
             counters: Counters::default(),

@@ -118,6 +118,10 @@ impl machine::Header for Header {
         Some(self.dst_port)
     }
 
+    fn is_refusal(&self) -> bool {
+        self.flags.has(Flags::RST)
+    }
+
     fn refusal(&self, payload_len: u32) -> Option<Header> {
         reset_for(self, payload_len)
     }

@@ -103,6 +103,7 @@ impl Connection {
             self.rack.end_ack(self.send.max_payload);
             return delivered;
         };
+        self.counters.spans_received += spans.iter().count() as u64;
         for span in spans.iter().filter(|span| span.right > known) {
             if selective {
                 delivered.bytes += queue.sack(span.left.max(known), span.right, |s| {

@@ -9,7 +9,7 @@ use super::receive::Receive;
 use super::state::State;
 use super::sync::{Sync, WTIMER_INITIAL};
 use super::timers::{Timer, Timers};
-use crate::challenge::ChallengeLimit;
+use crate::challenge::{CHALLENGES_A_SECOND, Limit};
 use crate::congestion::{self, Algorithm, Controller};
 use crate::machine::{Counters, Event, ResetCause};
 use crate::pacing::Pacer;
@@ -63,7 +63,7 @@ pub struct Connection {
     pub(super) rack: Rack,
     pub(super) phase: Phase,
     pub(super) timers: Timers,
-    pub(super) limit: ChallengeLimit,
+    pub(super) limit: Limit,
     pub(super) events: Pending,
     pub(super) messages: Messages,
     pub(super) half_open: Option<Place>,
@@ -216,7 +216,7 @@ impl Connection {
             rack: Rack::default(),
             phase: Phase::Open,
             timers: Timers::default(),
-            limit: ChallengeLimit::new(now),
+            limit: Limit::new(now, CHALLENGES_A_SECOND),
             events: Pending::default(),
             messages: Messages::new(cfg.messages),
             half_open: None,

@@ -74,6 +74,7 @@ impl Connection {
             self.send.wclosed = true;
         }
         if header.options.has(Options::SREQ) {
+            self.counters.asks_sent += 1;
             self.start_wtimer(now);
             if header.data_len == 0 {
                 self.arm_tail(now);

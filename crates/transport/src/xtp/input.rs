@@ -164,6 +164,7 @@ impl Connection {
             return;
         }
         if h.options.has(Options::SREQ) {
+            self.counters.asks_received += 1;
             self.events.answer = true;
         }
     }

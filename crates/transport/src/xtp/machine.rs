@@ -1,7 +1,9 @@
 //! XTP as one of the machines ([`crate::machine`]).
 
 use fusewire_base::Instant;
-use fusewire_wire::xtp::{self, Address, Body, Code, Diag, Format, Options, Packet, Reason};
+use fusewire_wire::xtp::{
+    self, Address, Body, Code, Diag, Format, Options, Packet, Reason, Service,
+};
 
 use super::cookies::Keys;
 use super::listener::{diag_for, refused};
@@ -11,6 +13,19 @@ use crate::machine::{
     self, Again, Counters, Cut, Ends, Event, Info, Initial, KeepAlive, Note, Probe, Reservation,
     Says, Secrets, Sizes, Stage, Transmit, Verdict, own,
 };
+
+/// As views spell it.
+fn service_name(service: Service) -> &'static str {
+    match service {
+        Service::Unspecified => "any",
+        Service::UnacknowledgedDatagram => "datagram",
+        Service::AcknowledgedDatagram => "acknowledged-datagram",
+        Service::Transaction => "transaction",
+        Service::Stream => "stream",
+        Service::UnacknowledgedMulticast => "unacknowledged-multicast",
+        Service::Multicast => "multicast",
+    }
+}
 
 /// Bytes of a DIAG without text: no packet that is shorter is answered with one.
 const DIAG_LEN: usize = 40;
@@ -113,6 +128,10 @@ impl machine::Header for Header {
     fn service(&self) -> Option<u16> {
         let Body::First(first) = &self.body else { return None };
         first.address.dstport()
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self.body, Body::Diag(_))
     }
 
     fn refusal(&self, payload_len: u32) -> Option<Header> {
@@ -234,5 +253,12 @@ impl machine::Connection for Connection {
 
     fn state_name(&self) -> &'static str {
         self.state().name()
+    }
+
+    fn names(&self) -> Vec<(&'static str, String)> {
+        let key = |key: xtp::Key| format!("{:016x}", key.bits());
+        let peer = self.keys.peer.map(|peer| ("peer_key", key(peer)));
+        let service = ("service", service_name(self.service()).to_string());
+        [("key", key(self.keys.own))].into_iter().chain(peer).chain([service]).collect()
     }
 }

@@ -8,7 +8,7 @@ use super::member::{Leaving, Member, MemberInfo};
 use super::membership::{Ask, Gone};
 use super::timers::{Timer, Timers};
 use super::{To, Transmit};
-use crate::challenge::ChallengeLimit;
+use crate::challenge::{CHALLENGES_A_SECOND, Limit};
 use crate::congestion;
 use crate::machine::{Counters, Reservation};
 use crate::pacing::Pacer;
@@ -113,7 +113,7 @@ pub struct Sender {
     pub(super) round_end: u64,
     pub(super) timers: Timers,
     pub(super) looked_at: Instant,
-    pub(super) limit: ChallengeLimit,
+    pub(super) limit: Limit,
     /// FIRST is due, and with SREQ.
     pub(super) first_due: bool,
     pub(super) ask_first: bool,
@@ -162,7 +162,7 @@ impl Sender {
             round_end: 0,
             timers: Timers::default(),
             looked_at: now,
-            limit: ChallengeLimit::new(now),
+            limit: Limit::new(now, CHALLENGES_A_SECOND),
             first_due: true,
             ask_first: false,
             stamp: now,
