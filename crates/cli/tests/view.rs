@@ -70,7 +70,7 @@ fn a_server_at_work_is_seen() {
         let done = look(&world, &["ss", "--json", "--trace", "--state", "estab", &pid]);
         assert_eq!(done.code, 0, "{}", done.err);
         let found = lines(&done.out);
-        let busy = |s: &&Value| s["tcp"]["bytes_acked"].as_u64().is_some_and(|n| n > 100_000);
+        let busy = |s: &&Value| s["transport"]["bytes_acked"].as_u64().is_some_and(|n| n > 100_000);
         if let Some(open) = found.iter().find(busy) {
             break open.clone();
         }
@@ -82,8 +82,11 @@ fn a_server_at_work_is_seen() {
         (&pid.parse::<u32>().unwrap().into(), &"udp".into())
     );
     assert!(open["trace"].as_array().is_some_and(|t| t.iter().any(|s| s["what"] == "sent")));
-    assert_eq!(open["tcp"]["congestion_control"], "bbr");
-    assert!(open["tcp"]["pacing_bytes_per_s"].as_u64().is_some_and(|rate| rate > 0), "{open}");
+    assert_eq!(open["transport"]["congestion_control"], "bbr");
+    assert!(
+        open["transport"]["pacing_bytes_per_s"].as_u64().is_some_and(|rate| rate > 0),
+        "{open}"
+    );
     let text = look(&world, &["ss", "-i", &pid]).out;
     assert!(
         text.contains("LISTEN") && text.contains("rtt:") && text.contains("bytes_acked:"),
@@ -174,7 +177,7 @@ fn a_stack_beside_a_kernel_is_seen() {
         let done = look(&world, &["ss", "--json", "--port", "80", "--state", "estab", &pid]);
         let found = lines(&done.out);
         assert_eq!(found.len(), 1, "{}{}", done.out, done.err);
-        assert!(found[0]["tcp"]["bytes_received"].as_u64() >= Some(4096), "{}", done.out);
+        assert!(found[0]["transport"]["bytes_received"].as_u64() >= Some(4096), "{}", done.out);
         assert_eq!(
             (&found[0]["device"], &found[0]["local"]),
             (&"tap".into(), &"10.77.8.2:80".into())

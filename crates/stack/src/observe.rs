@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_transport::machine::{CongestionPhase, Counters, Info};
-use fusewire_view::{Counts, Segment, Stack as StackView, Tcp};
+use fusewire_view::{Counts, Segment, Stack as StackView, Transport};
 
 use crate::trace::{Entry, Kind};
 
 /// Estimates and counters of a connection.
-pub fn tcp(info: &Info) -> Tcp {
+pub fn transport(info: &Info) -> Transport {
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let counters = &info.counters;
-    Tcp {
+    Transport {
         rtt_us: us(info.srtt),
         rttvar_us: us(info.rttvar),
         min_rtt_us: us(info.min_rtt),
@@ -57,35 +57,57 @@ pub fn tcp(info: &Info) -> Tcp {
         ecn_echoes: counters.ecn_echoes.into(),
         challenge_acks: counters.challenge_acks.into(),
         probes: counters.probes.into(),
+        asks_sent: counters.asks_sent,
+        asks_received: counters.asks_received,
+        spans_received: counters.spans_received,
     }
 }
 
-/// What a socket dropped, as far as it did.
-pub fn nonzero(drops: impl IntoIterator<Item = (&'static str, u64)>) -> Counts {
+/// A transport's cause of drops, named for the protocol that is driven.
+pub fn cause(protocol: &str, name: &str) -> String {
+    match name.strip_prefix("tcp-") {
+        Some(rest) => format!("{protocol}-{rest}"),
+        None => name.into(),
+    }
+}
+
+/// What a socket of this protocol dropped, as far as it did.
+pub fn nonzero(protocol: &str, drops: impl IntoIterator<Item = (&'static str, u64)>) -> Counts {
     let drops = drops.into_iter().filter(|(_, n)| *n > 0);
-    drops.map(|(cause, n)| (cause.into(), n)).collect()
+    drops.map(|(name, n)| (cause(protocol, name), n)).collect()
 }
 
-/// Adds a connection's counters, or those of all that are gone, to its stack's.
-pub fn count(stack: &mut StackView, counters: &Counters) {
+/// Adds a connection's counters, or those of all that are gone, to its stack's, under the name of their protocol.
+pub fn count(stack: &mut StackView, protocol: &str, counters: &Counters) {
+    let asking = [
+        ("asks_sent", counters.asks_sent),
+        ("asks_received", counters.asks_received),
+        ("spans_received", counters.spans_received),
+    ];
+    let own = if protocol == "xtp" { &asking[..] } else { &[] };
     for (name, n) in [
-        ("tcp_bytes_acked", counters.bytes_acked),
-        ("tcp_bytes_received", counters.bytes_received),
-        ("tcp_segments_sent", counters.segments_sent),
-        ("tcp_segments_received", counters.segments_received),
-        ("tcp_retransmissions", counters.retransmissions),
-        ("tcp_timeouts", counters.timeouts.into()),
-        ("tcp_recoveries", counters.recoveries.into()),
-        ("tcp_tail_loss_probes", counters.tail_loss_probes.into()),
-        ("tcp_spurious", counters.spurious.into()),
-        ("tcp_out_of_order", counters.out_of_order),
-        ("tcp_ecn_marks", counters.ecn_marks.into()),
-        ("tcp_ecn_echoes", counters.ecn_echoes.into()),
-        ("tcp_challenge_acks", counters.challenge_acks.into()),
-    ] {
-        stack.count(name, n);
+        ("bytes_acked", counters.bytes_acked),
+        ("bytes_received", counters.bytes_received),
+        ("segments_sent", counters.segments_sent),
+        ("segments_received", counters.segments_received),
+        ("retransmissions", counters.retransmissions),
+        ("timeouts", counters.timeouts.into()),
+        ("recoveries", counters.recoveries.into()),
+        ("tail_loss_probes", counters.tail_loss_probes.into()),
+        ("spurious", counters.spurious.into()),
+        ("out_of_order", counters.out_of_order),
+        ("ecn_marks", counters.ecn_marks.into()),
+        ("ecn_echoes", counters.ecn_echoes.into()),
+        ("challenge_acks", counters.challenge_acks.into()),
+    ]
+    .iter()
+    .chain(own)
+    {
+        stack.count(&format!("{protocol}_{name}"), *n);
     }
-    stack.dropped(counters.drops.named());
+    for (name, n) in nonzero(protocol, counters.drops.named()) {
+        stack.dropped([(&*name, n)]);
+    }
 }
 
 /// An entry of the trace of a connection of a protocol whose flags have these letters.

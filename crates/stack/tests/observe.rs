@@ -89,7 +89,7 @@ fn a_running_host_tells_what_it_does() {
         (stream.local, stream.remote.map(|r| r.ip())),
         (at, Some("192.0.2.1".parse().unwrap()))
     );
-    let tcp = stream.tcp.as_ref().unwrap();
+    let tcp = stream.transport.as_ref().unwrap();
     assert!(tcp.bytes_received >= 60_000 && tcp.sack && tcp.timestamps);
 
     let trace = me().trace(stack.id, &stream.id).unwrap();

@@ -67,7 +67,7 @@ fn of_stack(
     let (mut recv, mut send) = (0u64, 0u64);
     for socket in &stack.sockets {
         *states.entry((&socket.protocol, &socket.state)).or_default() += 1;
-        if socket.remote.is_some() && socket.protocol == "tcp" {
+        if socket.remote.is_some() && matches!(&*socket.protocol, "tcp" | "xtp") {
             recv = recv.saturating_add(socket.recv_queue);
             send = send.saturating_add(socket.send_queue);
         }
@@ -80,7 +80,7 @@ fn of_stack(
     let help = "Bytes that wait in connections, by direction.";
     for (direction, bytes) in [("receive", recv), ("send", send)] {
         let labels = format!("{labels},direction=\"{direction}\"");
-        sample("fusewire_tcp_queue_bytes".into(), "gauge", help, labels, bytes);
+        sample("fusewire_queue_bytes".into(), "gauge", help, labels, bytes);
     }
 }
 

@@ -54,7 +54,7 @@ pub struct Stack {
 pub struct Socket {
     /// Its name in its stack.
     pub id: String,
-    /// `tcp`, `udp`, `shm`, `kernel-tcp`.
+    /// `tcp`, `xtp`, `udp`, `shm`, `kernel-tcp`.
     pub protocol: String,
     /// As `ss` spells it: `ESTAB`, `LISTEN`, `UNCONN`, `TIME-WAIT` and so on.
     pub state: String,
@@ -69,16 +69,19 @@ pub struct Socket {
     /// What it dropped, by cause.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub drops: Counts,
-    /// Estimates and counters of a TCP connection.
+    /// What names a connection besides its addresses: of XTP both keys, and the service.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<String, String>,
+    /// Estimates and counters of a connection, whichever its protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tcp: Option<Box<Tcp>>,
+    pub transport: Option<Box<Transport>>,
 }
 
-/// What TCP tells of a connection, in the manner of `TCP_INFO`.
+/// What TCP or XTP tell of a connection, in the manner of `TCP_INFO`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the names are those of TCP's specifications, with units")]
-pub struct Tcp {
+#[expect(missing_docs, reason = "the names are those of the specifications, with units")]
+pub struct Transport {
     pub rtt_us: u64,
     pub rttvar_us: u64,
     pub min_rtt_us: u64,
@@ -119,6 +122,11 @@ pub struct Tcp {
     pub ecn_echoes: u64,
     pub challenge_acks: u64,
     pub probes: u64,
+    /// Packets with SREQ that left, and that came (XTP).
+    pub asks_sent: u64,
+    pub asks_received: u64,
+    /// Spans that came in ECNTL (XTP).
+    pub spans_received: u64,
 }
 
 /// A segment or super-frame of a connection's trace.

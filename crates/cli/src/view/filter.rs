@@ -29,6 +29,8 @@ pub enum Protocol {
     Tcp,
     /// UDP.
     Udp,
+    /// XTP.
+    Xtp,
     /// ICMP and ICMPv6.
     Icmp,
     /// ARP.
@@ -97,6 +99,7 @@ fn ip(packet: &[u8]) -> Option<Seen> {
         1 | 58 => Some(Protocol::Icmp),
         6 => Some(Protocol::Tcp),
         17 => Some(Protocol::Udp),
+        36 => Some(Protocol::Xtp),
         _ => None,
     };
     let has_ports = matches!(protocol, Some(Protocol::Tcp | Protocol::Udp));

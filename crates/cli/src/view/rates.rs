@@ -126,11 +126,14 @@ pub fn rates(before: &[Report], now: &[Report], seconds: f64, sort: Sort) -> Rat
                 _ => 0.0,
             };
             // A stack over UDP has no packets of its own: each of its segments is one.
-            let either = |packets: &str, segments: &str| {
-                changed(if stack.counters.contains_key(packets) { packets } else { segments })
+            let either = |packets: &str, segments: [&str; 2]| {
+                let own = stack.counters.contains_key(packets);
+                if own { changed(packets) } else { segments.map(changed).iter().sum() }
             };
-            rates.packets_received_per_s += either("packets_received", "tcp_segments_received");
-            rates.packets_sent_per_s += either("packets_sent", "tcp_segments_sent");
+            rates.packets_received_per_s +=
+                either("packets_received", ["tcp_segments_received", "xtp_segments_received"]);
+            rates.packets_sent_per_s +=
+                either("packets_sent", ["tcp_segments_sent", "xtp_segments_sent"]);
             for (cause, total) in &stack.drops {
                 let before =
                     drops.get(cause).copied().unwrap_or(if old.is_some() { 0 } else { *total });
@@ -164,18 +167,19 @@ impl Rates {
         before: Option<&Socket>,
         seconds: f64,
     ) {
-        let Some(tcp) = &socket.tcp else {
+        let Some(tcp) = &socket.transport else {
             self.listeners += usize::from(socket.state == "LISTEN");
             self.udp_sockets += usize::from(socket.protocol == "udp");
             return;
         };
         // The same name with another peer is another connection.
-        let before = before.filter(|b| b.remote == socket.remote).and_then(|b| b.tcp.as_ref());
+        let before =
+            before.filter(|b| b.remote == socket.remote).and_then(|b| b.transport.as_ref());
         let changed = |now: u64, then: u64| match before {
             Some(_) => rate(now, then, seconds),
             None => 0.0,
         };
-        let then = |field: fn(&fusewire_view::Tcp) -> u64| before.map_or(0, |tcp| field(tcp));
+        let then = |field: fn(&fusewire_view::Transport) -> u64| before.map_or(0, |tcp| field(tcp));
         let connection = Connection {
             process: process.into(),
             device: device.into(),
@@ -216,7 +220,7 @@ impl Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fusewire_view::{Stack, Tcp};
+    use fusewire_view::{Stack, Transport};
 
     fn report(received: u64, resent: u64, dropped: u64) -> Report {
         let socket = |id: &str, port: u16, bytes_received: u64| Socket {
@@ -228,7 +232,12 @@ mod tests {
             local: ([10, 0, 0, 1], 80).into(),
             remote: Some(([10, 0, 0, 2], port).into()),
             drops: BTreeMap::new(),
-            tcp: Some(Box::new(Tcp { bytes_received, retransmissions: resent, ..Tcp::default() })),
+            names: BTreeMap::new(),
+            transport: Some(Box::new(Transport {
+                bytes_received,
+                retransmissions: resent,
+                ..Transport::default()
+            })),
         };
         let mut stack = Stack { answered: true, ..Stack::default() };
         stack.sockets = vec![socket("1.0", 1000, 7), socket("2.0", 2000, received)];

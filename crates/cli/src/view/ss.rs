@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use fusewire_view::client::Process;
-use fusewire_view::{Report, Segment, Socket, Stack, Tcp};
+use fusewire_view::{Report, Segment, Socket, Stack, Transport};
 use serde_json::json;
 
 use super::table::{Side, Table};
@@ -46,8 +46,8 @@ pub struct Ss {
     /// Only sockets in this state, such as estab, listen, time-wait; may be given several times.
     #[arg(short, long, value_name = "STATE", ignore_case = true, value_parser = STATES)]
     state: Vec<String>,
-    /// Only TCP, UDP, shared memory (shm) or the kernel's TCP (kernel-tcp).
-    #[arg(long, value_name = "PROTOCOL", value_parser = ["tcp", "udp", "shm", "kernel-tcp"])]
+    /// Only TCP, XTP, UDP, shared memory (shm) or the kernel's TCP (kernel-tcp).
+    #[arg(long, value_name = "PROTOCOL", value_parser = ["tcp", "xtp", "udp", "shm", "kernel-tcp"])]
     protocol: Option<String>,
     /// Print a line of JSON for each socket.
     #[arg(long)]
@@ -77,7 +77,7 @@ impl Found<'_> {
     /// Nothing when the connection has gone meanwhile.
     fn trace(&self) -> Vec<Segment> {
         let trace = self.process.trace(self.stack.id, &self.socket.id);
-        if self.socket.tcp.is_some() { trace.unwrap_or_default() } else { Vec::new() }
+        if self.socket.transport.is_some() { trace.unwrap_or_default() } else { Vec::new() }
     }
 }
 
@@ -158,7 +158,12 @@ fn ms(us: u64) -> String {
 /// As `ss -i`.
 fn details(socket: &Socket) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(tcp) = &socket.tcp {
+    if !socket.names.is_empty() {
+        let names = socket.names.iter();
+        let names = names.map(|(what, name)| format!("{}:{}", printable(what), printable(name)));
+        lines.push(names.collect::<Vec<_>>().join(" "));
+    }
+    if let Some(tcp) = &socket.transport {
         lines.push(path(tcp));
         lines.push(counters(tcp));
     }
@@ -170,7 +175,7 @@ fn details(socket: &Socket) -> Vec<String> {
 }
 
 /// What the sender knows of the path.
-fn path(tcp: &Tcp) -> String {
+fn path(tcp: &Transport) -> String {
     let agreed = [(tcp.timestamps, "ts"), (tcp.sack, "sack"), (tcp.ecn, "ecn")];
     let mut words: Vec<_> =
         agreed.iter().filter(|(on, _)| *on).map(|(_, word)| (*word).to_string()).collect();
@@ -191,7 +196,7 @@ fn path(tcp: &Tcp) -> String {
 }
 
 /// What it counted.
-fn counters(tcp: &Tcp) -> String {
+fn counters(tcp: &Transport) -> String {
     let always = [
         ("bytes_acked", tcp.bytes_acked),
         ("bytes_received", tcp.bytes_received),
@@ -211,6 +216,9 @@ fn counters(tcp: &Tcp) -> String {
         ("ecn_echoes", tcp.ecn_echoes),
         ("challenge_acks", tcp.challenge_acks),
         ("probes", tcp.probes),
+        ("asks_out", tcp.asks_sent),
+        ("asks_in", tcp.asks_received),
+        ("spans_in", tcp.spans_received),
     ];
     let words = always.iter().chain(sometimes.iter().filter(|(_, n)| *n > 0));
     words.map(|(name, n)| format!("{name}:{n}")).collect::<Vec<_>>().join(" ")
@@ -232,10 +240,10 @@ mod tests {
 
     #[test]
     fn nothing_that_a_process_says_moves_the_cursor() {
-        let mut tcp = Tcp {
+        let mut tcp = Transport {
             congestion: "\x1b[2J".into(),
             congestion_control: "\x1b[3J".into(),
-            ..Tcp::default()
+            ..Transport::default()
         };
         tcp.retransmissions = 3;
         let socket = Socket {
@@ -247,11 +255,12 @@ mod tests {
             local: "10.0.0.1:80".parse().unwrap(),
             remote: None,
             drops: [("\x07bell".to_string(), 2)].into(),
-            tcp: Some(Box::new(tcp)),
+            names: [("key".to_string(), "\u{1b}[2J".to_string())].into(),
+            transport: Some(Box::new(tcp)),
         };
         let lines = details(&socket);
         assert!(lines.iter().all(|line| !line.contains(char::is_control)), "{lines:?}");
-        assert!(lines[1].contains("retrans:3") && !lines[1].contains("timeouts"));
+        assert!(lines[2].contains("retrans:3") && !lines[2].contains("timeouts"));
         let one = Segment { what: "\n\x1b]0;x".into(), flags: "\r".into(), ..Segment::default() };
         assert!(!segment(&one).contains(char::is_control));
     }

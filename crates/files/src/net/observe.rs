@@ -35,7 +35,8 @@ impl Source for Seen {
                 local,
                 remote: Some(peer),
                 drops: Default::default(),
-                tcp: None,
+                names: Default::default(),
+                transport: None,
             }
         });
         Ok(Page { stack: Stack { sockets: sockets.collect(), ..stack }, next: None })

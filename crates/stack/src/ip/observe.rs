@@ -14,7 +14,7 @@ use super::snapshot::{Snapshot, SocketKind, SocketView};
 use super::stack::Stack;
 use crate::driver::Shared;
 use crate::drops::Cause;
-use crate::observe::{count, nonzero, segment, tcp};
+use crate::observe::{count, nonzero, segment, transport};
 
 /// Makes a host visible.
 pub(super) fn observe(shared: &Arc<Shared<Inner>>) -> io::Result<Observed> {
@@ -49,7 +49,7 @@ impl Source for Seen {
         }
         for seen in &snapshot.sockets {
             if let SocketKind::Stream { info, .. } = &seen.kind {
-                count(&mut view, &info.counters);
+                count(&mut view, "tcp", &info.counters);
             }
             view.sockets.push(socket(seen));
         }
@@ -109,7 +109,7 @@ fn counted(view: &mut StackView, snapshot: &Snapshot) {
         view.count(name, n);
     }
     view.dropped(snapshot.dropped());
-    count(view, &snapshot.past);
+    count(view, "tcp", &snapshot.past);
 }
 
 fn socket(view: &SocketView) -> Socket {
@@ -122,25 +122,26 @@ fn socket(view: &SocketView) -> Socket {
         local: view.local,
         remote: view.remote,
         drops: Default::default(),
-        tcp: None,
+        names: Default::default(),
+        transport: None,
     };
     match &view.kind {
         SocketKind::Udp { protocol, waiting, overflow } => {
-            socket.drops = nonzero([(Cause::UdpOverflow.name(), *overflow)]);
+            socket.drops = nonzero("tcp", [(Cause::UdpOverflow.name(), *overflow)]);
             socket.protocol = protocol.name().into();
             socket.state = if view.remote.is_some() { "ESTAB" } else { "UNCONN" }.into();
             socket.recv_queue = *waiting as u64;
         }
         SocketKind::Listener { waiting, half_open, drops } => {
-            socket.drops = nonzero([(Cause::Listener.name(), *drops)]);
+            socket.drops = nonzero("tcp", [(Cause::Listener.name(), *drops)]);
             socket.state = "LISTEN".into();
             (socket.recv_queue, socket.send_queue) = (*waiting as u64, *half_open as u64);
         }
         SocketKind::Stream { state: of, unread, closed: _, info } => {
-            socket.drops = nonzero(info.counters.drops.named());
+            socket.drops = nonzero("tcp", info.counters.drops.named());
             socket.state = of.name().into();
             (socket.recv_queue, socket.send_queue) = (*unread as u64, info.unacked);
-            socket.tcp = Some(Box::new(tcp(info)));
+            socket.transport = Some(Box::new(transport(info)));
         }
     }
     socket

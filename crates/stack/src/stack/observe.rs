@@ -10,7 +10,7 @@ use fusewire_view::{Observed, Page, Segment, Socket, Source, Stack as StackView}
 
 use super::*;
 use crate::generations;
-use crate::observe::{count, nonzero, segment, tcp};
+use crate::observe::{count, nonzero, segment, transport};
 
 /// How long whoever asks waits for the stack to be driven.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -37,6 +37,7 @@ struct Numbers {
     id: ConnectionId,
     ends: Ends,
     state: &'static str,
+    names: Vec<(&'static str, String)>,
     info: Info,
 }
 
@@ -88,8 +89,8 @@ impl Stack {
             let (machine, ends) = (&connection.machine, connection.ends);
             let id = self.id(index as u32);
             let protocol = settings(&self.config).name();
-            let (state, info) = (machine.state_name(), machine.info());
-            numbers.push(Numbers { protocol, id, ends, state, info });
+            let (state, names, info) = (machine.state_name(), machine.names(), machine.info());
+            numbers.push(Numbers { protocol, id, ends, state, names, info });
         }
         (numbers, None)
     }
@@ -134,7 +135,7 @@ impl Source for Seen {
         })?;
         let mut view = head.map_or_else(StackView::default, |head| words(&head));
         for numbers in &numbers {
-            count(&mut view, &numbers.info.counters);
+            count(&mut view, numbers.protocol, &numbers.info.counters);
             view.sockets.push(socket(numbers));
         }
         Ok(Page { stack: view, next })
@@ -164,9 +165,12 @@ fn words(head: &Head) -> StackView {
         mtu: head.mtu as u64,
         ..StackView::default()
     };
-    view.count("tcp_syn_cookies", head.cookies);
-    view.dropped(head.dropped.iter().copied());
-    count(&mut view, &head.past);
+    let cookies = if head.protocol == "tcp" { "tcp_syn_cookies" } else { "cookies_given" };
+    view.count(cookies, head.cookies);
+    for (name, n) in nonzero(head.protocol, head.dropped.iter().copied()) {
+        view.dropped([(&*name, n)]);
+    }
+    count(&mut view, head.protocol, &head.past);
     if let Some((port, half_open)) = head.listener {
         view.sockets.push(Socket {
             id: "listener".into(),
@@ -177,7 +181,8 @@ fn words(head: &Head) -> StackView {
             local: SocketAddr::new(head.address.ip(), port),
             remote: None,
             drops: Default::default(),
-            tcp: None,
+            names: Default::default(),
+            transport: None,
         });
     }
     view
@@ -185,7 +190,7 @@ fn words(head: &Head) -> StackView {
 
 /// A connection; its addresses are those of the datagrams that carry it.
 fn socket(numbers: &Numbers) -> Socket {
-    let Numbers { protocol, id, ends, state, info } = numbers;
+    let Numbers { protocol, id, ends, state, names, info } = numbers;
     Socket {
         id: format!("{}.{}", id.index, id.generation),
         protocol: (*protocol).into(),
@@ -194,7 +199,8 @@ fn socket(numbers: &Numbers) -> Socket {
         send_queue: info.unacked,
         local: ends.local,
         remote: Some(ends.remote),
-        drops: nonzero(info.counters.drops.named()),
-        tcp: Some(Box::new(tcp(info))),
+        drops: nonzero(protocol, info.counters.drops.named()),
+        names: names.iter().map(|(what, name)| ((*what).into(), name.clone())).collect(),
+        transport: Some(Box::new(transport(info))),
     }
 }

@@ -7,6 +7,7 @@ mod forged_xtp;
 mod moves;
 mod opening;
 mod packed;
+mod seen;
 mod strangers;
 mod unchecked;
 mod watched;
