@@ -391,6 +391,7 @@ impl Association {
     fn commit(&mut self, slices: &[IoSlice<'_>], len: usize, tag: Option<u64>) {
         let each = (self.machine.piece_len(len as u32) as usize).min(len);
         let tail = self.tail();
+        let tag = tag.filter(|_| self.block.tags);
         let Some(reservation) = self.machine.reserve(len as u32) else { return };
         let offset = reservation.offset();
         let makes_trailer = offset >= self.trailers_from;

@@ -272,3 +272,24 @@ fn messages_are_cut_evenly() {
         assert!(lens[0] - lens[packets - 1] < packets, "{lens:?}");
     }
 }
+
+/// As many bytes as wrap both rings, in messages of all lengths, over one packet and more.
+#[test]
+fn long_streams_of_messages_wrap_all_memory() {
+    for (check, tags) in [(Check::Internet, false), (Check::Cxor, false), (Check::Cxor, true)] {
+        let block = ControlBlock { check, tags, ..ControlBlock::default() };
+        let mut world = World::new();
+        let context = world.open(block.clone(), block);
+        for n in 0..60 {
+            let message = content(n, 1 + n * 1999);
+            let third = message.len() / 3;
+            let pieces = [&message[..third], &[], &message[third..]].map(IoSlice::new);
+            // Where messages have none it is nobody's.
+            let about = About { tag: Some(n as u64 + 7), sort: None };
+            assert!(world.ends[0].contexts.send(context, &pieces, about).unwrap());
+            world.run(30, |world| world.ends[1].messages.len() == n + 1);
+            assert!(world.ends[1].messages[n].2 == message, "{n} by {check:?}");
+            assert_eq!(world.ends[1].messages[n].1.tag, about.tag.filter(|_| tags));
+        }
+    }
+}
