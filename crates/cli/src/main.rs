@@ -13,6 +13,7 @@ mod advise;
 mod asn1;
 #[cfg(feature = "full")]
 mod bench;
+mod cast;
 mod connect;
 mod demo;
 mod device;
@@ -29,6 +30,7 @@ mod options;
 mod output;
 mod progress;
 mod put;
+mod receive;
 mod report;
 mod serve;
 mod transfer;
@@ -41,7 +43,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -76,6 +78,10 @@ enum Command {
     Get(Box<get::Get>),
     /// Puts files and folders on a server.
     Put(Box<put::Put>),
+    /// Casts files and folders to a group: one to many.
+    Cast(Box<cast::Cast>),
+    /// Receives what is cast to a group.
+    Receive(Box<receive::Receive>),
     /// Lists a folder of a server.
     Ls(Box<ls::Ls>),
     /// Shows, replaces and forgets keys.
@@ -125,8 +131,17 @@ enum Command {
     Absent(absent::Absent),
 }
 
+/// What is cast goes over XTP, and its sessions do unless another transport is named.
+fn command() -> clap::Command {
+    let over_xtp =
+        |command: clap::Command| command.mut_arg("transport", |arg| arg.default_value("xtp"));
+    ["cast", "receive"]
+        .into_iter()
+        .fold(Args::command(), |all, name| all.mut_subcommand(name, over_xtp))
+}
+
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
     if let Err(error) = log(args.log_level.as_deref()) {
         return output::finish(Err(error));
     }
@@ -138,6 +153,8 @@ fn main() -> ExitCode {
         Command::Serve(serve) => serve::run(&serve),
         Command::Get(get) => get::run(&get),
         Command::Put(put) => put::run(&put),
+        Command::Cast(cast) => cast::run(&cast),
+        Command::Receive(receive) => receive::run(&receive),
         Command::Ls(ls) => ls::run(&ls),
         Command::Key(key) => key::run(&key),
         Command::Devices(devices) => devices::run(&devices),
@@ -211,7 +228,6 @@ mod tests {
 
     #[test]
     fn the_argument_table_holds() {
-        use clap::CommandFactory;
-        Args::command().debug_assert();
+        command().debug_assert();
     }
 }

@@ -97,6 +97,13 @@ impl Reporter {
         self.bar.finish_and_clear();
     }
 
+    /// A line for who is not content with errors.
+    pub fn note(&self, line: &str) {
+        if !self.voice.quiet && !self.voice.json {
+            self.say(line);
+        }
+    }
+
     fn say(&self, line: &str) {
         self.bar.suspend(|| {
             let _ = writeln!(std::io::stderr(), "fusewire: {}", printable(line));

@@ -204,8 +204,23 @@ pub fn run(
     verb: &str,
     stop: &AtomicBool,
 ) -> Result {
+    run_since(Watch::start(), plan, first, connector, moving, (reporter, verb), stop)
+}
+
+/// The same of what began before, by other means.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_since(
+    watch: Watch,
+    plan: &impl Plan,
+    first: Client,
+    connector: &mut Connector<'_>,
+    moving: &Moving,
+    (reporter, verb): (&Reporter, &str),
+    stop: &AtomicBool,
+) -> Result {
     moving.connect.carrying.check_jobs(moving.jobs)?;
-    let watch = Watch::start();
     let options = first.options();
     vouched_for(moving.hash, options.cipher)?;
     let cipher = options.cipher.to_string();

@@ -6,6 +6,7 @@
 
 mod channel;
 mod client;
+pub mod group;
 pub mod kernel_tcp;
 mod line;
 mod observe;

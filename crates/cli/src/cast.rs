@@ -1,0 +1,434 @@
+//! `fusewire cast`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use fusewire_files::Error;
+use fusewire_files::cast::{Board, MemberId, Standing};
+use fusewire_files::client::put::Source;
+use fusewire_files::net::group::{self, CastEnd, CastProgress, Start};
+use fusewire_files::net::{Control, Server};
+use fusewire_files::server::{Settings, Share};
+use fusewire_session::{Allow, AllowList, Identity, ServerConfig, paths};
+use fusewire_stack::PORT as INNER_PORT;
+use fusewire_stack::group::{Leaving, MemberInfo, Sender, SenderConfig};
+use fusewire_transport::machine::KeepAlive;
+use serde_json::json;
+use signal_hook::consts::SIGHUP;
+
+use crate::device::Carrying;
+use crate::options::{self, Common};
+use crate::output::{Code, EXIT_CODES, Failure, Result, count, json, printable, rate, size};
+use crate::progress::Progress;
+use crate::transfer;
+
+/// The group's port, unless it is named.
+pub const PORT: u16 = 9294;
+/// A member that vanishes is noticed after so long.
+const KEEP_ALIVE: KeepAlive =
+    KeepAlive { idle: Duration::from_secs(3), interval: Duration::from_secs(1), probes: 9 };
+/// How long a member may take for its handshake.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+/// How often the line with numbers changes.
+const SAY_EVERY: Duration = Duration::from_millis(500);
+
+/// What is cast, to which group, and who may have it.
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Cast {
+    /// Files and folders; nothing beside them can be had.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// The group's address, for example 239.1.2.3 or [ff15::7]:9294 [default port: 9294].
+    #[arg(value_parser = group_addr)]
+    group: SocketAddr,
+    /// Begin when so many receivers are there.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    wait: u64,
+    /// Begin after so many seconds, with those who are there.
+    #[arg(long, value_name = "SECONDS")]
+    after: Option<u64>,
+    /// The network interface that leads to the group [default: the system's choice].
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Routers that packets to the group may pass, and one more.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    hops: u8,
+    /// Most bytes a second to the group, for example 20M.
+    #[arg(long, value_name = "BYTES/S", value_parser = options::rate)]
+    rate: Option<u64>,
+    /// A receiver that the others wait for and that takes less than so many bytes a second is left behind; it gets the
+    /// rest by itself.
+    #[arg(long, value_name = "BYTES/S", value_parser = options::rate, default_value = "64k")]
+    floor: u64,
+    /// The same of one that says nothing for so many milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    silence: u64,
+    /// Where receivers find their sessions; port 0 takes a free one [default: any address, and a free port].
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Cast to those whose fingerprints are in this file, one a line; read again at SIGHUP: who is no longer in it
+    /// opens nothing that is cast from then on [default: your own key only].
+    #[arg(long, value_name = "FILE", conflicts_with = "public")]
+    allow: Option<PathBuf>,
+    /// Cast to everyone who asks.
+    #[arg(long)]
+    public: bool,
+    #[command(flatten)]
+    carrying: Carrying,
+    #[command(flatten)]
+    common: Common,
+    /// Print nothing but errors.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print lines of JSON: address and fingerprint first, each receiver's end, and a last one for all.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `ADDRESS[:PORT]` of a group.
+pub fn group_addr(text: &str) -> std::result::Result<SocketAddr, String> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let found = text.parse().ok();
+    let found = found.or_else(|| bare.parse().ok().map(|ip| SocketAddr::new(ip, PORT)));
+    match found {
+        Some(addr) if !addr.ip().is_multicast() => {
+            Err("no group's address: those are 224.0.0.0 to 239.255.255.255, and ff00::/8".into())
+        }
+        Some(addr) if addr.port() == 0 => Err("a group needs a port".into()),
+        Some(addr) => Ok(addr),
+        None => Err("expected ADDRESS[:PORT] of a group, for example 239.1.2.3".into()),
+    }
+}
+
+/// The things to cast, by their own names. A folder named with a slash at its end is one by its name, too.
+fn things(paths: &[PathBuf]) -> std::result::Result<Vec<(Vec<u8>, Source)>, Error> {
+    let thing = |path: &PathBuf| {
+        let named = path.file_name().map(|name| name.as_bytes().to_vec());
+        let name = named.or_else(|| {
+            let whole = std::fs::canonicalize(path).ok()?;
+            whole.file_name().map(|name| name.as_bytes().to_vec())
+        });
+        Ok((name.unwrap_or_default(), Source::from_path(path)?))
+    };
+    paths.iter().map(thing).collect()
+}
+
+/// Casts it.
+pub fn run(cast: &Cast) -> Result {
+    let stop = transfer::stop_flag()?;
+    let share = Share::of_several(things(&cast.paths)?, Settings::default())?;
+    let config = cast.config()?;
+    let cipher = *config.settings.ciphers.iter().find(|c| !c.is_insecure()).ok_or_else(|| {
+        Failure::new(Code::Usage, "--cipher: what a group is sent needs a cipher with tags")
+    })?;
+    let board = Board::new(&share, cipher, fusewire_device::random()?)?;
+    cast.carrying.check(cast.common.transport())?;
+    let device = cast.carrying.listen(cast.listen, cast.any())?;
+    let mut stack = cast.common.stack(device, KEEP_ALIVE, HANDSHAKE_WAIT)?;
+    stack.listen(INNER_PORT, config.clone(), &options::secrets()?);
+    let address = stack.local_addr();
+    let sender = cast.sender(address.port())?;
+    let (control, waker) = (Arc::new(Control::default()), stack.waker());
+    cast.heed_reload(&config, &board, &control, &stack)?;
+    let fingerprint = config.settings.identity.fingerprint();
+    cast.announce(&board, address, &fingerprint.to_string())?;
+    let mut server = Server::new(stack, Arc::clone(&share));
+    let served = Arc::clone(&control);
+    let serving = std::thread::Builder::new().name("sessions".into()).spawn(move || {
+        server.run(&served, Duration::from_millis(500)).map_err(|e| e.to_string())
+    })?;
+    let mut teller = Teller::new(cast, board.totals());
+    let start = Start { members: cast.wait as usize, after: cast.after.map(Duration::from_secs) };
+    let data_pass = config.settings.data_pass;
+    let ended = group::cast(sender, (&share, &board), data_pass, start, &stop, &mut |told| {
+        teller.tell(told);
+    });
+    control.drain();
+    waker.wake();
+    if let Ok(Err(error)) = serving.join() {
+        tracing::warn!(%error, "sessions ended");
+    }
+    teller.end(&ended)
+}
+
+impl Cast {
+    fn config(&self) -> Result<ServerConfig> {
+        let identity = Arc::new(Identity::load_or_create(&paths()?.identity)?);
+        let allow = match &self.allow {
+            Some(path) => Allow::Changing(Arc::new(RwLock::new(AllowList::load(path)?))),
+            None if self.public => Allow::Public,
+            None => Allow::OwnKey,
+        };
+        let settings = self.common.settings(identity, &[])?;
+        Ok(ServerConfig { settings, allow, shared_memory: None })
+    }
+
+    /// Any address that the group's receivers could reach.
+    fn any(&self) -> SocketAddr {
+        match self.group {
+            SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+            SocketAddr::V6(_) => ([0u16; 8], 0).into(),
+        }
+    }
+
+    fn sender(&self, sessions: u16) -> Result<Sender> {
+        let bounded = |rate: u64| u32::try_from(rate).unwrap_or(u32::MAX);
+        let config = SenderConfig {
+            interface: self.interface.clone(),
+            sessions,
+            hops: self.hops,
+            rate: self.rate.map(bounded),
+            floor: bounded(self.floor),
+            silence: Duration::from_millis(self.silence),
+            ..SenderConfig::new(self.group)
+        };
+        Ok(Sender::open(&config).map_err(|error| {
+            Failure::new(Code::Failed, format!("cannot send to {}: {error}", self.group))
+        })?)
+    }
+
+    fn announce(&self, board: &Board, address: SocketAddr, fingerprint: &str) -> Result {
+        let (files, bytes) = board.totals();
+        if self.json {
+            return json(&json!({
+                "event": "casting", "group": self.group.to_string(), "address": address.to_string(),
+                "fingerprint": fingerprint, "files": files, "bytes": bytes,
+            }));
+        }
+        if !self.quiet {
+            let mut err = std::io::stderr().lock();
+            writeln!(err, "casting      {}, {}", count(files, "file"), size(bytes))?;
+            writeln!(err, "group        {}", self.group)?;
+            writeln!(err, "sessions     {address}")?;
+            writeln!(err, "fingerprint  {fingerprint}")?;
+        }
+        Ok(())
+    }
+
+    /// SIGHUP reads again who may have it; who may not any more is not told the next secret.
+    fn heed_reload(
+        &self,
+        config: &ServerConfig,
+        board: &Arc<Board>,
+        control: &Arc<Control>,
+        stack: &fusewire_stack::Stack,
+    ) -> Result {
+        let (Some(path), Allow::Changing(list)) = (self.allow.clone(), config.allow.clone()) else {
+            return Ok(());
+        };
+        let (board, control, waker) = (Arc::clone(board), Arc::clone(control), stack.waker());
+        let mut signals = signal_hook::iterator::Signals::new([SIGHUP])?;
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            for _ in signals.forever() {
+                match (AllowList::load(&path), fusewire_device::random()) {
+                    (Ok(new), Ok(secret)) => {
+                        let new = Arc::new(new);
+                        *list.write().unwrap_or_else(PoisonError::into_inner) = (*new).clone();
+                        board.readmit(&|key| new.contains(key), secret);
+                        control.readmit(move |key| new.contains(key));
+                        waker.wake();
+                    }
+                    (Err(error), _) => say(&format!("{error}; who may have it has not changed")),
+                    (_, Err(error)) => say(&format!("{error}; who may have it has not changed")),
+                }
+            }
+        })?;
+        Ok(())
+    }
+}
+
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "fusewire: {}", printable(text));
+}
+
+/// Tells how far the cast is, and how it ends.
+struct Teller<'a> {
+    cast: &'a Cast,
+    files: u64,
+    bytes: u64,
+    progress: Progress,
+    /// Since the group is sent something.
+    begun: Option<Instant>,
+    sent: Option<Duration>,
+    bytes_sent: u64,
+    said: Option<Instant>,
+    members: Vec<Member>,
+    told: BTreeMap<MemberId, &'static str>,
+    failed: u64,
+}
+
+type Member = (MemberId, Standing, Option<MemberInfo>, Option<Leaving>);
+
+/// What is known of a member, in a word.
+fn word((_, standing, info, left): &Member, files: u64) -> &'static str {
+    match (standing.tally, standing.is_gone, info, left) {
+        (Some(tally), ..) if tally.files >= files && tally.failed == 0 => "complete",
+        (Some(_), ..) => "incomplete",
+        (None, true, ..) => "gone",
+        (_, _, _, Some(Leaving::Slow)) => "left behind: too slow",
+        (_, _, _, Some(Leaving::Silent)) => "left behind: silent",
+        (_, _, Some(info), _) if info.is_done => "checking",
+        (_, _, Some(_), _) => "receiving",
+        _ => "joining",
+    }
+}
+
+impl<'a> Teller<'a> {
+    fn new(cast: &'a Cast, (files, bytes): (u64, u64)) -> Teller<'a> {
+        Teller {
+            cast,
+            files,
+            bytes,
+            progress: Progress::new(),
+            begun: None,
+            sent: None,
+            bytes_sent: 0,
+            said: None,
+            members: Vec::new(),
+            told: BTreeMap::new(),
+            failed: 0,
+        }
+    }
+
+    fn tell(&mut self, told: &CastProgress) {
+        if told.has_begun {
+            self.begun.get_or_insert_with(Instant::now);
+        }
+        self.bytes_sent = told.bytes_sent;
+        self.members.clone_from(&told.members);
+        for failed in &told.failed {
+            self.failed += 1;
+            say(&format!("{}: {}", failed.0, failed.1));
+        }
+        let receiving = |m: &Member| matches!(word(m, self.files), "receiving");
+        if told.has_begun && self.sent.is_none() && !self.members.iter().any(receiving) {
+            self.sent = self.begun.map(|begun| begun.elapsed());
+        }
+        for member in &told.members {
+            let word = word(member, self.files);
+            if self.told.insert(member.0, word) == Some(word) || matches!(word, "joining") {
+                continue;
+            }
+            self.tell_member(member, word);
+        }
+        if self.said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
+            self.said = Some(Instant::now());
+            self.say_line();
+        }
+    }
+
+    fn tell_member(&self, (_, standing, info, _): &Member, word: &str) {
+        let (key, peer) = (&standing.key, &standing.peer);
+        if self.cast.json {
+            let tally = standing.tally.unwrap_or_default();
+            let _ = json(&json!({
+                "event": "member", "key": key.to_string(), "peer": &**peer, "state": word,
+                "files": tally.files, "bytes": tally.bytes, "failed": tally.failed,
+                "lost": info.map(|info| info.lost),
+            }));
+        } else if !self.cast.quiet {
+            self.progress.clear();
+            let _ = writeln!(std::io::stderr(), "{}  {key}  {word}", printable(peer));
+        }
+    }
+
+    /// The whole, and in place on a terminal alone.
+    fn say_line(&self) {
+        if self.cast.quiet || self.cast.json || !self.progress.terminal {
+            return;
+        }
+        let there = self.members.iter().filter(|(_, standing, ..)| !standing.is_gone).count();
+        let line = match self.begun {
+            None => format!("waiting: {there} of {}", count(self.cast.wait, "receiver")),
+            Some(begun) => {
+                let per_s = self.bytes_sent as f64 / begun.elapsed().as_secs_f64().max(1e-9);
+                let (sent, all) = (size(self.bytes_sent), size(self.bytes));
+                format!("{sent} of {all} {} to {}", rate(per_s), count(there as u64, "receiver"))
+            }
+        };
+        self.progress.report(&line);
+    }
+
+    fn end(self, ended: &std::result::Result<CastEnd, Error>) -> Result {
+        self.progress.clear();
+        let seconds = self.sent.or(self.begun.map(|begun| begun.elapsed())).unwrap_or_default();
+        let complete = self.members.iter().filter(|m| word(m, self.files) == "complete").count();
+        let per_s = self.bytes_sent as f64 / seconds.as_secs_f64().max(1e-9);
+        let all = self.told.len();
+        if self.cast.json {
+            json(&json!({
+                "event": "summary", "files": self.files, "bytes": self.bytes,
+                "bytes_sent": self.bytes_sent, "seconds": seconds.as_secs_f64(), "bytes_per_s": per_s,
+                "members": self.members.len(), "complete": complete, "failed": self.failed,
+                "interrupted": matches!(ended, Ok(CastEnd::Stopped)),
+                "error": ended.as_ref().err().map(Error::to_string),
+            }))?;
+        } else if !self.cast.quiet {
+            let (files, sent) = (count(self.files, "file"), size(self.bytes_sent));
+            let seconds = seconds.as_secs_f64();
+            let line = format!("cast {files}, {sent} in {seconds:.2} s, {}", rate(per_s));
+            writeln!(
+                std::io::stderr(),
+                "{line}; {complete} of {} complete",
+                count(all as u64, "receiver")
+            )?;
+        }
+        let fail = |code, text: &str| Err(Failure::new(code, text).into());
+        match ended {
+            Err(error) => fail(Code::Connection, &error.to_string()),
+            Ok(CastEnd::Stopped) => {
+                fail(Code::Interrupted, "interrupted; receivers keep what has come")
+            }
+            Ok(CastEnd::Nobody) => {
+                fail(Code::Connection, "nobody was there when it was time to begin")
+            }
+            Ok(CastEnd::Complete) if complete < self.told.len() => {
+                fail(Code::Failed, "not every receiver has everything")
+            }
+            Ok(CastEnd::Complete) if self.failed > 0 => fail(Code::Failed, ""),
+            Ok(CastEnd::Complete) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_an_address_of_one() {
+        for (text, expected) in [
+            ("239.1.2.3", "239.1.2.3:9294"),
+            ("239.1.2.3:7", "239.1.2.3:7"),
+            ("ff15::7", "[ff15::7]:9294"),
+            ("[ff15::7]", "[ff15::7]:9294"),
+            ("[ff15::7]:8", "[ff15::7]:8"),
+        ] {
+            assert_eq!(group_addr(text).unwrap().to_string(), expected);
+        }
+        for wrong in ["", "host", "10.0.0.1", "::1", "239.1.2.3:0", "239.1.2.3:99999"] {
+            assert!(group_addr(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_cast_has_a_name() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("folder")).unwrap();
+        let names = |path: &std::path::Path| things(&[path.to_path_buf()]).unwrap().remove(0).0;
+        assert_eq!(names(&dir.path().join("folder/")), b"folder");
+        assert_eq!(
+            names(&dir.path().join("folder/..")),
+            dir.path().file_name().unwrap().as_bytes()
+        );
+        assert!(things(&[dir.path().join("nothing")]).is_err());
+    }
+}

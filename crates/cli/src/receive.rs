@@ -1,0 +1,264 @@
+//! `fusewire receive`.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use fusewire_files::cast::{Catcher, Joiner, Mail, Tally, Wanted};
+use fusewire_files::client::Totals;
+use fusewire_files::client::get::{Destination, Existing, Options, Plan};
+use fusewire_files::net::{Client, group};
+use fusewire_files::{Hashing, RemotePath};
+use fusewire_stack::group::{Heard, Receiver, ReceiverConfig};
+
+use crate::cast::group_addr;
+use crate::connect::Connector;
+use crate::output::{Code, EXIT_CODES, Failure, Result, size};
+use crate::report::{Reporter, Watch};
+use crate::transfer::{self, Moving};
+use crate::url::Url;
+
+/// How often it is looked whether there is news.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Which group to listen to, and where to put what is cast.
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Receive {
+    /// The group's address, for example 239.1.2.3 or [ff15::7]:9294 [default port: 9294].
+    #[arg(value_parser = group_addr)]
+    group: SocketAddr,
+    /// The folder to put things into, under their own names; made if it is missing.
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    output: PathBuf,
+    /// Of the sender with sessions at HOST:PORT alone, which it prints at its start [default: the first one that is
+    /// heard].
+    #[arg(long, value_name = "HOST:PORT")]
+    from: Option<String>,
+    /// Give up when nothing is heard of the group for so many seconds [default: wait].
+    #[arg(long, value_name = "SECONDS")]
+    patience: Option<u64>,
+    /// The network interface that leads to the group [default: the system's choice].
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Leave files alone that have the same size and time here, or are newer.
+    #[arg(long, conflicts_with = "no_clobber")]
+    update: bool,
+    /// Never replace a file.
+    #[arg(long)]
+    no_clobber: bool,
+    /// Files are on the disk before they have their name.
+    #[arg(long)]
+    sync: bool,
+    #[command(flatten)]
+    moving: Moving,
+}
+
+/// Receives it.
+pub fn run(receive: &Receive) -> Result {
+    let moving = &receive.moving;
+    if moving.hash != Hashing::Both {
+        let text = "--hash: what a group is sent is always compared with its hashes";
+        return Err(Failure::new(Code::Usage, text).into());
+    }
+    let wanted = Wanted {
+        filter: moving.filter()?,
+        existing: match (receive.update, receive.no_clobber) {
+            (true, _) => Existing::KeepSame,
+            (_, true) => Existing::Refuse,
+            _ => Existing::Replace,
+        },
+        sync: receive.sync,
+    };
+    let stop = transfer::stop_flag()?;
+    let mut receiver = receive.open()?;
+    let Some(heard) = receive.listen(&mut receiver, &stop)? else {
+        return Err(match stop.load(Ordering::Relaxed) {
+            true => Failure::new(Code::Interrupted, "interrupted"),
+            false => {
+                Failure::new(Code::Connection, format!("nothing is heard of {}", receive.group))
+            }
+        }
+        .into());
+    };
+    let url = receive.url(&heard)?;
+    std::fs::create_dir_all(&receive.output).map_err(|error| {
+        Failure::new(Code::Failed, format!("cannot make {}: {error}", receive.output.display()))
+    })?;
+    let (mut connector, link) = transfer::connect(moving, &url)?;
+    let reporter = Reporter::new(moving.voice(), &url);
+    let mail = Arc::new(Mail::default());
+    // 63 bits that nobody foretells, and not zero.
+    let group_key = u64::from_be_bytes(fusewire_device::random()?) >> 1 | 1;
+    let session = Session::begin(link, &mail, group_key)?;
+    let part = Part { receive, receiver, heard, group_key, wanted, reporter, stop: &stop };
+    let done = part.run(&mail, &mut connector);
+    session.end(&done, &mail);
+    done.map(drop)
+}
+
+/// The session in which this is a member, in a thread of its own.
+struct Session {
+    thread: thread::JoinHandle<()>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Session {
+    fn begin(mut link: Client, mail: &Arc<Mail>, group_key: u64) -> Result<Session> {
+        let mut joiner = Joiner::new(mail, group_key, link.element())?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let thread = thread::Builder::new().name("session".into()).spawn(move || {
+            let turn: fusewire_files::net::TurnFn<'_> =
+                &mut |channel, scratch, now| joiner.turn(channel, scratch, now);
+            if let Err(error) = link.run(&seen, turn) {
+                tracing::info!(%error, "the session with the sender has ended");
+            }
+        })?;
+        Ok(Session { thread, stop })
+    }
+
+    /// Tells the sender what has come, if that is known; otherwise it sees that the session has ended.
+    fn end(self, done: &Result<Tally>, mail: &Mail) {
+        match done {
+            Ok(tally) => mail.report(*tally),
+            Err(_) => self.stop.store(true, Ordering::Relaxed),
+        }
+        let _ = self.thread.join();
+    }
+}
+
+impl Receive {
+    fn open(&self) -> Result<Receiver> {
+        let interface = self.interface.clone();
+        let config = ReceiverConfig { interface, ..ReceiverConfig::new(self.group) };
+        Ok(Receiver::open(&config).map_err(|error| {
+            Failure::new(Code::Failed, format!("cannot listen to {}: {error}", self.group))
+        })?)
+    }
+
+    /// The group's sender, once it is heard.
+    fn listen(&self, receiver: &mut Receiver, stop: &AtomicBool) -> Result<Option<Heard>> {
+        let from: Option<Vec<SocketAddr>> = match &self.from {
+            None => None,
+            Some(host) => Some(
+                host.to_socket_addrs()
+                    .map_err(|e| {
+                        Failure::new(Code::Connection, format!("cannot find {host}: {e}"))
+                    })?
+                    .collect(),
+            ),
+        };
+        let is_meant = |heard: &Heard| match (&from, heard.sessions()) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(all), Some(sessions)) => all.contains(&sessions),
+        };
+        let patience = self.patience.map(Duration::from_secs);
+        Ok(group::listen(receiver, patience, stop, &is_meant)?)
+    }
+
+    /// Where its sessions are to be had.
+    fn url(&self, heard: &Heard) -> Result<Url> {
+        let place = match (&self.from, heard.sessions()) {
+            (Some(from), _) => from.clone(),
+            (None, Some(sessions)) => sessions.to_string(),
+            (None, None) => {
+                return Err(Failure::new(Code::Connection, "the sender has no sessions").into());
+            }
+        };
+        Ok(format!("fusewire://{place}/")
+            .parse()
+            .map_err(|e: String| Failure::new(Code::Usage, e))?)
+    }
+}
+
+/// What there is to do it with.
+struct Part<'a> {
+    receive: &'a Receive,
+    receiver: Receiver,
+    heard: Heard,
+    group_key: u64,
+    wanted: Wanted,
+    reporter: Reporter,
+    stop: &'a Arc<AtomicBool>,
+}
+
+impl Part<'_> {
+    /// Takes what the group is sent, then gets what is missing.
+    fn run(mut self, mail: &Arc<Mail>, connector: &mut Connector<'_>) -> Result<Tally> {
+        let watch = Watch::start();
+        let moving = &self.receive.moving;
+        self.wait_until_told(mail)?;
+        let options = Options {
+            filter: self.wanted.filter.clone(),
+            existing: self.wanted.existing,
+            sync: self.wanted.sync,
+            bytes_per_s: moving.rate.unwrap_or(0),
+            reply_bytes: moving.reply_bytes,
+            connections: moving.jobs,
+            ..Options::default()
+        };
+        let (dir, stop) = (self.receive.output.clone(), Arc::clone(self.stop));
+        let (reporter, wanted) = (self.reporter.clone(), self.wanted.clone());
+        let mut catcher = Catcher::new(mail, &dir, wanted, Box::new(reporter.clone()))?;
+        while !stop.load(Ordering::Relaxed) && !catcher.check_some() {}
+        let data_pass = fusewire_session::DataPass::detect();
+        let heard = (&self.heard, self.group_key);
+        let totals = mail.totals();
+        let mut show = |bytes: u64| reporter.progress(&Totals { bytes_done: bytes, ..totals });
+        let caught =
+            group::catch(self.receiver, heard, (&mut catcher, mail), data_pass, &stop, &mut show);
+        let come = catcher.bytes_done();
+        match caught {
+            Err(error) if mail.refusal().is_some() => {
+                return Err(Failure::new(Code::Refused, error.to_string()).into());
+            }
+            Err(error) => reporter.note(&format!("{error}; getting the rest")),
+            Ok(false) => {
+                let text =
+                    "interrupted; what has come is kept: run the same command again to go on";
+                return Err(Failure::new(Code::Interrupted, text).into());
+            }
+            Ok(true) => {}
+        }
+        let options = Options { here: Arc::new(catcher.into_done()), ..options };
+        let to = dir.join("");
+        let destination = Destination::from_path(&to, &RemotePath::default())?;
+        let plan =
+            Plan::new(RemotePath::default(), destination, options, Box::new(reporter.clone()));
+        let link = connector.open()?;
+        let teller = (&reporter, "received");
+        let ended = transfer::run_since(watch, &plan, link, connector, moving, teller, &stop);
+        let totals = plan.totals();
+        tracing::info!(group = %size(come), all = %size(totals.bytes_done), "received");
+        ended?;
+        Ok(Tally {
+            files: totals.files_done + totals.unchanged,
+            bytes: totals.bytes_done,
+            failed: totals.failed,
+        })
+    }
+
+    fn wait_until_told(&mut self, mail: &Mail) -> Result {
+        while !mail.is_told() {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Failure::new(Code::Interrupted, "interrupted").into());
+            }
+            if let Some(why) = mail.refusal() {
+                return Err(Failure::new(Code::Refused, why).into());
+            }
+            if mail.is_closed() {
+                let text = "the session with the sender ended before it had told what it casts";
+                return Err(Failure::new(Code::Connection, text).into());
+            }
+            // What comes meanwhile is not for this one.
+            self.receiver.drive(Some(LOOK))?;
+        }
+        Ok(())
+    }
+}

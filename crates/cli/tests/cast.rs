@@ -1,0 +1,279 @@
+//! The program casts: one to many over real sockets, in namespaces of the test's own.
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use support::{Done, World, bytes};
+
+const GROUP: &str = "239.7.7.7";
+/// Packets to a group need a way, also on loopback.
+const SETUP: &str = "ip link set lo multicast on; ip route add 239.0.0.0/8 dev lo src 127.0.0.1";
+
+/// A sender that has said where it is.
+struct Sender {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    first: Value,
+}
+
+impl Sender {
+    fn start(mut command: Command) -> Sender {
+        let mut child = command.spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            panic!("the sender did not start: {:?}", Done::of(child));
+        }
+        let first = serde_json::from_str(&line).unwrap();
+        Sender { child, out, first }
+    }
+
+    fn fingerprint(&self) -> String {
+        self.first["fingerprint"].as_str().unwrap().into()
+    }
+
+    /// Its lines until one has `key` with `value`.
+    fn until(&mut self, key: &str, value: &str) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(self.out.read_line(&mut line).unwrap() > 0, "ended before {value}");
+            let line: Value = serde_json::from_str(&line).unwrap();
+            if line[key] == value {
+                return line;
+            }
+        }
+    }
+
+    fn end(mut self) -> (Done, Value) {
+        let summary = self.until("event", "summary");
+        (Done::of(self.child), summary)
+    }
+}
+
+fn make(dir: &Path) {
+    fs::create_dir_all(dir.join("folder/empty")).unwrap();
+    fs::write(dir.join("big"), bytes(20 << 20, 3)).unwrap();
+    for n in 0..50 {
+        fs::write(dir.join(format!("folder/f{n}")), bytes(n * 997, n as u64)).unwrap();
+    }
+    std::os::unix::fs::symlink("f7", dir.join("folder/link")).unwrap();
+}
+
+#[track_caller]
+fn same(from: &Path, to: &Path) {
+    assert!(fs::read(from.join("big")).unwrap() == fs::read(to.join("big")).unwrap());
+    for n in 0..50 {
+        let name = format!("folder/f{n}");
+        assert!(fs::read(from.join(&name)).unwrap() == fs::read(to.join(&name)).unwrap(), "{name}");
+    }
+    assert_eq!(fs::read_link(to.join("folder/link")).unwrap(), Path::new("f7"));
+    assert!(to.join("folder/empty").is_dir());
+}
+
+/// Casts `big` and `folder` of what is served.
+fn cast(world: &World, more: &[&str]) -> Command {
+    let (big, folder) = (world.served("big"), world.served("folder"));
+    let mut args = vec!["cast", big.to_str().unwrap(), folder.to_str().unwrap(), GROUP, "--json"];
+    args.extend(more);
+    world.command("alice", &args)
+}
+
+#[test]
+fn two_receive_what_one_casts_and_a_stranger_does_not() {
+    in_namespace(
+        "two_receive_what_one_casts_and_a_stranger_does_not",
+        Need::Namespace,
+        SETUP,
+        || {
+            let world = World::new();
+            make(&world.path("served"));
+            let sender = Sender::start(cast(&world, &["--wait", "2"]));
+            let trust = sender.fingerprint();
+            let stranger = world.run("mallory", &["receive", GROUP, "-o", "m", "--trust", &trust]);
+            stranger.failed(3, "not on the server's list");
+            let receive = |to| {
+                let args = ["receive", GROUP, "-o", to, "--json"];
+                world.command("alice", &args).spawn().unwrap()
+            };
+            let both = [receive("one"), receive("two/")];
+            for (child, to) in both.into_iter().zip(["one", "two"]) {
+                let summary = Done::of(child).ok().summary();
+                assert_eq!(summary["failed"], 0, "{summary}");
+                assert_eq!(summary["files_done"], 51, "{summary}");
+                same(&world.path("served"), &world.here(to));
+            }
+            let (done, summary) = sender.end();
+            done.ok();
+            assert_eq!(
+                (&summary["members"], &summary["complete"]),
+                (&2.into(), &2.into()),
+                "{summary}"
+            );
+        },
+    );
+}
+
+#[test]
+fn who_comes_late_or_was_broken_off_has_all_in_the_end() {
+    in_namespace(
+        "who_comes_late_or_was_broken_off_has_all_in_the_end",
+        Need::Namespace,
+        SETUP,
+        || {
+            let world = World::new();
+            make(&world.path("served"));
+            let mut sender = Sender::start(cast(&world, &["--rate", "8M"]));
+            let args = |to| ["receive", GROUP, "-o", to, "--json"];
+            let first = world.command("alice", &args("one")).spawn().unwrap();
+            let broken = world.command("alice", &args("two")).spawn().unwrap();
+            sender.until("state", "receiving");
+            support::wait_for_part(&world.here("two"), 3 << 20);
+            kill_process(Pid::from_child(&broken), Signal::INT).unwrap();
+            Done::of(broken).failed(130, "kept");
+            let again = world.command("alice", &args("two")).spawn().unwrap();
+            let late = world.command("alice", &args("three")).spawn().unwrap();
+            for (child, to) in [(first, "one"), (again, "two"), (late, "three")] {
+                let done = Done::of(child).ok();
+                same(&world.path("served"), &world.here(to));
+                let resumed = done.lines().iter().any(|line| line["event"] == "resumed");
+                assert!(resumed || to == "one", "{to}: {done:?}");
+            }
+            let (done, summary) = sender.end();
+            assert_eq!(summary["complete"], 3, "{summary}");
+            // One is gone.
+            done.failed(1, "not every receiver");
+        },
+    );
+}
+
+#[test]
+fn who_is_taken_off_the_list_is_no_receiver_any_more() {
+    let name = "who_is_taken_off_the_list_is_no_receiver_any_more";
+    in_namespace(name, Need::Namespace, SETUP, || {
+        let world = World::new();
+        make(&world.path("served"));
+        let key = |user| world.run(user, &["key", "show"]).ok().out;
+        let (carol, bob) = (key("carol"), key("bob"));
+        let list = world.path("list");
+        fs::write(&list, format!("{carol}{bob}")).unwrap();
+        let allow = ["--allow", list.to_str().unwrap(), "--rate", "5M", "--wait", "2"];
+        let mut sender = Sender::start(cast(&world, &allow));
+        let trust = sender.fingerprint();
+        let untrusting = world.run("bob", &["receive", GROUP, "-o", "bob"]);
+        untrusting.failed(3, "--trust");
+        let receive = |user| {
+            let args = ["receive", GROUP, "-o", user, "--json", "--trust", &trust];
+            world.command(user, &args).spawn().unwrap()
+        };
+        let (stays, goes) = (receive("carol"), receive("bob"));
+        support::wait_for_part(&world.here("bob"), 2 << 20);
+        fs::write(&list, carol).unwrap();
+        kill_process(Pid::from_child(&sender.child), Signal::HUP).unwrap();
+        let gone = Done::of(goes);
+        assert!(gone.code == 3 || gone.code == 4, "{gone:?}");
+        assert!(!world.here("bob/big").exists());
+        Done::of(stays).ok();
+        same(&world.path("served"), &world.here("carol"));
+        sender.until("state", "gone");
+        let (done, summary) = sender.end();
+        assert_eq!(summary["complete"], 1, "{summary}");
+        done.failed(1, "not every receiver");
+    });
+}
+
+#[test]
+fn nobody_there_is_said_and_nothing_heard_too() {
+    in_namespace("nobody_there_is_said_and_nothing_heard_too", Need::Namespace, SETUP, || {
+        let world = World::new();
+        make(&world.path("served"));
+        let args = ["receive", GROUP, "--patience", "1"];
+        world.run("alice", &args).failed(4, "nothing is heard");
+        Done::of(cast(&world, &["--after", "1", "--wait", "2"]).spawn().unwrap())
+            .failed(4, "nobody");
+        let big = world.served("big");
+        let cast =
+            |more: &[&str]| world.run("alice", &[&["cast", big.to_str().unwrap()], more].concat());
+        cast(&["10.0.0.1"]).failed(2, "no group's address");
+        cast(&[GROUP, "--interface", "none7"]).failed(1, "");
+        let nothing = world.served("nothing");
+        world.run("alice", &["cast", nothing.to_str().unwrap(), GROUP]).failed(1, "nothing");
+    });
+}
+
+/// A bridge, and a host at it for each receiver.
+fn hosts(n: usize) -> Vec<Peer> {
+    sh("ip link add br7 type bridge mcast_snooping 0; ip link set br7 up; ip addr add 10.77.0.1/24 dev br7;
+        ip route add 239.0.0.0/8 dev br7");
+    (0..n)
+        .map(|at| {
+            let peer = Peer::new();
+            sh(&format!(
+                "ip link add v{at} type veth peer name eth0 netns {}; ip link set v{at} master br7 up",
+                peer.pid()
+            ));
+            peer.sh(&format!(
+                "ip addr add 10.77.0.{}/24 dev eth0; ip link set eth0 up; ip route add 239.0.0.0/8 dev eth0",
+                at + 2
+            ));
+            peer
+        })
+        .collect()
+}
+
+fn receive_at(world: &World, peer: &Peer, to: &str) -> Child {
+    let mut command = peer.command(env!("CARGO_BIN_EXE_fusewire"));
+    command.args(["receive", GROUP, "-o", to, "--json"]).current_dir(world.path("here"));
+    command.env("XDG_STATE_HOME", world.path("alice")).env_remove("RUST_LOG");
+    command.env("XDG_CACHE_HOME", world.path("cache"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+#[test]
+fn a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody() {
+    let name = "a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody";
+    in_namespace(name, Need::Root, "", || {
+        let world = World::new();
+        make(&world.path("served"));
+        let peers = hosts(8);
+        let more = ["--wait", "8", "--rate", "10M", "--silence", "500"];
+        let mut sender = Sender::start(cast(&world, &more));
+        let mut children: Vec<Child> = peers
+            .iter()
+            .enumerate()
+            .map(|(at, peer)| receive_at(&world, peer, &format!("to{at}")))
+            .collect();
+        sender.until("state", "receiving");
+        support::wait_for_part(&world.here("to0"), 2 << 20);
+        support::wait_for_part(&world.here("to7"), 2 << 20);
+        let frozen = children.remove(7);
+        let mut killed = children.remove(0);
+        kill_process(Pid::from_child(&frozen), Signal::STOP).unwrap();
+        let began = Instant::now();
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        for (at, child) in children.into_iter().enumerate() {
+            Done::of(child).ok();
+            same(&world.path("served"), &world.here(&format!("to{}", at + 1)));
+        }
+        // Two seconds of the cast were left; half a second of silence, and a second.
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(12), "{took:?}");
+        // It goes on where it was, and gets the rest by itself.
+        kill_process(Pid::from_child(&frozen), Signal::CONT).unwrap();
+        Done::of(frozen).ok();
+        same(&world.path("served"), &world.here("to7"));
+        let (done, summary) = sender.end();
+        assert_eq!(summary["complete"], 7, "{summary}");
+        done.failed(1, "not every receiver");
+    });
+}
