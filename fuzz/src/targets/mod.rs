@@ -36,6 +36,7 @@ mod xdr;
 mod xdr_language;
 mod xtp_input;
 mod xtp_packet;
+mod xtp_single;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
@@ -79,4 +80,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "xdr_language", run: xdr_language::run, seeds: xdr_language::seeds },
     Target { name: "xtp_input", run: xtp_input::run, seeds: xtp_input::seeds },
     Target { name: "xtp_packet", run: xtp_packet::run, seeds: xtp_packet::seeds },
+    Target { name: "xtp_single", run: xtp_single::run, seeds: xtp_single::seeds },
 ];
