@@ -465,6 +465,11 @@ impl Stack {
         buffer[CHECK_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
         let frame = TxFrame { peer: to, header: &buffer[..len], payload, ecn: Ecn::NotEct };
         self.watch.sent_tpdus(&[frame], |_| [word, ""]);
+        if !payload.is_empty() {
+            // It is no stream that comes: who waits for an answer looks for it all the time.
+            (self.streamed, self.napped_at) = (0, 0);
+            self.last_work = self.clock.now();
+        }
         if let Err(error) = self.device.transmit(&[frame]) {
             tracing::debug!(%error, "cannot send to {to}");
         }
