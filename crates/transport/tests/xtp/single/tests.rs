@@ -222,7 +222,9 @@ fn a_responder_that_begins_anew_answers_what_comes_again_and_disowns_what_it_doe
 #[test]
 fn requests_of_strangers_fill_no_memory_and_others_are_still_answered() {
     let bounds = Bounds { contexts: 64, half_open: 16, answer_bytes: 10_000 };
-    let plan = Plan { bounds, proven: false, work: Duration::from_secs(5), ..Plan::default() };
+    let work = Duration::from_secs(5);
+    let mut plan = Plan { bounds, proven: false, work, ..Plan::default() };
+    plan.config.linger = Duration::from_secs(1);
     let mut random = Random::new(8);
     let mut world = World::new(&plan, &mut random);
     world.ask(Service::Transaction, 1400);
@@ -248,12 +250,19 @@ fn requests_of_strangers_fill_no_memory_and_others_are_still_answered() {
     assert_eq!(answered(&world), 1, "a cookie opens");
     let shown = |bytes: &&Vec<u8>| bytes[11] & 31 == Format::First as u8 && bytes[0] & 0x80 != 0;
     let shown = world.recorded.iter().find(shown).expect("a cookie was shown").clone();
-    // Seen on the way, it opens nothing more, nor from elsewhere.
+    // Seen on the way, it opens nothing more, nor from elsewhere, nor one that nobody gave; also not when what it opened is
+    // gone.
+    let mut other = shown.clone();
+    other[7] ^= 1;
+    fusewire_wire::xtp::seal(&mut other);
     let handed = world.handed.len();
-    world.arrive_at_responder(&Frame { bytes: shown.clone() }, super::CLIENT);
-    world.arrive_at_responder(&Frame { bytes: shown }, [10, 0, 0, 3]);
-    world.run_for(Duration::from_secs(1));
-    assert_eq!(world.handed.len(), handed);
+    for _ in 0..2 {
+        world.arrive_at_responder(&Frame { bytes: shown.clone() }, super::CLIENT);
+        world.arrive_at_responder(&Frame { bytes: shown.clone() }, [10, 0, 0, 3]);
+        world.arrive_at_responder(&Frame { bytes: other.clone() }, super::CLIENT);
+        world.run_for(Duration::from_secs(2));
+        assert_eq!((world.handed.len(), world.responder.contexts()), (handed, 16));
+    }
 }
 
 #[test]
