@@ -236,12 +236,25 @@ fn bare(config: memory::Config, ends: [&str; 2]) -> (OnInterface, Memory, Arc<At
     (device(a, ends, 0, &clock), b, ns)
 }
 
+/// A packet of XTP with so many bytes, whose check covers all of it, or its header alone.
+fn packet(len: usize, nocheck: bool) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..32 + len).map(|i| (i * 31 + len) as u8).collect();
+    bytes[8..12].copy_from_slice(&[if nocheck { 0x40 } else { 0 }, 0, 0, 0x20]);
+    bytes[12..16].copy_from_slice(&(len as u32).to_be_bytes());
+    bytes[16..18].fill(0);
+    let covered = if nocheck { 32 } else { bytes.len() };
+    let check = fusewire_base::Sum::of(&bytes[..covered]).checksum();
+    bytes[16..18].copy_from_slice(&check.to_be_bytes());
+    bytes
+}
+
 #[test]
 fn the_checksum_of_a_datagram_follows_from_its_tpdus() {
     for ends in [V4, V6] {
         let (mut device, mut other, _) = bare(memory::Config::default(), ends);
-        for len in [0, 1, 2, 333, 1400] {
-            let bytes = tpdu(len);
+        let of = |len: usize| [tpdu(len), packet(len, false), packet(len, true)];
+        for bytes in [0, 1, 2, 333, 1400].into_iter().flat_map(of) {
+            let len = bytes.len();
             assert_eq!(device.transmit(&[frame(addr(ends, 1), &bytes)]).unwrap(), 1);
             assert_eq!(other.receive().unwrap(), 1);
             let packet = other.packet(0);

@@ -53,13 +53,11 @@ fn sum_of(level: Level, head: &[u8], rest: &[u8]) -> Sum {
         return tpdu_sum(len);
     }
     let options = head[8..12].iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
-    match head.get(xtp::HEADER_LEN..) {
-        Some(body) if options & xtp::Options::NOCHECK.bits() != 0 => {
-            let body_sum = fusewire_kernels::sum(level, body);
-            PACKET_SUM + body_sum.then(body.len(), fusewire_kernels::sum(level, rest))
-        }
-        _ => PACKET_SUM,
+    if options & xtp::Options::NOCHECK.bits() == 0 {
+        return PACKET_SUM;
     }
+    let (front, back) = (fusewire_kernels::sum(level, head), fusewire_kernels::sum(level, rest));
+    front.then(head.len(), back)
 }
 
 /// Datagrams of one UDP port, or all of XTP of one address, on an interface.
