@@ -75,7 +75,7 @@ fn forged(random: &mut Random, genuine: &[u8], wrong: Wrong) -> Option<Vec<u8>> 
         }
         (Wrong::Echo, Body::Cntl(control)) => control.echo = control.echo.wrapping_add(0x20_000),
         (Wrong::Alloc, Body::Cntl(control)) => control.alloc += 1 << 40,
-        (Wrong::Unchecked, Body::Cntl(_)) => header.options = header.options | Options::NOCHECK,
+        (Wrong::Unchecked, Body::Cntl(_)) => header.options |= Options::NOCHECK,
         // One who knows all numbers, and makes a record look like a piece of a longer one, ends the connection.
         (Wrong::Bytes, _) if is_data && is_record(&data) => {
             let at = random.range(16..data.len() as u64) as usize;
@@ -268,8 +268,10 @@ fn diags_have_a_limit() {
             let now = fusewire_base::Instant::from_ms(1);
             let key = Key::new(got as u64 + 99).unwrap();
             // One for no listener, and one that the listener refuses.
-            let mut config = xtp::Config::default();
-            config.service = fusewire_wire::xtp::Service::Transaction;
+            let config = xtp::Config {
+                service: fusewire_wire::xtp::Service::Transaction,
+                ..xtp::Config::default()
+            };
             let mut first = Connection::connect(&config, key, service, now);
             let header = first.poll_transmit(now).unwrap().header;
             let mut bytes = [0; LEN_MAX];
