@@ -1,4 +1,4 @@
-/* libfusewire: sockets over a user-level IP stack; and, below, ADUs on encrypted connections.
+/* libfusewire: sockets over a user-level IP stack; and, below, ADUs on encrypted connections, and messages over XTP.
  *
  * The calls have the names of the kernel's with fw_ before them, the same arguments, and the meaning that POSIX
  * gives them: -1 and errno on failure. What differs is said here.
@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -230,6 +231,65 @@ struct fw_adu_info {
 };
 
 int fw_adu_describe(int fd, struct fw_adu_info *info);
+
+/* Contexts of XTP (docs/context.md): messages of the application's, gathered from its memory and scattered to it, each whole
+ * and once. There is no session: nothing is secret, and nobody is who he says. They travel in UDP datagrams of the kernel's
+ * sockets.
+ *
+ * Descriptors are of the same numbers as sockets'. fw_close, fw_shutdown (SHUT_WR), fw_getsockname and fw_getpeername take
+ * them; fw_poll, the calls for bytes and the options do not. Timers ring while a call on one of a listener's contexts, or on
+ * the listener, waits; for a context that was connected, a call on it.
+ *
+ * timeout_ms is as for ADUs. errno: EINVAL the configuration, or a message without a byte, ECONNREFUSED nobody listens,
+ * ETIMEDOUT no answer, ECONNRESET the peer has ended it at once, ECONNABORTED for a reason, EPIPE it is over. fw_reason says it
+ * in words. */
+enum fw_mechanism {
+    FW_GO_BACK_N = 1 << 0,  /* everything goes again from what is missing on; otherwise what is missing alone */
+    FW_NOERR = 1 << 1,      /* nothing goes again */
+    FW_NOFLOW = 1 << 2,     /* the peer's window is not looked at */
+    FW_EDGE = 1 << 3,       /* ask by the change of a bit, beside SREQ */
+    FW_CXOR = 1 << 4,       /* CXOR in place of the Internet checksum, if the peer has it too */
+    FW_TAGS = 1 << 5,       /* messages have 8 bytes of the application's */
+    FW_OVERTAKING = 1 << 6  /* messages are received when they are whole, also behind a gap */
+};
+
+/* The control block. Zeros are the usual choice. */
+struct fw_context_config {
+    /* sizeof(struct fw_context_config). */
+    size_t size;
+    /* Bits of enum fw_mechanism. */
+    unsigned int mechanisms;
+    /* 1 to 65535: its priority, the larger first; 0: none. */
+    int sort;
+    /* Bytes of a packet where the path is known; 0: what the device carries, or 1,200. */
+    unsigned int packet;
+    /* The largest buffers, in bytes; 0: 2 MiB. No message is longer. */
+    unsigned int send_bytes;
+    unsigned int receive_bytes;
+};
+
+/* Listens for contexts of a service, at an address of which port 0 lets the kernel choose. */
+int fw_context_listen(const struct fw_context_config *config, unsigned short service, const struct sockaddr *addr,
+                      socklen_t len);
+
+/* The next context that somebody has opened. */
+int fw_context_accept(int fd, int timeout_ms);
+
+/* Opens a context. It does not wait: what is sent at once leaves with the packet that opens it. */
+int fw_context_connect(const struct fw_context_config *config, unsigned short service, const struct sockaddr *addr,
+                       socklen_t len);
+
+/* Sends a message, all of it or nothing, of count pieces; returns its length. Their memory is free again then. tag: its 8 bytes,
+ * or null. sort: its priority, or 0 for the context's. EMSGSIZE: longer than send_bytes. */
+ssize_t fw_context_send(int fd, const struct iovec *pieces, size_t count, const uint64_t *tag, int sort, int timeout_ms);
+
+/* Receives the next message to count pieces, one after the other; returns its length. tag, unless null, gets its 8 bytes, or 0.
+ * ENODATA: the peer has ended, and that was all. EMSGSIZE: it is longer; it is lost, and the next call has the one behind. */
+ssize_t fw_context_recv(int fd, const struct iovec *pieces, size_t count, uint64_t *tag, int timeout_ms);
+
+/* Ends our side, and waits until the peer has everything and has ended too; what it still sends is lost. A context that is
+ * closed without is ended at once. After EAGAIN it may be called again. */
+int fw_context_finish(int fd, int timeout_ms);
 
 #ifdef __cplusplus
 }

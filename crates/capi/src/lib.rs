@@ -7,6 +7,7 @@
 //!   open       a stack from words: device, addresses, gateway; the default one from the environment
 //!   socket     what a descriptor stands for, in the meaning of POSIX
 //!   adu        ADUs on an encrypted connection
+//!   contexts   messages over XTP, without a session
 //!   poll       waiting for several
 //!   address    sockaddr and back
 //!   errno      why, as a number
@@ -17,6 +18,7 @@
 mod address;
 mod adu;
 mod border;
+mod contexts;
 mod errno;
 mod open;
 mod poll;

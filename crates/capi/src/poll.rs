@@ -39,7 +39,7 @@ impl Polled {
                 Some(Polled::Socket(socket, view))
             }
             Entry::Adus(adus) => Some(Polled::Adus(adus)),
-            Entry::Stack(_) => None,
+            Entry::Stack(_) | Entry::Contexts(_) => None,
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::adu::Adus;
+use crate::contexts::Contextual;
 use crate::errno::{Errno, Result};
 use crate::open::Opened;
 use crate::socket::Socket;
@@ -20,6 +21,7 @@ pub enum Entry {
     Stack(Arc<Opened>),
     Socket(Arc<Socket>),
     Adus(Arc<Adus>),
+    Contexts(Arc<Contextual>),
 }
 
 static TABLE: RwLock<Vec<Option<Entry>>> = RwLock::new(Vec::new());
@@ -62,7 +64,7 @@ pub fn entry(fd: i32) -> Result<Entry> {
 pub fn socket(fd: i32) -> Result<Arc<Socket>> {
     match entry(fd)? {
         Entry::Socket(socket) => Ok(socket),
-        Entry::Stack(_) | Entry::Adus(_) => Err(Errno(libc::ENOTSOCK)),
+        Entry::Stack(_) | Entry::Adus(_) | Entry::Contexts(_) => Err(Errno(libc::ENOTSOCK)),
     }
 }
 
@@ -73,7 +75,18 @@ pub fn socket(fd: i32) -> Result<Arc<Socket>> {
 pub fn adus(fd: i32) -> Result<Arc<Adus>> {
     match entry(fd)? {
         Entry::Adus(adus) => Ok(adus),
-        Entry::Stack(_) | Entry::Socket(_) => Err(Errno(libc::ENOTSOCK)),
+        Entry::Stack(_) | Entry::Socket(_) | Entry::Contexts(_) => Err(Errno(libc::ENOTSOCK)),
+    }
+}
+
+/// The contexts of a descriptor.
+///
+/// # Errors
+/// `EBADF`; `ENOTSOCK` for what has none.
+pub fn contexts(fd: i32) -> Result<Arc<Contextual>> {
+    match entry(fd)? {
+        Entry::Contexts(contexts) => Ok(contexts),
+        Entry::Stack(_) | Entry::Socket(_) | Entry::Adus(_) => Err(Errno(libc::ENOTSOCK)),
     }
 }
 

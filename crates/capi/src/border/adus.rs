@@ -73,7 +73,7 @@ unsafe fn settings(config: *const Config) -> Result<Settings> {
 
 /// # Safety
 /// The header's contract: null, or `len` bytes.
-unsafe fn somewhere(addr: *const sockaddr, len: socklen_t) -> Result<SocketAddr> {
+pub(super) unsafe fn somewhere(addr: *const sockaddr, len: socklen_t) -> Result<SocketAddr> {
     // SAFETY: as this function's.
     let bytes = unsafe { memory::address(addr, len) }?.ok_or(Errno(libc::EFAULT))?;
     let family = bytes.first_chunk().map(|family| u16::from_ne_bytes(*family));
@@ -85,7 +85,7 @@ unsafe fn somewhere(addr: *const sockaddr, len: socklen_t) -> Result<SocketAddr>
 }
 
 /// As `poll` has it: below zero for ever.
-fn within(timeout_ms: c_int) -> Option<Duration> {
+pub(super) fn within(timeout_ms: c_int) -> Option<Duration> {
     u64::try_from(timeout_ms).ok().map(Duration::from_millis)
 }
 

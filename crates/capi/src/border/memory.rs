@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::IoSlice;
 use std::time::Duration;
 
 use libc::{iovec, sockaddr, socklen_t, timespec};
@@ -218,6 +219,38 @@ pub unsafe fn gather<'a>(iov: *const iovec, count: usize) -> Result<Cow<'a, [u8]
         whole.extend_from_slice(piece);
     }
     Ok(Cow::Owned(whole))
+}
+
+/// The pieces of a message to send, where they lie.
+///
+/// # Safety
+/// `iov` is null or points to `count` pieces, each null or pointing to its bytes, which nobody writes during `'a`.
+pub unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Result<Vec<IoSlice<'a>>> {
+    if count > PIECES_MAX {
+        return Err(Errno(libc::EMSGSIZE));
+    }
+    if count > 0 && iov.is_null() {
+        return Err(FAULT);
+    }
+    let piece = |at: usize| {
+        // SAFETY: `count` pieces are there and each names its bytes: the caller's obligation.
+        unsafe {
+            let piece = iov.add(at).read_unaligned();
+            bytes(piece.iov_base, piece.iov_len).map(IoSlice::new)
+        }
+    };
+    (0..count).map(piece).collect()
+}
+
+/// Writes a number, unless the pointer is null.
+///
+/// # Safety
+/// `at` is null or points to a number that nobody else uses.
+pub unsafe fn put_number(at: *mut u64, number: u64) {
+    if !at.is_null() {
+        // SAFETY: not null; the rest is the caller's obligation; alignment is not asked for.
+        unsafe { at.write_unaligned(number) };
+    }
 }
 
 /// The pieces that a message is to go to.

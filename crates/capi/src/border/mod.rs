@@ -18,6 +18,7 @@ use libc::{nfds_t, size_t, sockaddr, socklen_t, ssize_t};
 
 use crate::address::{Family, Named};
 use crate::adu::Adus;
+use crate::contexts::Contextual;
 use crate::errno::{Errno, Result};
 use crate::open::{self, Opened, Settings};
 use crate::poll::{self, Asked};
@@ -38,6 +39,7 @@ macro_rules! exported {
 }
 
 mod adus;
+mod contexts;
 mod messages;
 
 /// `struct fw_config`.
@@ -105,7 +107,7 @@ exported! {
     fn fw_socket_on(stack: c_int, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         let opened = || match table::entry(stack)? {
             Entry::Stack(opened) => Ok(opened),
-            Entry::Socket(_) | Entry::Adus(_) => Err(Errno(libc::EINVAL)),
+            _ => Err(Errno(libc::EINVAL)),
         };
         socket_on(opened, domain, kind, protocol)
     }
@@ -115,6 +117,7 @@ exported! {
             Entry::Socket(socket) => socket.close(),
             Entry::Stack(opened) => open::close(&opened),
             Entry::Adus(adus) => adus.close(),
+            Entry::Contexts(contexts) => contexts.close(),
         }
         Ok(0)
     }
@@ -159,18 +162,19 @@ exported! {
     fn fw_shutdown(fd: c_int, how: c_int) -> c_int {
         match table::entry(fd)? {
             Entry::Adus(adus) => adus.shutdown(how),
+            Entry::Contexts(contexts) => contexts.shutdown(how),
             _ => table::socket(fd)?.shutdown(how),
         }
     }
 
     fn fw_getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
         // SAFETY: the header's contract is the same.
-        unsafe { name(fd, addr, len, Socket::local, |adus| Ok(adus.local())) }
+        unsafe { name(fd, addr, len, Socket::local, |adus| Ok(adus.local()), |c| Ok(c.local())) }
     }
 
     fn fw_getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
         // SAFETY: the header's contract is the same.
-        unsafe { name(fd, addr, len, Socket::peer, Adus::peer) }
+        unsafe { name(fd, addr, len, Socket::peer, Adus::peer, Contextual::peer) }
     }
 
     fn fw_setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
@@ -315,7 +319,7 @@ fn cut(text: &str, out: &mut [u8]) {
     out[taken] = 0;
 }
 
-/// Tells an address of a socket, or of what carries ADUs.
+/// Tells an address of a socket, of what carries ADUs, or of contexts.
 ///
 /// # Safety
 /// The header's contract: null, or `*len` bytes.
@@ -325,13 +329,16 @@ unsafe fn name(
     len: *mut socklen_t,
     of: impl FnOnce(&Socket) -> Result<SocketAddr>,
     of_adus: impl FnOnce(&Adus) -> Result<SocketAddr>,
+    of_contexts: impl FnOnce(&Contextual) -> Result<SocketAddr>,
 ) -> Result<()> {
-    let (family, name) = if let Entry::Adus(adus) = table::entry(fd)? {
-        let name = of_adus(&adus)?;
-        (if name.is_ipv4() { Family::V4 } else { Family::V6 }, name)
-    } else {
-        let socket = table::socket(fd)?;
-        (socket.family, of(&socket)?)
+    let own = |name: SocketAddr| (if name.is_ipv4() { Family::V4 } else { Family::V6 }, name);
+    let (family, name) = match table::entry(fd)? {
+        Entry::Adus(adus) => own(of_adus(&adus)?),
+        Entry::Contexts(contexts) => own(of_contexts(&contexts)?),
+        _ => {
+            let socket = table::socket(fd)?;
+            (socket.family, of(&socket)?)
+        }
     };
     if addr.is_null() {
         return Err(Errno(libc::EFAULT));

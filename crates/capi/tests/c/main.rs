@@ -163,7 +163,8 @@ fn functions(text: &str) -> std::collections::BTreeSet<&str> {
 fn the_header_declares_what_the_library_exports() {
     let read = |path: &str| std::fs::read_to_string(here(path)).unwrap();
     let header = read("include/fusewire.h");
-    let calls = ["mod", "messages", "adus"].map(|room| read(&format!("src/border/{room}.rs")));
+    let rooms = ["mod", "messages", "adus", "contexts"];
+    let calls = rooms.map(|room| read(&format!("src/border/{room}.rs")));
     let exported: Vec<_> = calls
         .iter()
         .flat_map(|text| text.match_indices("fn fw_").map(|(at, _)| &text[at + 3..]))
@@ -246,6 +247,14 @@ fn adus_travel_on_encrypted_connections() {
     command.arg(&keys).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Running(command.spawn().unwrap()).succeeds();
     std::fs::remove_dir_all(&keys).unwrap();
+}
+
+#[test]
+fn messages_travel_by_contexts() {
+    let Some(program) = Program::new("tests/context.c") else { return };
+    let mut command = Command::new(&program.0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Running(command.spawn().unwrap()).succeeds();
 }
 
 #[test]

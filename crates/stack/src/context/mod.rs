@@ -35,10 +35,12 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::{Device, RxBatch, Waker};
 use fusewire_kernels::Level;
-use fusewire_transport::machine::{Ends, Info, Listener as _, Protocol as _, Secrets};
+use fusewire_transport::machine::{Ends, Info, Listener as _, Protocol as _};
 use fusewire_transport::timer::Wheel;
 use fusewire_transport::xtp::{self, Listener, Name, State};
 use fusewire_wire::xtp::Key;
+
+pub use fusewire_transport::machine::Secrets;
 
 pub use block::{Check, ControlBlock, Rate, Retransmission};
 pub use event::{Code, Diag, Ended, Event, Message, Reason};

@@ -1,0 +1,401 @@
+//! Contexts of XTP, in the words of C: who listens, who is connected.
+//!
+//! All contexts of a listener, and that of who connects, are driven by whoever is in a call that waits. He sleeps with
+//! them in his hands; who comes wakes him.
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use fusewire_device::Waker;
+use fusewire_device::udp::{self, Udp};
+use fusewire_stack::Error;
+use fusewire_stack::context::{
+    About, Check, Config, Context, Contexts, ControlBlock, Ended, Event, Kept, Message,
+    Retransmission, Secrets,
+};
+
+use crate::errno::{Errno, Result};
+use crate::open;
+
+/// How long a call waits at a time.
+const TURN: Duration = Duration::from_millis(100);
+
+/// `struct fw_context_config`, as its user says it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    pub mechanisms: u32,
+    pub sort: i32,
+    pub packet: u32,
+    pub send: u32,
+    pub receive: u32,
+}
+
+/// In the order of the bits of `enum fw_mechanism`.
+const MECHANISMS: [fn(&mut ControlBlock); 7] = [
+    |block| block.retransmission = Retransmission::GoBackN,
+    |block| block.noerr = true,
+    |block| block.noflow = true,
+    |block| block.edge = true,
+    |block| block.check = Check::Cxor,
+    |block| block.tags = true,
+    |block| block.overtaking = true,
+];
+
+impl Settings {
+    fn block(&self) -> Result<ControlBlock> {
+        let mut block = ControlBlock::default();
+        if self.mechanisms >> MECHANISMS.len() != 0 {
+            open::tell("mechanisms: expected bits of enum fw_mechanism".to_string());
+            return Err(Errno(libc::EINVAL));
+        }
+        for (bit, set) in MECHANISMS.iter().enumerate() {
+            if self.mechanisms >> bit & 1 == 1 {
+                set(&mut block);
+            }
+        }
+        block.sort = sort(self.sort)?;
+        block.packet_bytes = (self.packet > 0).then_some(self.packet as usize);
+        if self.send > 0 {
+            block.send_bytes = self.send;
+        }
+        if self.receive > 0 {
+            block.receive_bytes = self.receive;
+        }
+        Ok(block)
+    }
+}
+
+/// A priority; 0 is none.
+fn sort(sort: i32) -> Result<Option<u16>> {
+    match sort {
+        0 => Ok(None),
+        _ => u16::try_from(sort).map(Some).map_err(|_| Errno(libc::EINVAL)),
+    }
+}
+
+/// What was heard of a context and not asked for yet.
+#[derive(Default)]
+struct Heard {
+    is_open: bool,
+    messages: VecDeque<Message>,
+    has_finished: bool,
+    ended: Option<Ended>,
+}
+
+struct Inner {
+    contexts: Contexts,
+    heard: HashMap<Context, Heard>,
+    arrived: VecDeque<Context>,
+}
+
+impl Inner {
+    /// What waits is received, and noted.
+    fn turn(&mut self) -> Result<()> {
+        self.contexts.poll(&mut Kept).map_err(failed)?;
+        while let Some((context, event)) = self.contexts.poll_event() {
+            if let Event::Accepted { .. } = event {
+                self.heard.insert(context, Heard::default());
+                self.arrived.push_back(context);
+            }
+            // Who has closed his descriptor hears nothing more.
+            let Some(heard) = self.heard.get_mut(&context) else { continue };
+            match event {
+                Event::Open => heard.is_open = true,
+                Event::Message(message) => heard.messages.push_back(message),
+                Event::Finished => heard.has_finished = true,
+                Event::Closed(ended) => heard.ended = Some(ended),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, context: Context) -> &mut Heard {
+        self.heard.entry(context).or_default()
+    }
+}
+
+struct Shared {
+    inner: Mutex<Inner>,
+    waker: Waker,
+    /// Threads that want the lock.
+    waiting: AtomicUsize,
+}
+
+impl Shared {
+    fn new(local: SocketAddr) -> Result<Shared> {
+        let device = Udp::bind(local, &udp::Config::default());
+        let device = device.map_err(|error| failed(Error::os("binding the UDP socket")(error)))?;
+        let contexts = Contexts::new(Box::new(device), Config::default(), &random()?);
+        let waker = contexts.waker();
+        let inner = Inner { contexts, heard: HashMap::new(), arrived: VecDeque::new() };
+        Ok(Shared { inner: Mutex::new(inner), waker, waiting: AtomicUsize::new(0) })
+    }
+
+    /// Whoever sleeps with it wakes, and goes out of the way.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        match self.inner.try_lock() {
+            Ok(inner) => return inner,
+            Err(TryLockError::Poisoned(inner)) => return inner.into_inner(),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        self.waker.wake();
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+        inner
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    fusewire_device::random().map_err(Errno::from)
+}
+
+/// A listener, or one context.
+pub struct Contextual {
+    shared: Arc<Shared>,
+    /// `None`: it listens.
+    context: Option<Context>,
+    local: SocketAddr,
+    is_closed: AtomicBool,
+}
+
+/// Keeps the reason, and gives its number.
+fn failed(error: Error) -> Errno {
+    open::tell(error.to_string());
+    error.into()
+}
+
+fn ended(ended: Ended) -> Errno {
+    open::tell(match ended {
+        Ended::Refused(diag) => format!("the peer refuses the context: {:?}", diag.reason),
+        Ended::Abandoned(diag) => format!("the peer gave the context up: {:?}", diag.reason),
+        other => format!("the context is over: {other:?}"),
+    });
+    Errno(match ended {
+        Ended::InOrder | Ended::Ours => libc::EPIPE,
+        Ended::Refused(_) | Ended::Unreachable => libc::ECONNREFUSED,
+        Ended::Abandoned(_) => libc::ECONNABORTED,
+        Ended::Aborted => libc::ECONNRESET,
+        Ended::TimedOut => libc::ETIMEDOUT,
+        Ended::TooLong => libc::EMSGSIZE,
+    })
+}
+
+/// Takes contexts of `service` at `local`.
+///
+/// # Errors
+/// `EINVAL`, what the kernel says.
+pub fn listen(settings: &Settings, service: u16, local: SocketAddr) -> Result<Contextual> {
+    let (block, shared) = (settings.block()?, Shared::new(local)?);
+    let secrets = Secrets { isn: random()?, cookie: random()? };
+    shared.lock().contexts.listen(service, block, &secrets);
+    Ok(Contextual::new(Arc::new(shared), None))
+}
+
+/// Opens a context to a service of the peer's; what is sent at once leaves with the packet that opens it.
+///
+/// # Errors
+/// `EINVAL`, what the kernel says.
+pub fn connect(settings: &Settings, service: u16, remote: SocketAddr) -> Result<Contextual> {
+    let block = settings.block()?;
+    let local = if remote.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let shared = Shared::new(local)?;
+    let mut inner = shared.lock();
+    let context = inner.contexts.context(block).map_err(failed)?;
+    inner.contexts.connect(context, remote, service).map_err(failed)?;
+    inner.heard(context);
+    drop(inner);
+    Ok(Contextual::new(Arc::new(shared), Some(context)))
+}
+
+impl Contextual {
+    fn new(shared: Arc<Shared>, context: Option<Context>) -> Contextual {
+        let local = shared.lock().contexts.local_addr();
+        Contextual { shared, context, local, is_closed: AtomicBool::new(false) }
+    }
+
+    fn context(&self) -> Result<Context> {
+        self.context.ok_or(Errno(libc::ENOTCONN))
+    }
+
+    /// The address of our side.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// `ENOTCONN`.
+    pub fn peer(&self) -> Result<SocketAddr> {
+        let context = self.context()?;
+        self.shared.lock().contexts.remote_addr(context).ok_or(Errno(libc::ENOTCONN))
+    }
+
+    /// Tries again after each turn, until there is a result or time has run out.
+    fn wait<T>(
+        &self,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(&mut Inner) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            let mut inner = self.shared.lock();
+            if self.is_closed.load(Ordering::Acquire) {
+                return Err(Errno(libc::EBADF));
+            }
+            inner.turn()?;
+            if let Some(result) = attempt(&mut inner)? {
+                inner.contexts.flush();
+                return Ok(result);
+            }
+            let left = until.map(|at| at.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(Errno(libc::EAGAIN));
+            }
+            let turn = left.map_or(TURN, |left| left.min(TURN));
+            inner.contexts.wait(Some(turn)).map_err(failed)?;
+            drop(inner);
+            while self.shared.waiting.load(Ordering::Acquire) > 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// The next context.
+    ///
+    /// # Errors
+    /// `EINVAL` for a context, `EAGAIN`, `EBADF`.
+    pub fn accept(&self, timeout: Option<Duration>) -> Result<Contextual> {
+        if self.context.is_some() {
+            return Err(Errno(libc::EINVAL));
+        }
+        let context = self.wait(timeout, |inner| Ok(inner.arrived.pop_front()))?;
+        Ok(Contextual::new(self.shared.clone(), Some(context)))
+    }
+
+    /// Sends a message of these pieces; its length.
+    ///
+    /// # Errors
+    /// `EMSGSIZE`, `EINVAL`, `EAGAIN`, `EBADF`, what ended the context.
+    pub fn send(
+        &self,
+        pieces: &[IoSlice<'_>],
+        tag: Option<u64>,
+        priority: i32,
+        timeout: Option<Duration>,
+    ) -> Result<usize> {
+        let (context, about) = (self.context()?, About { tag, sort: sort(priority)? });
+        self.wait(timeout, |inner| {
+            if let Some(why) = inner.heard(context).ended {
+                return Err(ended(why));
+            }
+            let is_taken = inner.contexts.send(context, pieces, about).map_err(failed)?;
+            Ok(is_taken.then_some(()))
+        })?;
+        Ok(pieces.iter().map(|piece| piece.len()).sum())
+    }
+
+    /// Receives the next message to these pieces, one after the other; its length and tag.
+    ///
+    /// # Errors
+    /// `ENODATA` after the peer's last, `EMSGSIZE` when it does not fit (it is lost), `EAGAIN`, `EBADF`, what ended the
+    /// context.
+    pub fn recv(
+        &self,
+        pieces: &mut [IoSliceMut<'_>],
+        timeout: Option<Duration>,
+    ) -> Result<(usize, Option<u64>)> {
+        let context = self.context()?;
+        let room: usize = pieces.iter().map(|piece| piece.len()).sum();
+        self.wait(timeout, |inner| {
+            let heard = inner.heard(context);
+            let Some(message) = heard.messages.pop_front() else {
+                return match (heard.has_finished, heard.ended) {
+                    (true, _) | (_, Some(Ended::InOrder)) => Err(Errno(libc::ENODATA)),
+                    (false, Some(why)) => Err(ended(why)),
+                    (false, None) => Ok(None),
+                };
+            };
+            if message.len() <= room {
+                scatter(inner.contexts.message(context, &message), pieces);
+            }
+            inner.contexts.release(context, &message);
+            let is_whole = message.len() <= room;
+            is_whole.then_some(Some((message.len(), message.tag))).ok_or(Errno(libc::EMSGSIZE))
+        })
+    }
+
+    /// Our side ends, and waits until the peer has everything and has ended, too; what it still sends is lost.
+    ///
+    /// # Errors
+    /// `EAGAIN`, `EBADF`, what ended the context.
+    pub fn finish(&self, timeout: Option<Duration>) -> Result<()> {
+        let context = self.context()?;
+        self.shared.lock().contexts.finish(context);
+        self.wait(timeout, |inner| {
+            for message in std::mem::take(&mut inner.heard(context).messages) {
+                inner.contexts.release(context, &message);
+            }
+            match inner.heard(context).ended {
+                Some(Ended::InOrder) => Ok(Some(())),
+                Some(why) => Err(ended(why)),
+                None => Ok(None),
+            }
+        })
+    }
+
+    /// Our side has ended; the peer may go on.
+    ///
+    /// # Errors
+    /// `ENOTCONN`; `EINVAL` for another half than that of writing.
+    pub fn shutdown(&self, how: i32) -> Result<()> {
+        let context = self.context()?;
+        if how != libc::SHUT_WR {
+            return Err(Errno(libc::EINVAL));
+        }
+        let mut inner = self.shared.lock();
+        inner.contexts.finish(context);
+        inner.contexts.flush();
+        Ok(())
+    }
+
+    /// Nobody asks for it any more.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        let mut inner = self.shared.lock();
+        if let Some(context) = self.context {
+            let is_over = inner.heard.remove(&context).is_some_and(|heard| heard.ended.is_some());
+            if !is_over {
+                inner.contexts.abort(context);
+            }
+            inner.contexts.flush();
+        }
+    }
+}
+
+/// Copies a message, which has room, to pieces one after the other.
+fn scatter(message: [&[u8]; 2], pieces: &mut [IoSliceMut<'_>]) {
+    let mut bytes = message.into_iter();
+    let mut from: &[u8] = bytes.next().unwrap_or_default();
+    for piece in pieces {
+        let mut to: &mut [u8] = piece;
+        while !to.is_empty() {
+            if from.is_empty() {
+                let Some(next) = bytes.next() else { return };
+                from = next;
+                continue;
+            }
+            let len = from.len().min(to.len());
+            to[..len].copy_from_slice(&from[..len]);
+            from = &from[len..];
+            to = &mut to[len..];
+        }
+    }
+}
