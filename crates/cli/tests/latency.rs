@@ -32,3 +32,17 @@ fn round_trips_are_measured_with_and_without_others() {
     // Without `cargo xtask bench latency` there is none.
     assert!(told.contains("quinn is left out"), "{told}");
 }
+
+#[test]
+fn a_cold_request_takes_fewer_round_trips_over_xtp() {
+    let world = World::new();
+    let args = ["bench", "latency", "--cold", "--requests", "5", "--rounds", "1", "--json"];
+    let lines = world.run("alice", &args).ok().lines();
+    let of = |nth: usize, name: &str| lines[nth][name].as_f64().unwrap();
+    assert_eq!(lines.len(), 2);
+    assert_eq!([&lines[0]["transport"], &lines[1]["transport"]], ["tcp", "xtp"]);
+    assert!(of(0, "requests") == 5.0 && of(1, "requests") == 5.0);
+    // The machine may be busy, and a round trip has 20 ms; no less than what must go there and back.
+    assert!(of(0, "round_trips") >= 3.0 && of(1, "round_trips") >= 2.0, "{lines:?}");
+    assert!(of(1, "ratio") < 0.95, "{lines:?}");
+}

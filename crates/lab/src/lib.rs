@@ -15,6 +15,8 @@ pub mod change;
 pub mod codec;
 #[cfg(feature = "experiments")]
 pub mod connections;
+#[cfg(feature = "experiments")]
+mod contexts;
 mod cpu;
 mod error;
 #[cfg(feature = "experiments")]

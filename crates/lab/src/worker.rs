@@ -15,6 +15,10 @@ pub(crate) enum Task {
     #[cfg(feature = "experiments")]
     Latency(crate::latency::Task),
     #[cfg(feature = "experiments")]
+    Cold(crate::latency::cold::Task),
+    #[cfg(feature = "experiments")]
+    Contexts(crate::contexts::Task),
+    #[cfg(feature = "experiments")]
     Inca(crate::inca::Task),
     #[cfg(feature = "experiments")]
     Memory(crate::memory::Task),
@@ -42,6 +46,10 @@ pub fn work(task: &str) -> Result<()> {
         Task::Requested(task) => crate::transfer::requested::work(&task),
         #[cfg(feature = "experiments")]
         Task::Latency(task) => crate::latency::work(&task),
+        #[cfg(feature = "experiments")]
+        Task::Cold(task) => crate::latency::cold::work(&task),
+        #[cfg(feature = "experiments")]
+        Task::Contexts(task) => crate::contexts::work(&task),
         #[cfg(feature = "experiments")]
         Task::Inca(task) => crate::inca::work(&task),
         #[cfg(feature = "experiments")]

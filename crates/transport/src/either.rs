@@ -12,10 +12,11 @@ use crate::congestion::Algorithm;
 use crate::isn::Key;
 use crate::machine::{
     self, Again, Answer, Counters, Cut, DropCause, Ends, Event, Info, Initial, KeepAlive, Note,
-    Probe, Reservation, Secrets, Sizes, Stage, Transmit, Verdict,
+    Probe, Reservation, Sizes, Stage, Transmit, Verdict,
 };
 use crate::{tcp, xtp};
 
+pub use crate::machine::Secrets;
 pub use xtp::Retransmission;
 
 /// Runs a line with whichever it is.

@@ -12,6 +12,7 @@ mod braun_transfer;
 mod braun_units;
 mod dabbous_checksums;
 mod dabbous_codec;
+mod dabbous_xtp;
 mod inca_messages;
 mod maclean_throughput;
 mod papers;
@@ -51,6 +52,7 @@ const RUNS: &[(&str, Run)] = &[
     ("dabbous-checksums", dabbous_checksums::run),
     ("dabbous-udp", |bench| inca_messages::dabbous(bench, Protocol::Udp)),
     ("dabbous-tcp", |bench| inca_messages::dabbous(bench, Protocol::Tcp)),
+    ("dabbous-xtp", dabbous_xtp::run),
     ("maclean-throughput", maclean_throughput::run),
     ("inca-overhead", inca_messages::overhead),
     ("inca-messages", inca_messages::messages),

@@ -10,11 +10,11 @@ use super::wires::Wires;
 use crate::Result;
 
 /// Runs of one pair of processes.
-const RUNS: u32 = 12;
+pub(crate) const RUNS: u32 = 12;
 /// Between two of them everything that was under way arrives.
-const PAUSE: Duration = Duration::from_millis(4);
+pub(crate) const PAUSE: Duration = Duration::from_millis(4);
 /// Bytes of a message that are its run and its number.
-const NUMBERS: std::ops::Range<usize> = 1..9;
+pub(crate) const NUMBERS: std::ops::Range<usize> = 1..9;
 
 /// What was found of messages of one size.
 #[derive(Clone, Debug)]
@@ -117,24 +117,28 @@ pub(super) fn receive(
 }
 
 /// What a receiver has seen.
-struct Runs {
+pub(crate) struct Runs {
     packets: u32,
     /// The run that is under way: which, when its first message came, and how many have come.
     now: Option<(u32, Instant, u32)>,
-    rates: Vec<f64>,
+    /// Messages a second, of each run whose last message came.
+    pub(crate) rates: Vec<f64>,
     over: bool,
 }
 
 impl Runs {
-    fn new(packets: u32) -> Runs {
+    /// None, of so many messages each.
+    pub(crate) fn new(packets: u32) -> Runs {
         Runs { packets, now: None, rates: Vec::new(), over: false }
     }
 
-    fn is_over(&self) -> bool {
+    /// The last has come.
+    pub(crate) fn is_over(&self) -> bool {
         self.over
     }
 
-    fn see(&mut self, run: u32, number: u32, at: Instant) {
+    /// A message came.
+    pub(crate) fn see(&mut self, run: u32, number: u32, at: Instant) {
         // What a sender sends to find its peer has no number.
         if run >= RUNS || number >= self.packets {
             return;

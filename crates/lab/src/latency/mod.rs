@@ -4,6 +4,7 @@
 //! Two processes a case, each with all the connections of it. Every idle one has its thread, or its task, waiting in `recv`
 //! at both ends; one more asks and is answered, and each answer is compared with what was asked.
 
+pub mod cold;
 mod fusewire;
 mod host;
 mod kernel;

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fusewire_device::sockets::{self, Entry};
 use fusewire_device::{Device, udp};
@@ -15,6 +16,9 @@ use super::worker::{Packets, Report, Role, Task, receive, send};
 use super::{Carrier, Method};
 use crate::process::listens;
 use crate::{Error, Result};
+
+/// How long a sender answers for what is over, where its last word may be lost.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Runs one side.
 pub fn work(task: &Task) -> Result<Report> {
@@ -30,7 +34,12 @@ pub fn work(task: &Task) -> Result<Report> {
             listens(endpoint.local_addr())?;
             let mut connection = listener.accept()?;
             measure();
-            send(&mut connection, task, source, count)?
+            let report = send(&mut connection, task, source, count)?;
+            if !task.path.is_clear() {
+                // Its last word may be lost, and is said again only as long as somebody is here.
+                std::thread::sleep(LINGER);
+            }
+            report
         }
         Role::Receive { connect, sink } => {
             let mut connection = endpoint.connect(*connect, &client_config(task)?)?;

@@ -104,6 +104,18 @@ impl Delayed {
     }
 }
 
+impl Drop for Delayed {
+    /// What was sent last is still on its way, and the peer waits for it.
+    fn drop(&mut self) {
+        while let Some(at) = self.link.next_release() {
+            std::thread::sleep(at.saturating_since(clock(self.began)));
+            if !matches!(self.link.transmit(&[]), Ok(0)) {
+                break;
+            }
+        }
+    }
+}
+
 fn clock(began: std::time::Instant) -> Instant {
     Instant::from_ns(began.elapsed().as_nanos() as u64)
 }

@@ -1,0 +1,213 @@
+//! Cold requests: from nothing to the answer's first byte, over a path with a round trip of so many milliseconds.
+//!
+//! Two processes a case, encrypted. Each request has an endpoint of its own, so that its peer knows nothing of it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fusewire_device::udp::{self, Udp};
+use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
+use fusewire_stack::transport::{Config as Transport, Protocol};
+use fusewire_stack::{Config, Connection, Endpoint};
+use serde::{Deserialize, Serialize};
+
+use super::BYTES;
+use super::kernel::park;
+use super::talk::{echo, thread};
+use crate::process::{self, Process, listens};
+use crate::scratch::Scratch;
+use crate::stats::median;
+use crate::transfer::Impairment;
+use crate::worker::{self, by_name};
+use crate::{Error, Result};
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// A row each.
+    pub transports: Vec<Protocol>,
+    /// There and back.
+    pub round_trip: Duration,
+    /// Of a round.
+    pub requests: u32,
+    /// Rounds, in which the transports take turns.
+    pub rounds: u32,
+    /// The program that has the workers.
+    pub program: PathBuf,
+}
+
+/// What came of a transport.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// `tcp` or `xtp`.
+    pub transport: &'static str,
+    /// Of the path, in ms.
+    pub round_trip_ms: f64,
+    /// Requests that were answered.
+    pub requests: usize,
+    /// From the call to the open session, in ms: the median.
+    pub connected_ms: f64,
+    /// From the call to the first byte of the answer, in ms: the median.
+    pub first_byte_ms: f64,
+    /// The smallest and the largest.
+    pub first_byte_ms_range: [f64; 2],
+    /// The median by the path's round trip.
+    pub round_trips: f64,
+    /// By the median of the first row.
+    pub ratio: f64,
+}
+
+/// What a worker is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Task {
+    /// Where the server listens; nothing for the server.
+    ask: Option<SocketAddr>,
+    #[serde(with = "by_name")]
+    transport: Protocol,
+    path: Impairment,
+    requests: u32,
+    identity: PathBuf,
+}
+
+/// Milliseconds of each request: until it was connected, and until its answer came.
+type Times = Vec<[f64; 2]>;
+
+/// Runs it. `progress` hears what begins.
+///
+/// # Errors
+/// What failed first.
+pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
+    let scratch = Scratch::new()?;
+    let mut times: Vec<Times> = vec![Times::new(); plan.transports.len()];
+    for round in 0..plan.rounds {
+        for (transport, times) in plan.transports.iter().zip(&mut times) {
+            progress(&format!("round {} of {}: {transport}", round + 1, plan.rounds));
+            let start = |ask: Option<SocketAddr>| {
+                let mut command = Command::new(&plan.program);
+                let task = Task {
+                    ask,
+                    transport: *transport,
+                    path: Impairment { round_trip: plan.round_trip, ..Impairment::default() },
+                    requests: plan.requests,
+                    identity: scratch.path().join("key"),
+                };
+                worker::Task::Cold(task).pass_to(&mut command)?;
+                Process::spawn(
+                    transport.name(),
+                    if ask.is_some() { "ask" } else { "serve" },
+                    command,
+                )
+            };
+            let mut server = start(None)?;
+            let address = server.address()?;
+            times.extend(start(Some(address))?.last_report::<Times>()?);
+        }
+    }
+    Ok(lines(plan, &times))
+}
+
+fn lines(plan: &Plan, times: &[Times]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let round_trip_ms = plan.round_trip.as_secs_f64() * 1e3;
+    for (transport, times) in plan.transports.iter().zip(times) {
+        let all = |which: usize| times.iter().map(move |times| times[which]);
+        let (Some(connected_ms), Some(first_byte_ms)) = (median(all(0)), median(all(1))) else {
+            continue;
+        };
+        let range = all(1).fold([f64::INFINITY, 0.0], |r, ms| [r[0].min(ms), r[1].max(ms)]);
+        lines.push(Line {
+            transport: transport.name(),
+            round_trip_ms,
+            requests: times.len(),
+            connected_ms,
+            first_byte_ms,
+            first_byte_ms_range: range,
+            round_trips: first_byte_ms / round_trip_ms,
+            ratio: first_byte_ms / lines.first().map_or(first_byte_ms, |line| line.first_byte_ms),
+        });
+    }
+    lines
+}
+
+/// Does one side.
+///
+/// # Errors
+/// Whatever went wrong.
+pub(crate) fn work(task: &Task) -> Result<()> {
+    let identity = Arc::new(Identity::load_or_create(&task.identity)?);
+    match task.ask {
+        None => serve(task, identity),
+        Some(server) => {
+            let trust = Trust::Pinned(identity.fingerprint());
+            let client = ClientConfig::new(identity, trust);
+            let times: Result<Times> =
+                (0..task.requests).map(|n| ask(task, server, &client, n)).collect();
+            process::report(&times?)
+        }
+    }
+}
+
+fn endpoint(task: &Task, seed: u64) -> Result<Endpoint> {
+    let device = Udp::bind((Ipv4Addr::LOCALHOST, 0).into(), &udp::Config::default())
+        .map_err(Error::os("binding the UDP socket"))?;
+    let device = task.path.before(Box::new(device), seed)?;
+    let config = Config { transport: Transport::of_records(task.transport), ..Config::default() };
+    Ok(Endpoint::new(device, config)?)
+}
+
+fn serve(task: &Task, identity: Arc<Identity>) -> Result<()> {
+    let endpoint = endpoint(task, 0)?;
+    let listener = endpoint.listen(ServerConfig::new(identity))?;
+    listens(endpoint.local_addr())?;
+    thread(move || {
+        loop {
+            let connection: Connection = listener.accept()?;
+            thread(move || echo(connection))?;
+        }
+    })?;
+    park()
+}
+
+fn ask(task: &Task, server: SocketAddr, client: &ClientConfig, n: u32) -> Result<[f64; 2]> {
+    let endpoint = endpoint(task, u64::from(n) + 1)?;
+    let began = Instant::now();
+    let ms = || began.elapsed().as_secs_f64() * 1e3;
+    let connection = endpoint.connect(server, client)?;
+    let connected = ms();
+    let question = [n as u8; BYTES];
+    connection.send(&question)?;
+    let mut answer = [!question[0]; BYTES];
+    let came = connection.recv(&mut answer)?;
+    let answered = ms();
+    if came != Some(BYTES) || answer != question {
+        let what = "an answer is not what was asked".to_owned();
+        return Err(Error::Wrong { method: "cold requests".to_owned(), what });
+    }
+    Ok([connected, answered])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_to_the_first_row() {
+        let plan = Plan {
+            transports: vec![Protocol::Tcp, Protocol::Xtp],
+            round_trip: Duration::from_millis(20),
+            requests: 3,
+            rounds: 1,
+            program: PathBuf::new(),
+        };
+        let of = |all: &[f64]| all.iter().map(|ms| [ms - 10.0, *ms]).collect::<Times>();
+        let lines = lines(&plan, &[of(&[60.0, 80.0, 61.0]), of(&[40.0, 44.0, 42.7])]);
+        assert_eq!((lines[0].first_byte_ms, lines[0].ratio), (61.0, 1.0));
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(near(lines[1].round_trips, 2.135) && near(lines[1].connected_ms, 32.7));
+        assert!(near(lines[1].ratio, 0.7));
+        assert_eq!(lines[1].first_byte_ms_range, [40.0, 44.0]);
+    }
+}
