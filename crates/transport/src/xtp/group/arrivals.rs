@@ -158,11 +158,17 @@ impl Receiver {
         self.gap |= opens_gap && h.options.has(Options::FASTNAK);
     }
 
+    /// Nothing can have been sent beyond.
+    fn edge(&self) -> u64 {
+        if self.peer.is_some() { self.recv.adv } else { self.recv.nxt + (1 << 31) }
+    }
+
     /// The stream ends at `end`, if the packet says so; and whether all of it has come.
     fn note_closing(&mut self, now: Instant, h: &Header, end: u64) {
+        let highest = self.recv.nxt.max(self.recv.ranges.end());
         if h.options.has(Options::WCLOSE)
             && self.recv.fin == u64::MAX
-            && end >= self.recv.nxt.max(self.recv.ranges.end())
+            && (highest..=self.edge()).contains(&end)
         {
             self.recv.fin = end;
             if self.peer.is_none() && end <= self.recv.adv {
@@ -191,6 +197,7 @@ impl Receiver {
             Body::Diag(diag) => self.take_diag(*diag),
             Body::Jcntl(join) => self.take_join(now, h, join),
             Body::Tcntl(traffic) => self.take_traffic(now, h, traffic),
+            Body::Cntl(_) if h.seq > self.edge() => self.counters.drop(DropCause::OutOfWindow),
             Body::Cntl(_) if self.answers() && self.sync.is_acceptable(h.sync) => {
                 if h.options.has(Options::END) {
                     let all = h.options.has(Options::RCLOSE) && self.finished;

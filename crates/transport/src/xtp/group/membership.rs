@@ -308,6 +308,10 @@ impl Sender {
             self.stage = Stage::Lingering;
             self.timers = super::timers::Timers::default();
             self.timers.set(Timer::Over, now + self.cfg.linger);
+            if !self.is_reliable() {
+                // Nobody asks what they have missed.
+                self.timers.set(Timer::Announce, now + self.cfg.announce);
+            }
             self.events.push_back(SenderEvent::Ended);
             (self.first_due, self.ask_first) = (false, false);
         }

@@ -15,7 +15,7 @@ pub fn link(random: &mut Random) -> Impairments {
         delay,
         jitter: delay / random.range(1..10) as u32,
         queue_bytes: random.range(20_000..200_000) as usize,
-        loss: *random.pick(&[0.0, 0.001, 0.01, 0.05, 0.1]),
+        loss: *random.pick(&[0.0, 0.001, 0.01, 0.05, 0.1, 0.3]),
         loss_burst: *random.pick(&[1.0, 1.0, 2.0]),
         reorder: *random.pick(&[0.0, 0.01, 0.1, 0.3]),
         reorder_delay: random.duration_below(Duration::from_millis(20)),

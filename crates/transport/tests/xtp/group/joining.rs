@@ -1,0 +1,83 @@
+//! Joining: late, refused, and again.
+
+use core::time::Duration;
+
+use fusewire_testkit::{Impairments, for_each_seed_of};
+use fusewire_transport::xtp::group::{ReceiverEvent, SenderConfig};
+use fusewire_wire::xtp::{Reason, Service};
+
+use super::world::{Plan, Scenario, World};
+
+fn plan(joins_after: u64) -> Plan {
+    let link = Impairments {
+        delay: Duration::from_millis(2),
+        rate: Some(1_000_000),
+        ..Impairments::default()
+    };
+    let joins_after = Duration::from_millis(joins_after);
+    Plan { links: [link.clone(), link], joins_after, ..Plan::default() }
+}
+
+#[test]
+fn who_comes_late_begins_with_a_message() {
+    for_each_seed_of(30, "group::joining::who_comes_late_begins_with_a_message", |_, random| {
+        let late = 150 + random.below(200);
+        let scenario = Scenario {
+            plans: vec![plan(0), plan(late)],
+            waits_for: 1,
+            total: 1_000_000,
+            ..Scenario::default()
+        };
+        let mut world = World::new(&scenario, random);
+        world.run();
+        world.assert_all_have_all();
+        let begins_at = world.sides[1].begins_at.expect("it joined");
+        assert!(begins_at > 0, "{}", world.describe());
+    });
+}
+
+#[test]
+fn who_may_not_join_is_told_so() {
+    for_each_seed_of(5, "group::joining::who_may_not_join_is_told_so", |_, random| {
+        let denied = Plan { denied: true, ..plan(0) };
+        let scenario = Scenario { plans: vec![plan(0), denied], ..Scenario::default() };
+        let mut world = World::new(&scenario, random);
+        world.run();
+        world.assert_all_have_all();
+        let refused = ReceiverEvent::Refused(Reason::JoinDenied);
+        assert!(world.sides[1].events.contains(&refused), "{}", world.describe());
+        assert!(world.sides[1].messages.is_empty());
+    });
+}
+
+#[test]
+fn without_answers_what_comes_whole_is_told_and_the_rest_is_told_to_be_lost() {
+    let name = "group::joining::without_answers";
+    for_each_seed_of(30, name, |_, random| {
+        let mut plans = vec![plan(0), plan(0)];
+        plans[1].links[0].loss = 0.05;
+        let sender = SenderConfig {
+            service: Service::UnacknowledgedMulticast,
+            out_rate: fusewire_transport::xtp::Rate { rate: 500_000, burst: 5000 },
+            ..SenderConfig::default()
+        };
+        let scenario = Scenario {
+            plans,
+            sender,
+            message: 1..3000,
+            waits: Duration::from_secs(2),
+            ..Scenario::default()
+        };
+        let mut world = World::new(&scenario, random);
+        world.run();
+        let [good, bad] = &world.sides[..] else { unreachable!() };
+        assert_eq!(good.messages, world.sent, "{}", world.describe());
+        assert_eq!(world.sides.iter().map(|side| side.controls).sum::<u64>(), 0);
+        let (got, lost) = (bad.messages.len(), &bad.lost);
+        assert!(!lost.is_empty(), "{got} of {}\n{}", world.sent.len(), world.describe());
+        assert!(got > world.sent.len() / 2, "{got} and {lost:?}\n{}", world.describe());
+        for message in &bad.messages {
+            assert!(world.sent.contains(message), "{message:?} was never sent");
+        }
+    });
+}

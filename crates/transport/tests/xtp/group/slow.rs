@@ -1,0 +1,100 @@
+//! Nobody holds the others: who is frozen or slow is dropped in the time that the sender states. And answers do not
+//! implode.
+
+use core::time::Duration;
+
+use fusewire_testkit::{Impairments, Random, for_each_seed_of};
+use fusewire_transport::xtp::group::{Leaving, ReceiverConfig, ReceiverEvent, SenderConfig};
+
+use super::world::{Plan, Scenario, World};
+
+const SILENCE: Duration = Duration::from_secs(2);
+/// What a question and its repetition take beside the times that are stated.
+const SLACK: Duration = Duration::from_millis(300);
+
+fn link(random: &mut Random, loss: f64) -> Impairments {
+    Impairments {
+        rate: Some(5_000_000),
+        delay: Duration::from_micros(random.range(50..5000)),
+        queue_bytes: 200_000,
+        loss,
+        ..Impairments::default()
+    }
+}
+
+/// Eight receivers on a good network.
+fn scenario(random: &mut Random, loss: f64) -> Scenario {
+    let plan = |random: &mut Random| Plan {
+        config: ReceiverConfig { recv_window: 1 << 18, ..ReceiverConfig::default() },
+        links: [link(random, loss), link(random, loss)],
+        ..Plan::default()
+    };
+    Scenario {
+        plans: (0..8).map(|_| plan(random)).collect(),
+        sender: SenderConfig { silence: SILENCE, send_buffer: 1 << 19, ..SenderConfig::default() },
+        total: 3_000_000,
+        waits_for: 8,
+        ..Scenario::default()
+    }
+}
+
+/// Runs it; only the first receiver may be dropped, and nobody waited for longer than is stated.
+fn run(scenario: &Scenario, random: &mut Random) -> World {
+    let mut world = World::new(scenario, random);
+    world.run();
+    world.assert_all_have_all();
+    assert!(world.sides[1..].iter().all(|side| side.left.is_none()), "{}", world.describe());
+    let most = SILENCE + Duration::from_secs(1) + SLACK;
+    assert!(world.stall <= most, "held for {:?}\n{}", world.stall, world.describe());
+    world
+}
+
+/// Who says nothing is slower than the floor, too: whichever is found first.
+fn assert_dropped(world: &World) {
+    let why = world.sides[0].left.map(|(why, _)| why);
+    assert!(matches!(why, Some(Leaving::Silent | Leaving::Slow)), "{}", world.describe());
+}
+
+#[test]
+fn who_is_frozen_is_dropped_and_told_so() {
+    for_each_seed_of(30, "group::slow::who_is_frozen_is_dropped_and_told_so", |_, random| {
+        let mut scenario = scenario(random, 0.01);
+        let at = Duration::from_millis(random.range(150..400));
+        scenario.plans[0].frozen = Some((at, Duration::from_secs(4)));
+        // The others are still there when it wakes.
+        scenario.plans.iter_mut().for_each(|plan| plan.links[0].rate = Some(400_000));
+        let world = run(&scenario, random);
+        let side = &world.sides[0];
+        assert_dropped(&world);
+        let dropped = side.events.iter().any(|e| matches!(e, ReceiverEvent::Dropped(_)));
+        assert!(dropped, "{}", world.describe());
+    });
+}
+
+#[test]
+fn who_is_slower_than_the_floor_is_dropped() {
+    for_each_seed_of(30, "group::slow::who_is_slower_than_the_floor_is_dropped", |_, random| {
+        let mut scenario = scenario(random, 0.01);
+        scenario.plans[0].takes = Some(random.range(1000..40_000));
+        let world = run(&scenario, random);
+        let left = world.sides[0].left.map(|(why, _)| why);
+        assert_eq!(left, Some(Leaving::Slow), "{}", world.describe());
+    });
+}
+
+#[test]
+fn answers_do_not_implode() {
+    for loss in [0.0, 0.01, 0.05] {
+        for_each_seed_of(10, "group::slow::answers_do_not_implode", |_, random| {
+            let scenario = scenario(random, loss);
+            let world = run(&scenario, random);
+            let controls: u64 = world.sides.iter().map(|side| side.controls).sum();
+            // One answer for two packets; and as each receiver misses others, two for each packet that one has missed: a
+            // report, and a question where the window waits for the repair.
+            let receivers = world.sides.len() as f64;
+            let bound = world.data_packets as f64 * (0.5 + 2.0 * receivers * loss) + 100.0;
+            println!("loss {loss}: {controls} answers to {} packets", world.data_packets);
+            assert!(controls as f64 <= bound, "{controls} of {bound}\n{}", world.describe());
+        });
+    }
+}
