@@ -117,8 +117,13 @@ impl Sender {
                 }
             },
         };
-        let again = lost.is_some() && self.is_quiet();
+        // What who does not answer lacks fills the window, and the others wait for what they miss.
+        let idle = now - self.sent_at >= self.pause;
+        let again = lost.is_some() && (self.is_quiet() || idle);
         if !again && !self.fits(candidate.len) {
+            if lost.is_some() {
+                self.timers.set(Timer::Pace, self.sent_at + self.pause);
+            }
             self.window_limited = true;
             self.arm_tail(now);
             return None;

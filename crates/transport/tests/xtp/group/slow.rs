@@ -72,6 +72,16 @@ fn who_is_frozen_is_dropped_and_told_so() {
 }
 
 #[test]
+fn who_is_killed_holds_nobody_for_longer_than_is_stated() {
+    for_each_seed_of(30, "group::slow::who_is_killed_holds_nobody", |_, random| {
+        let mut scenario = scenario(random, 0.01);
+        scenario.plans[0].killed_after = Some(Duration::from_millis(random.range(150..400)));
+        let world = run(&scenario, random);
+        assert_dropped(&world);
+    });
+}
+
+#[test]
 fn who_is_slower_than_the_floor_is_dropped() {
     for_each_seed_of(30, "group::slow::who_is_slower_than_the_floor_is_dropped", |_, random| {
         let mut scenario = scenario(random, 0.01);
