@@ -77,10 +77,11 @@ fn transfer(kind: Kind, ends: [&str; 2], loss: f64) {
                     assert!(link.recv_adu().unwrap().as_ref() == Some(adu));
                 }
                 assert_eq!(link.recv_adu().unwrap(), None);
-                link.finish().unwrap();
             });
         }
     });
+    client.finish().unwrap();
+    server.finish().unwrap();
 }
 
 /// What passes both ends while `body` runs: IP's packets of XTP.
