@@ -197,15 +197,7 @@ pub unsafe fn put_option(at: *mut c_void, len: *mut socklen_t, option: &[u8]) ->
 /// # Safety
 /// `iov` is null or points to `count` pieces, each null or pointing to its bytes.
 pub unsafe fn gather<'a>(iov: *const iovec, count: usize) -> Result<Cow<'a, [u8]>> {
-    if count > PIECES_MAX {
-        return Err(Errno(libc::EMSGSIZE));
-    }
-    if count == 0 {
-        return Ok(Cow::Borrowed(&[]));
-    }
-    if iov.is_null() {
-        return Err(FAULT);
-    }
+    check_pieces(iov, count)?;
     let mut whole = Vec::new();
     for at in 0..count {
         // SAFETY: `count` pieces are there and each names its bytes: the caller's obligation.
@@ -221,17 +213,23 @@ pub unsafe fn gather<'a>(iov: *const iovec, count: usize) -> Result<Cow<'a, [u8]
     Ok(Cow::Owned(whole))
 }
 
-/// The pieces of a message to send, where they lie.
-///
-/// # Safety
-/// `iov` is null or points to `count` pieces, each null or pointing to its bytes, which nobody writes during `'a`.
-pub unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Result<Vec<IoSlice<'a>>> {
+/// There are not too many pieces, and somewhere.
+fn check_pieces(iov: *const iovec, count: usize) -> Result<()> {
     if count > PIECES_MAX {
         return Err(Errno(libc::EMSGSIZE));
     }
     if count > 0 && iov.is_null() {
         return Err(FAULT);
     }
+    Ok(())
+}
+
+/// The pieces of a message to send, where they lie.
+///
+/// # Safety
+/// `iov` is null or points to `count` pieces, each null or pointing to its bytes, which nobody writes during `'a`.
+pub unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Result<Vec<IoSlice<'a>>> {
+    check_pieces(iov, count)?;
     let piece = |at: usize| {
         // SAFETY: `count` pieces are there and each names its bytes: the caller's obligation.
         unsafe {
@@ -259,12 +257,7 @@ pub unsafe fn put_number(at: *mut u64, number: u64) {
 /// `iov` is null or points to `count` pieces, each null or pointing to its bytes, which nobody else uses and
 /// which do not overlap.
 pub unsafe fn scatter<'a>(iov: *const iovec, count: usize) -> Result<Place<'a>> {
-    if count > PIECES_MAX {
-        return Err(Errno(libc::EMSGSIZE));
-    }
-    if count > 0 && iov.is_null() {
-        return Err(FAULT);
-    }
+    check_pieces(iov, count)?;
     let piece = |at: usize| {
         // SAFETY: `count` pieces are there and each names its bytes, apart from the others': the
         // caller's obligation.

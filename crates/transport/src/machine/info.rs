@@ -3,7 +3,7 @@
 use core::time::Duration;
 use fusewire_base::Instant;
 
-use super::{DropCause, Drops};
+use super::{DropCause, Drops, Verdict};
 use crate::congestion::Algorithm;
 
 /// Counters and estimates, in the manner of `TCP_INFO`.
@@ -166,6 +166,22 @@ impl Counters {
     /// Dropped segments for one cause.
     pub fn dropped(&self, cause: DropCause) -> u64 {
         self.drops.of(cause)
+    }
+
+    /// How much of a segment is taken; `None` if it is forgotten. What is not taken is counted.
+    pub(crate) fn take(&mut self, verdict: Verdict) -> Option<u32> {
+        match verdict {
+            Verdict::Reject(cause) => {
+                self.drop(cause);
+                None
+            }
+            Verdict::Part { len, rest } => {
+                self.drop(rest);
+                Some(len)
+            }
+            Verdict::Accept { len } => Some(len),
+            Verdict::Control => Some(0),
+        }
     }
 
     /// Counts a dropped segment.

@@ -14,9 +14,11 @@ use core::time::Duration;
 use std::collections::{HashSet, VecDeque};
 
 use fusewire_base::Instant;
-use fusewire_wire::xtp::Key;
+use fusewire_wire::xtp::{Body, Control, First, Key, Options, Service, Traffic, TrafficControl};
 use siphasher::sip::SipHasher24;
 
+use super::connection::first_sync;
+use super::{Ends, Header};
 use crate::isn;
 
 /// A cookie is valid in the period it was made in and in the next.
@@ -39,6 +41,18 @@ pub(super) struct Opening {
     pub service: u16,
     /// CXOR was offered.
     pub offers_cxor: bool,
+}
+
+impl Opening {
+    /// What this FIRST asks for, under the initiator's `key`.
+    pub fn of(ends: &Ends, h: &Header, first: &First, key: Key) -> Opening {
+        Opening {
+            remote: ends.remote,
+            key: key.bits(),
+            service: first.address.dstport().unwrap_or(0),
+            offers_cxor: h.options.has(Options::RES),
+        }
+    }
 }
 
 /// Keys under one secret.
@@ -65,6 +79,30 @@ impl Keys {
     /// A key that says what was asked for.
     pub fn cookie(&self, now: Instant, opening: &Opening) -> Key {
         self.of_period(now.as_ns() / PERIOD_NS, opening)
+    }
+
+    /// Nothing is kept of this FIRST: TCNTL says what is to be shown.
+    pub fn tell_cookie(
+        &self,
+        now: Instant,
+        ends: &Ends,
+        (h, first): (&Header, &First),
+        service: Service,
+    ) -> Header {
+        let xkey = self.cookie(now, &Opening::of(ends, h, first, h.key));
+        let control = Control { rseq: 0, alloc: 0, echo: h.sync };
+        let traffic = Traffic { service, limits: None };
+        Header {
+            key: h.key,
+            returned: true,
+            options: Options::NONE,
+            check: 0,
+            sort: 0,
+            sync: first_sync(xkey),
+            seq: 0,
+            data_len: 0,
+            body: Body::Tcntl(TrafficControl { control, delay_us: 0, xkey, traffic }),
+        }
     }
 
     /// Whether `key` is a cookie that was given for this, lately.

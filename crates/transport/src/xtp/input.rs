@@ -113,15 +113,7 @@ impl Connection {
         verdict: Verdict,
         _marked: bool,
     ) {
-        let taken = match verdict {
-            Verdict::Reject(cause) => return self.counters.drop(cause),
-            Verdict::Part { len, rest } => {
-                self.counters.drop(rest);
-                len
-            }
-            Verdict::Accept { len } => len,
-            Verdict::Control => 0,
-        };
+        let Some(taken) = self.counters.take(verdict) else { return };
         if self.state == State::Quiescent || matches!(plan, Initial::Drop(_)) {
             return self.counters.drop(DropCause::Closed);
         }

@@ -10,9 +10,7 @@ use super::timers::Timer;
 use super::{Ends, Header, ListenerAction};
 use crate::machine::{self, DropCause, Secrets};
 use fusewire_base::Instant;
-use fusewire_wire::xtp::{
-    Body, Code, Control, Diag, First, Key, Options, Reason, Service, Traffic, TrafficControl,
-};
+use fusewire_wire::xtp::{Body, Code, Diag, First, Key, Options, Reason, Service};
 
 /// More than is ever sent before a peer is heard.
 pub(super) const PROVEN: u64 = 1 << 62;
@@ -99,21 +97,8 @@ impl Listener {
             return ListenerAction::Accept(Box::new(c));
         }
         self.cookies_given += 1;
-        let xkey = self.cookies.cookie(now, &opening(ends, h, first, h.key));
-        let control = Control { rseq: 0, alloc: 0, echo: h.sync };
-        let traffic = Traffic { service: self.cfg.service, limits: None };
-        let tcntl = TrafficControl { control, delay_us: 0, xkey, traffic };
-        ListenerAction::Reply(Header {
-            key: h.key,
-            returned: true,
-            options: Options::NONE,
-            check: 0,
-            sort: 0,
-            sync: first_sync(xkey),
-            seq: 0,
-            data_len: 0,
-            body: Body::Tcntl(tcntl),
-        })
+        let service = self.cfg.service;
+        ListenerAction::Reply(self.cookies.tell_cookie(now, ends, (h, first), service))
     }
 
     /// FIRST under a key that we have returned, if it is a cookie of ours.
@@ -125,7 +110,7 @@ impl Listener {
         first: &First,
     ) -> ListenerAction {
         let Some(peer) = first.xkey else { return self.dropped(DropCause::Malformed) };
-        if !self.cookies.is_cookie(now, &opening(ends, h, first, peer), h.key) {
+        if !self.cookies.is_cookie(now, &Opening::of(ends, h, first, peer), h.key) {
             return self.dropped(DropCause::BlindSyn);
         }
         self.spent.forget(now);
@@ -170,16 +155,6 @@ impl Listener {
         }
         c.events.established = true;
         c
-    }
-}
-
-/// What a cookie is bound to.
-fn opening(ends: &Ends, h: &Header, first: &First, key: Key) -> Opening {
-    Opening {
-        remote: ends.remote,
-        key: key.bits(),
-        service: first.address.dstport().unwrap_or(0),
-        offers_cxor: h.options.has(Options::RES),
     }
 }
 

@@ -84,22 +84,7 @@ impl Receive {
 
     /// What of a packet's data at `start..end` is new, inside the window and has room.
     pub fn plan(&self, start: u64, end: u64) -> Result<PayloadPlan, DropCause> {
-        let to = end.min(self.adv).min(self.fin);
-        let (from, to) = self.ranges.first_gap(start.max(self.nxt).min(to), to);
-        if from >= to {
-            return Ok(nothing(start, (end - start) as u32));
-        }
-        if from > self.nxt && !self.ranges.has_room(from, to) {
-            return Err(DropCause::TooManyRanges);
-        }
-        Ok(PayloadPlan {
-            offset: from,
-            len: (to - from) as u32,
-            trim_front: (from - start) as u32,
-            trim_back: (end - to) as u32,
-            in_order: from == self.nxt,
-            duplicate: false,
-        })
+        plan(&self.ranges, self.nxt, start..end, self.adv.min(self.fin))
     }
 
     /// `start..end`, which was planned, has come; true when that opens a gap before it. What is missing before it is
@@ -183,6 +168,31 @@ impl Receive {
         }
         spans
     }
+}
+
+/// What of a packet's data is new below `edge`, and has room, where everything below `nxt` has come and `ranges` beyond it.
+pub(super) fn plan(
+    ranges: &Ranges,
+    nxt: u64,
+    data: core::ops::Range<u64>,
+    edge: u64,
+) -> Result<PayloadPlan, DropCause> {
+    let to = data.end.min(edge);
+    let (from, to) = ranges.first_gap(data.start.max(nxt).min(to), to);
+    if from >= to {
+        return Ok(nothing(data.start, (data.end - data.start) as u32));
+    }
+    if from > nxt && !ranges.has_room(from, to) {
+        return Err(DropCause::TooManyRanges);
+    }
+    Ok(PayloadPlan {
+        offset: from,
+        len: (to - from) as u32,
+        trim_front: (from - data.start) as u32,
+        trim_back: (data.end - to) as u32,
+        in_order: from == nxt,
+        duplicate: false,
+    })
 }
 
 /// A plan to take nothing of a payload.

@@ -82,15 +82,7 @@ impl Receiver {
         initial: &Initial,
         verdict: Verdict,
     ) {
-        let taken = match verdict {
-            Verdict::Reject(cause) => return self.counters.drop(cause),
-            Verdict::Part { len, rest } => {
-                self.counters.drop(rest);
-                len
-            }
-            Verdict::Accept { len } => len,
-            Verdict::Control => 0,
-        };
+        let Some(taken) = self.counters.take(verdict) else { return };
         self.counters.segments_received += 1;
         if h.returned {
             return self.final_ours(now, h);

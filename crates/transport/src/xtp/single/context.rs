@@ -4,10 +4,11 @@ use core::net::SocketAddr;
 
 use super::super::connection::{Connection, INITIAL_ALLOC, first_sync};
 use super::super::half_open::Place;
+use super::super::receive::{nothing, plan};
 use super::super::{Config, Header, Transmit};
 use super::connection::Asked;
 use super::{WHOLE, is_whole_message, packet, unchecked};
-use crate::machine::{DropCause, Initial, PayloadPlan};
+use crate::machine::{DropCause, Initial};
 use crate::ranges::Ranges;
 use fusewire_base::Instant;
 use fusewire_wire::xtp::{
@@ -111,28 +112,13 @@ impl Context {
 
     /// FIRST, while not all has come: which part of it is new.
     pub fn plan(&self, h: &Header, len: u32) -> Result<Initial, DropCause> {
-        let Phase::Gathering(gathered) = &self.phase else {
-            return Ok(nothing(h.seq, len));
+        let end = h.seq + u64::from(len);
+        let planned = match &self.phase {
+            Phase::Gathering(_) if end > INITIAL_ALLOC => return Err(DropCause::OutOfWindow),
+            Phase::Gathering(gathered) => plan(&gathered.ranges, gathered.nxt, h.seq..end, end)?,
+            _ => nothing(h.seq, len),
         };
-        let (start, end) = (h.seq, h.seq + u64::from(len));
-        if end > INITIAL_ALLOC {
-            return Err(DropCause::OutOfWindow);
-        }
-        let (from, to) = gathered.ranges.first_gap(start.max(gathered.nxt).min(end), end);
-        if from >= to {
-            return Ok(nothing(start, len));
-        }
-        if from > gathered.nxt && !gathered.ranges.has_room(from, to) {
-            return Err(DropCause::TooManyRanges);
-        }
-        Ok(Initial::Payload(PayloadPlan {
-            offset: from,
-            len: (to - from) as u32,
-            trim_front: (from - start) as u32,
-            trim_back: (end - to) as u32,
-            in_order: from == gathered.nxt,
-            duplicate: false,
-        }))
+        Ok(if len == 0 { Initial::Control } else { Initial::Payload(planned) })
     }
 
     /// A FIRST was verified, and what is new of it stored: true if the request is whole with it.
@@ -272,19 +258,4 @@ impl Context {
 /// FIRST that has a whole message, of a service that takes one.
 pub(super) fn is_datagram(h: &Header) -> bool {
     is_whole_message(h) && h.options.has(WHOLE | Options::END)
-}
-
-/// A plan to take nothing of a payload.
-fn nothing(start: u64, payload_len: u32) -> Initial {
-    if payload_len == 0 {
-        return Initial::Control;
-    }
-    Initial::Payload(PayloadPlan {
-        offset: start,
-        len: 0,
-        trim_front: payload_len,
-        trim_back: 0,
-        in_order: false,
-        duplicate: true,
-    })
 }

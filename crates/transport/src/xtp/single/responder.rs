@@ -5,11 +5,9 @@ use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 
 use fusewire_base::Instant;
-use fusewire_wire::xtp::{
-    Body, Code, Control, First, Key, Options, Reason, Service, Traffic, TrafficControl,
-};
+use fusewire_wire::xtp::{Body, Code, First, Key, Options, Reason, Service};
 
-use super::super::connection::{INITIAL_ALLOC, Name, first_sync};
+use super::super::connection::{INITIAL_ALLOC, Name};
 use super::super::cookies::{Keys, Opening, Spent};
 use super::super::half_open::Places;
 use super::super::listener::{PROVEN, refused};
@@ -293,36 +291,18 @@ impl Responder {
         }
         if h.returned {
             let Some(peer) = first.xkey else { return self.dropped(DropCause::Malformed) };
-            let is_good = self.cookies.is_cookie(now, &opening(ends, h, first, peer), h.key);
+            let is_good = self.cookies.is_cookie(now, &Opening::of(ends, h, first, peer), h.key);
             if !is_good || self.spent.has(h.key) {
                 return self.dropped(DropCause::BlindSyn);
             }
         } else if !is_proven && !self.places.has_room(self.bounds.half_open, ends.remote) {
-            return Incoming::Reply(self.cookie(now, ends, h, first));
+            self.cookies_given += 1;
+            return Incoming::Reply(self.cookies.tell_cookie(now, ends, (h, first), service));
         }
         if self.contexts() >= self.bounds.contexts && self.inactive.is_empty() {
             return self.dropped(DropCause::Backlog);
         }
         Incoming::Take(take_all(h.seq, payload_len))
-    }
-
-    /// Nothing is kept: TCNTL says what is to be shown.
-    fn cookie(&mut self, now: Instant, ends: &Ends, h: &Header, first: &First) -> Header {
-        self.cookies_given += 1;
-        let xkey = self.cookies.cookie(now, &opening(ends, h, first, h.key));
-        let control = Control { rseq: 0, alloc: 0, echo: h.sync };
-        let traffic = Traffic { service: first.traffic.service, limits: None };
-        Header {
-            key: h.key,
-            returned: true,
-            options: Options::NONE,
-            check: 0,
-            sort: 0,
-            sync: first_sync(xkey),
-            seq: 0,
-            data_len: 0,
-            body: Body::Tcntl(TrafficControl { control, delay_us: 0, xkey, traffic }),
-        }
     }
 
     /// The final step: takes the packet with what the integrated step found, or forgets it. The payload that was taken
@@ -696,14 +676,4 @@ impl Responder {
 fn is_ours(h: &Header) -> bool {
     let Body::First(first) = &h.body else { return false };
     (1..=3).contains(&(first.traffic.service as u8))
-}
-
-/// What a cookie is bound to.
-fn opening(ends: &Ends, h: &Header, first: &First, key: Key) -> Opening {
-    Opening {
-        remote: ends.remote,
-        key: key.bits(),
-        service: first.address.dstport().unwrap_or(0),
-        offers_cxor: h.options.has(Options::RES),
-    }
 }
