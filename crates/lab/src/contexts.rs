@@ -147,7 +147,7 @@ fn work_tcp(task: &Task) -> Result<()> {
     while !runs.is_over() {
         stream.read_exact(&mut adu).map_err(Error::os("receiving"))?;
         let numbers = look(task, [&adu, &[]])?;
-        runs.see((numbers >> 32) as u32, numbers as u32, Instant::now());
+        runs.see((numbers >> 32) as u32, numbers as u32, Instant::now);
     }
     process::report(&runs.rates)
 }
@@ -208,9 +208,8 @@ fn receive(task: &Task, mut contexts: Contexts, block: ControlBlock) -> Result<(
         while let Some((context, event)) = contexts.poll_event() {
             match event {
                 Event::Message(message) => {
-                    let now = Instant::now();
                     let numbers = look(task, contexts.message(context, &message))?;
-                    runs.see((numbers >> 32) as u32, numbers as u32, now);
+                    runs.see((numbers >> 32) as u32, numbers as u32, Instant::now);
                     contexts.release(context, &message);
                 }
                 Event::Closed(why) => return Err(wrong(&format!("the context ended: {why:?}"))),

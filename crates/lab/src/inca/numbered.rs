@@ -110,7 +110,7 @@ pub(super) fn receive(
         messages += 1;
         if let Some(numbers) = message[..len].get(NUMBERS).and_then(|bytes| bytes.first_chunk()) {
             let numbers = u64::from_be_bytes(*numbers);
-            runs.see((numbers >> 32) as u32, numbers as u32, Instant::now());
+            runs.see((numbers >> 32) as u32, numbers as u32, Instant::now);
         }
     }
     Ok(Report { messages, seconds: 1.0, runs: runs.rates, ..Report::default() })
@@ -137,19 +137,19 @@ impl Runs {
         self.over
     }
 
-    /// A message came.
-    pub(crate) fn see(&mut self, run: u32, number: u32, at: Instant) {
+    /// A message came; `at` is asked of the first and the last of a run.
+    pub(crate) fn see(&mut self, run: u32, number: u32, at: impl Fn() -> Instant) {
         // What a sender sends to find its peer has no number.
         if run >= RUNS || number >= self.packets {
             return;
         }
         let (first, seen) = match self.now {
             Some((known, first, seen)) if known == run => (first, seen + 1),
-            _ => (at, 1),
+            _ => (at(), 1),
         };
         self.now = Some((run, first, seen));
         if number + 1 == self.packets {
-            let seconds = (at - first).as_secs_f64();
+            let seconds = (at() - first).as_secs_f64();
             // The first began the time and is not in it.
             if seen > 1 && seconds > 0.0 {
                 self.rates.push(f64::from(seen - 1) / seconds);
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_run_counts_from_its_first_message_to_its_last_if_that_comes() {
         let start = Instant::now();
-        let at = |ms| start + Duration::from_millis(ms);
+        let at = |ms| move || start + Duration::from_millis(ms);
         let mut runs = Runs::new(5);
         runs.see(u32::MAX, 0, at(0));
         // Five messages, four times between them; then one is lost on the way, then the last.

@@ -287,10 +287,10 @@ impl Association {
     }
 
     /// Takes a message of these pieces: copied in the pass that checks it, or if others wait to be sent, to wait with
-    /// them. False: no room now.
+    /// them. False: no room now. The time is asked for with SORT alone.
     pub fn send(
         &mut self,
-        now: Instant,
+        now: impl FnOnce() -> Instant,
         slices: &[IoSlice<'_>],
         tag: Option<u64>,
         sort: Option<u16>,
@@ -298,7 +298,7 @@ impl Association {
         let len = slices.iter().map(|slice| slice.len()).sum();
         self.may_send(len)?;
         let is_next = self.queue.is_empty()
-            && (self.block.sort.is_none() || self.machine.leaves_next(now, len as u32));
+            && (self.block.sort.is_none() || self.machine.leaves_next(now(), len as u32));
         let sort = sort.or(self.block.sort).unwrap_or(0);
         if is_next {
             self.wants_room = !self.has_room(len);

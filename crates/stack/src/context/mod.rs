@@ -445,9 +445,9 @@ impl Contexts {
     /// [`Error::Closed`]; [`Error::TooLong`] for more than [`ControlBlock::send_bytes`]; [`Error::Misuse`] for a message
     /// without a byte, or after [`Contexts::finish`].
     pub fn send(&mut self, context: Context, pieces: &[IoSlice<'_>], about: About) -> Result<bool> {
-        let now = self.clock.now();
+        let clock = self.clock.clone();
         let association = self.get_mut(context).ok_or(Error::Closed)?;
-        let is_taken = association.send(now, pieces, about.tag, about.sort)?;
+        let is_taken = association.send(|| clock.now(), pieces, about.tag, about.sort)?;
         self.make_ready(context.index);
         Ok(is_taken)
     }

@@ -36,6 +36,8 @@ struct Bound {
 pub(super) struct Messages {
     on: bool,
     bounds: VecDeque<Bound>,
+    /// Of so many first ones nothing is to be told, unless something changes about them.
+    settled: usize,
     /// The last bound below those; in the beginning the stream's.
     base: Bound,
     /// Something came since nothing was found complete.
@@ -78,18 +80,24 @@ impl Messages {
     }
 
     fn bound(&mut self, at: u64) -> &mut Bound {
-        let index = self.bounds.partition_point(|b| b.at < at);
+        // Most bounds come in order.
+        let index = match self.bounds.back() {
+            Some(last) if last.at >= at => self.bounds.partition_point(|b| b.at < at),
+            _ => self.bounds.len(),
+        };
         if self.bounds.get(index).is_none_or(|b| b.at != at) {
             self.bounds.insert(index, Bound { at, ..Bound::default() });
         }
+        self.settled = self.settled.min(index);
         &mut self.bounds[index]
     }
 
     /// Everything below `upto` was consumed.
     pub fn consumed(&mut self, upto: u64) {
-        let past = self.bounds.partition_point(|b| b.at <= upto);
-        if let Some(last) = self.bounds.drain(..past).next_back() {
-            self.base = last;
+        while let Some(first) = self.bounds.front().filter(|b| b.at <= upto) {
+            self.base = *first;
+            self.bounds.pop_front();
+            self.settled = self.settled.saturating_sub(1);
         }
     }
 
@@ -98,13 +106,18 @@ impl Messages {
         if !self.news {
             return None;
         }
-        let mut begin = self.base;
-        for bound in &mut self.bounds {
+        let before = self.settled.checked_sub(1).and_then(|last| self.bounds.get(last));
+        let mut begin = *before.unwrap_or(&self.base);
+        let settled = self.settled;
+        for (index, bound) in (settled..).zip(self.bounds.range_mut(settled..)) {
             let range = begin.at..bound.at;
             let waits = bound.ends && !bound.told;
             // Where one begins behind a gap, others may end in it that nobody has heard of.
             let is_there =
                 if overtaking { has_come(&range, nxt, ranges) } else { range.end <= nxt };
+            if (!waits || is_there) && self.settled == index {
+                self.settled += 1;
+            }
             if waits && is_there {
                 bound.told = true;
                 return Some(Message { range, tag: begin.tag });
@@ -174,6 +187,30 @@ mod tests {
             let next = Message { range, tag: Some(tag) };
             assert_eq!(messages.poll(200, &Ranges::new(8), false), Some(next));
         }
+    }
+
+    /// What is settled is passed over, and looked at again when something changes about it.
+    #[test]
+    fn a_message_whose_end_is_told_late_is_found_before_those_that_were_told() {
+        let mut messages = Messages::new(true);
+        let ranges = Ranges::new(8);
+        // 0..100 ends at a tag, 100..200 with EOM; that the first ended, too, comes last.
+        messages.note(&data(100, Options::EOM, Some(8)), 200, 0);
+        let second = Message { range: 100..200, tag: Some(8) };
+        assert_eq!(messages.poll(200, &ranges, true), Some(second));
+        assert_eq!((messages.poll(200, &ranges, true), messages.settled), (None, 2));
+        messages.note(&data(0, Options::EOM, Some(7)), 100, 0);
+        assert_eq!(messages.settled, 0);
+        let first = Message { range: 0..100, tag: Some(7) };
+        assert_eq!(messages.poll(200, &ranges, true), Some(first));
+        assert_eq!((messages.poll(200, &ranges, true), messages.settled), (None, 2));
+        // What is consumed is no longer counted.
+        messages.consumed(100);
+        assert_eq!((messages.settled, messages.base.at), (1, 100));
+        messages.note(&data(200, Options::EOM, None), 300, 100);
+        assert_eq!(messages.poll(300, &ranges, false).map(|m| m.range), Some(200..300));
+        messages.consumed(300);
+        assert_eq!((messages.settled, messages.bounds.len()), (0, 0));
     }
 
     #[test]

@@ -18,6 +18,8 @@ const ASKS_A_WINDOW: u64 = 8;
 const ASKS_AGAIN: Duration = Duration::from_millis(1);
 /// What a packet has before its data, at most, while the peer has not shown our key.
 const HEAD_MAX: u64 = HEADER_LEN as u64 + 12;
+/// A message leaves in at most so many packets more than it needs, and in less than twice as many, if they are alike then.
+const MORE_PACKETS: u32 = 4;
 
 impl Connection {
     // ---- queueing
@@ -31,7 +33,8 @@ impl Connection {
         let queued = self.send.end - self.send.una;
         let bytes = u64::from(self.settings.send_buffer).saturating_sub(queued);
         let bytes = bytes.min(OFFSET_MAX - self.send.end);
-        let packets = self.send.queue.room().saturating_sub(1) as u64;
+        let spare = if self.one_each() { MORE_PACKETS as usize } else { 1 };
+        let packets = self.send.queue.room().saturating_sub(spare) as u64;
         let room =
             if queued == 0 { bytes } else { bytes.min(packets * u64::from(self.send.max_payload)) };
         room.min(u64::from(u32::MAX)) as u32
@@ -70,19 +73,16 @@ impl Connection {
     }
 
     /// Bytes of each packet of a message of `len` bytes that is committed now, but for the last, which may be shorter. As
-    /// messages do not share packets they are cut evenly, for one packet more if that makes all alike: packets of one
-    /// length leave together, those of the next message too.
+    /// messages do not share packets they are cut evenly, for up to [`MORE_PACKETS`] more if that makes all alike: packets
+    /// of one length leave together, those of the next message too.
     pub fn piece_len(&self, len: u32) -> u32 {
         let max = self.send.max_payload;
         if !self.one_each() || len <= max {
             return max;
         }
-        let packets = len.div_ceil(max);
-        let packets = if len.is_multiple_of(packets) || !len.is_multiple_of(packets + 1) {
-            packets
-        } else {
-            packets + 1
-        };
+        let least = len.div_ceil(max);
+        let most = least + MORE_PACKETS.min(least - 1);
+        let packets = (least..=most).find(|packets| len.is_multiple_of(*packets)).unwrap_or(least);
         len.div_ceil(packets)
     }
 
