@@ -194,9 +194,13 @@ impl machine::Listener for Listener {
     }
 }
 
-/// DIAG 1 for a FIRST.
+/// DIAG 1 for a FIRST; who sends a datagram is told nothing.
 pub(super) fn refused(h: &Header, reason: Reason) -> Option<Header> {
-    (!h.returned).then(|| diag_for(h.key, true, Diag { code: Code::ContextRefused, reason }))
+    let datagram = matches!(
+        &h.body, Body::First(first) if first.traffic.service == Service::UnacknowledgedDatagram
+    );
+    let diag = Diag { code: Code::ContextRefused, reason };
+    (!h.returned && !datagram).then(|| diag_for(h.key, true, diag))
 }
 
 /// A DIAG under `key`.

@@ -1,0 +1,267 @@
+//! Contexts and a second implementation of XTP, which was written from `docs/xtp.md` alone and loses packets on purpose
+//! (`conformance/xtp`, Python): both ways over loopback.
+
+use std::io::{BufRead, BufReader, IoSlice, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fusewire_device::udp::{self, Udp};
+use fusewire_stack::context::{
+    About, Check, Config, Context, Contexts, ControlBlock, Ended, Event, Kept, Retransmission,
+};
+use fusewire_transport::machine::Secrets;
+
+const SERVICE: u16 = 7;
+/// What is sent each way: messages of 16 KiB.
+const MESSAGES: usize = 64;
+const MESSAGE: usize = 16_384;
+const LIMIT: Duration = Duration::from_secs(100);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The peer as a process; `None` where there is no Python, which is said.
+fn peer(arguments: &[&str]) -> Option<Child> {
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(root().join("conformance/xtp/peer.py")).args(arguments);
+    match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => Some(child),
+        Err(error) => {
+            println!("skipped: python3 cannot be run: {error}");
+            None
+        }
+    }
+}
+
+/// The line that the peer ends with.
+fn said(child: &mut Child) -> String {
+    let mut text = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("what it says");
+    assert!(child.wait().expect("it ends").success(), "the peer says {text}");
+    text
+}
+
+/// The port that a peer which listens says first.
+fn port(child: &mut Child) -> (u16, BufReader<std::process::ChildStdout>) {
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    lines.read_line(&mut line).expect("its port");
+    let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
+    (port.unwrap_or_else(|| panic!("it says {line:?}")), lines)
+}
+
+fn content(seed: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i.wrapping_mul(31) ^ seed.wrapping_mul(101) ^ (i >> 8)) as u8).collect()
+}
+
+fn block() -> ControlBlock {
+    ControlBlock { packet_bytes: Some(1400), ..ControlBlock::default() }
+}
+
+fn contexts(config: Config) -> Contexts {
+    let device = Udp::bind(([127, 0, 0, 1], 0).into(), &udp::Config::default()).unwrap();
+    Contexts::new(Box::new(device), config, &[5; 32])
+}
+
+fn listening(block: ControlBlock, config: Config) -> Contexts {
+    let mut ours = contexts(config);
+    ours.listen(SERVICE, block, &Secrets { isn: [3; 16], cookie: [4; 16] });
+    ours
+}
+
+/// Our end: what was heard, and messages that wait for room.
+struct End {
+    contexts: Contexts,
+    context: Option<Context>,
+    echoes: bool,
+    messages: Vec<(Option<u64>, Vec<u8>)>,
+    to_send: Vec<(Option<u64>, Vec<u8>)>,
+    sent: usize,
+    finishes: bool,
+    missing: u64,
+    ended: Option<Ended>,
+}
+
+impl End {
+    fn new(contexts: Contexts) -> End {
+        End {
+            contexts,
+            context: None,
+            echoes: true,
+            messages: Vec::new(),
+            to_send: Vec::new(),
+            sent: 0,
+            finishes: false,
+            missing: 0,
+            ended: None,
+        }
+    }
+
+    /// One look at what came, and a wait for more.
+    fn turn(&mut self) {
+        self.contexts.poll(&mut Kept).unwrap();
+        while let Some((context, event)) = self.contexts.poll_event() {
+            match event {
+                Event::Accepted { .. } => self.context = Some(context),
+                Event::Message(message) => {
+                    let bytes = self.contexts.message(context, &message).concat();
+                    self.contexts.release(context, &message);
+                    if self.echoes {
+                        self.to_send.push((message.tag, bytes.clone()));
+                    }
+                    self.messages.push((message.tag, bytes));
+                }
+                Event::Gap(gap) => self.missing += gap.end - gap.start,
+                Event::Finished => self.finishes = true,
+                Event::Closed(ended) if self.context == Some(context) => self.ended = Some(ended),
+                _ => {}
+            }
+        }
+        let Some(context) = self.context else { return self.wait() };
+        while let Some((tag, bytes)) = self.to_send.get(self.sent) {
+            let about = About { tag: *tag, sort: None };
+            if !self.contexts.send(context, &[IoSlice::new(bytes)], about).unwrap() {
+                break;
+            }
+            self.sent += 1;
+        }
+        if self.finishes && self.sent == self.to_send.len() {
+            self.contexts.finish(context);
+        }
+        self.wait();
+    }
+
+    fn wait(&mut self) {
+        self.contexts.wait(Some(Duration::from_millis(5))).unwrap();
+    }
+
+    /// Until the peer's process has ended, and what it said then.
+    fn until_it_ends(&mut self, child: &mut Child) {
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < LIMIT, "not done in time: {:?}", self.ended);
+            self.turn();
+        }
+    }
+}
+
+/// A stream of 1 MiB that the peer opens and has sent back. Returns what it says, and our end.
+fn answered(block: ControlBlock, config: Config, arguments: &[&str]) -> Option<(String, End)> {
+    let ours = listening(block, config);
+    let (host, to) = (ours.local_addr().ip().to_string(), ours.local_addr().port().to_string());
+    let mut child = peer(&[&["connect", &host, &to], arguments].concat())?;
+    let mut end = End::new(ours);
+    end.until_it_ends(&mut child);
+    let said = said(&mut child);
+    assert_eq!(end.ended, Some(Ended::InOrder), "{said}");
+    assert_eq!(end.messages.len(), MESSAGES);
+    for (n, (_, bytes)) in end.messages.iter().enumerate() {
+        assert_eq!(*bytes, content(n, MESSAGE), "message {n}");
+    }
+    for wanted in ["\"messages\": 64", DIGEST] {
+        assert!(said.contains(wanted), "{said}");
+    }
+    Some((said, end))
+}
+
+/// SHA-256 of all messages: what the peer says of what came back.
+const DIGEST: &str = "99563a06b4f525b116149f40e519a8f916b298779994b825af1d8304f345168b";
+
+#[test]
+fn it_reads_and_writes_the_pages_examples() {
+    let page = root().join("docs/xtp.md");
+    let Some(mut child) = peer(&["examples", page.to_str().unwrap()]) else { return };
+    assert!(said(&mut child).contains("\"wrong\": []"));
+}
+
+#[test]
+fn it_opens_a_stream() {
+    let Some((said, _)) = answered(block(), Config::default(), &[]) else { return };
+    assert!(said.contains("\"cxor\": false") && said.contains("\"lost\": 0"), "{said}");
+}
+
+/// Each loses 3 % of what comes and of what leaves; CXOR and tags.
+#[test]
+fn it_opens_a_stream_over_a_link_that_loses() {
+    let block = ControlBlock { check: Check::Cxor, tags: true, ..block() };
+    let arguments = ["--loss", "0.03", "--cxor", "--tags"];
+    let Some((said, end)) = answered(block, Config::default(), &arguments) else { return };
+    assert!(said.contains("\"cxor\": true") && said.contains("\"tags\": [0, 1, 2]"), "{said}");
+    assert!(!said.contains("\"lost\": 0,") && !said.contains("\"again\": 0,"), "{said}");
+    assert!(end.messages.iter().map(|(tag, _)| *tag).eq((0..MESSAGES as u64).map(Some)));
+}
+
+/// Who does not know CXOR gets no trailer, and who offers it to one that does not either.
+#[test]
+fn a_trailer_is_agreed_on() {
+    let cxor = ControlBlock { check: Check::Cxor, ..block() };
+    for (block, arguments) in [(cxor, &[][..]), (block(), &["--cxor"])] {
+        let Some((said, _)) = answered(block, Config::default(), arguments) else { return };
+        assert!(said.contains("\"cxor\": false"), "{said}");
+    }
+}
+
+/// With no room for half-open contexts it is told a cookie, and shows it.
+#[test]
+fn it_shows_a_cookie() {
+    // One address may have half of the places.
+    let config = Config { backlog: 2, ..Config::default() };
+    let arguments = ["--before", "1", "--loss", "0.02", "--seed", "4"];
+    let Some((said, _)) = answered(block(), config, &arguments) else { return };
+    assert!(said.contains("\"cookie\": true"), "{said}");
+}
+
+/// A stream of 1 MiB that we open and it sends back. Returns what it says, and our end.
+fn asked(block: ControlBlock, arguments: &[&str], late: bool) -> Option<(String, End)> {
+    let mut child = peer(&[&["listen"], arguments].concat())?;
+    let (port, mut lines) = port(&mut child);
+    let mut end = End::new(contexts(Config::default()));
+    let tags = block.tags;
+    let context = end.contexts.context(block).unwrap();
+    end.contexts.connect(context, SocketAddr::from(([127, 0, 0, 1], port)), SERVICE).unwrap();
+    end.context = Some(context);
+    end.echoes = false;
+    end.finishes = !late;
+    end.to_send = (0..MESSAGES).map(|n| (tags.then_some(n as u64), content(n, MESSAGE))).collect();
+    end.until_it_ends(&mut child);
+    let mut said = String::new();
+    lines.read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    assert_eq!(end.ended, Some(Ended::InOrder), "{said}");
+    assert!(said.contains(DIGEST), "{said}");
+    assert_eq!(end.messages, end.to_send);
+    Some((said, end))
+}
+
+#[test]
+fn we_open_a_stream() {
+    let Some((said, _)) = asked(block(), &[], false) else { return };
+    assert!(said.contains("\"lost\": 0"), "{said}");
+}
+
+/// By either way of sending again, with trailers and tags.
+#[test]
+fn we_open_a_stream_over_a_link_that_loses() {
+    for retransmission in Retransmission::ALL {
+        let block = ControlBlock { check: Check::Cxor, tags: true, retransmission, ..block() };
+        let Some((said, _)) = asked(block, &["--loss", "0.02", "--seed", "3"], false) else {
+            return;
+        };
+        assert!(said.contains("\"cxor\": true") && !said.contains("\"lost\": 0,"), "{said}");
+    }
+}
+
+/// What is nobody's, and what is wrong in one thing: it is told so by DIAG, with the code and val of the page, or by nothing.
+#[test]
+fn it_hears_what_the_page_says_of_what_is_wrong() {
+    let mut ours = End::new(listening(block(), Config::default()));
+    let at = ours.contexts.local_addr();
+    let arguments = ["stranger", &at.ip().to_string(), &at.port().to_string()];
+    let Some(mut child) = peer(&arguments) else { return };
+    ours.until_it_ends(&mut child);
+    assert!(said(&mut child).contains("\"wrong\": []"));
+    assert!(ours.context.is_none(), "a context was made of it");
+}
