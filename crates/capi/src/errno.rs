@@ -21,26 +21,7 @@ impl From<Errno> for io::Error {
 
 impl From<ip::Error> for Errno {
     fn from(error: ip::Error) -> Errno {
-        use ip::Error::*;
-        Errno(match error {
-            NoSocket => libc::EBADF,
-            NotConnected => libc::ENOTCONN,
-            Finished => libc::EPIPE,
-            InUse(_) => libc::EADDRINUSE,
-            Denied(_) => libc::EACCES,
-            NotOurs(_) | NoPort => libc::EADDRNOTAVAIL,
-            TooManySockets => libc::ENFILE,
-            TooLong { .. } => libc::EMSGSIZE,
-            Misuse(_) => libc::EINVAL,
-            NoRoute => libc::ENETUNREACH,
-            Unreachable => libc::EHOSTUNREACH,
-            Refused => libc::ECONNREFUSED,
-            Reset => libc::ECONNRESET,
-            Aborted => libc::ECONNABORTED,
-            TimedOut => libc::ETIMEDOUT,
-            Interface => libc::ENETDOWN,
-            _ => libc::EIO,
-        })
+        Errno(ip::posix::errno(error))
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::interface::{Interface, devices, flows::Flows, host, packet, tap, xdp};
 use fusewire_stack::ip::net::addresses::Origin;
 use fusewire_stack::ip::net::{Cidr, Route};
+use fusewire_stack::ip::posix::Bound;
 use fusewire_stack::ip::{Host, HostConfig, Stack};
 
 use crate::errno::{Errno, Result};
@@ -32,8 +33,8 @@ pub struct Settings {
 /// A stack that runs.
 pub struct Opened {
     pub host: Host,
-    /// What TCP sockets are bound to: the stack knows of listeners and connections only.
-    bound: Mutex<Vec<SocketAddr>>,
+    /// What TCP sockets are bound to.
+    bound: Mutex<Bound>,
     _mac: Option<OwnMac>,
 }
 
@@ -356,7 +357,7 @@ impl Opened {
         Ok(Opened { host, bound, _mac: mac })
     }
 
-    fn bound(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
+    fn bound(&self) -> MutexGuard<'_, Bound> {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -365,56 +366,16 @@ impl Opened {
     /// # Errors
     /// `EADDRINUSE`, `EADDRNOTAVAIL`.
     pub fn reserve(&self, local: SocketAddr) -> Result<SocketAddr> {
-        let is_own = self
-            .host
-            .with(|stack, _| local.ip().is_unspecified() || stack.layer().is_own(local.ip()))?;
-        if !is_own {
-            return Err(Errno(libc::EADDRNOTAVAIL));
-        }
         let mut bound = self.bound();
-        let is_free = |at: &SocketAddr| !bound.iter().any(|other| overlap(*other, *at));
-        // Beside the kernel others may have it.
-        let claim = |at: SocketAddr| -> Result<SocketAddr> {
-            self.host.with(|stack, _| stack.claim_port(at))??;
-            Ok(at)
-        };
-        let in_use = Err(Errno(libc::EADDRINUSE));
-        let found = if local.port() != 0 {
-            Some(local).filter(is_free).map_or(in_use, claim)
-        } else {
-            // Below the ports that connections are given, so that the two never meet.
-            let begin = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), local);
-            let places = (0..PORTS).map(|at| (begin % PORTS + at) % PORTS);
-            let ports = places.map(|at| SocketAddr::new(local.ip(), FIRST_PORT + at as u16));
-            let mut tries = ports.filter(is_free).map(claim);
-            tries.find(|tried| *tried != in_use).unwrap_or(in_use)
-        };
-        let found = found?;
-        bound.push(found);
-        Ok(found)
+        Ok(self.host.with(|stack, _| bound.reserve(stack, local))??)
     }
 
     /// Gives back what [`Opened::reserve`] gave.
     pub fn release(&self, local: SocketAddr) {
         let mut bound = self.bound();
-        if let Some(at) = bound.iter().position(|other| *other == local) {
-            bound.swap_remove(at);
-            // A stack whose interface is gone has none.
-            let _ = self.host.with(|stack, _| stack.give_up_port(local.port()));
-        }
+        // A stack whose interface is gone has none.
+        let _ = self.host.with(|stack, _| bound.release(stack, local));
     }
-}
-
-/// Ports for TCP sockets that are bound to none: 32768 to 49151.
-const FIRST_PORT: u16 = 32768;
-const PORTS: u64 = 16384;
-
-/// Two sockets cannot both be bound so: an unspecified address is all of its family, IPv6's all of both.
-fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
-    let all = |at: SocketAddr, other: SocketAddr| {
-        at.ip().is_unspecified() && (at.is_ipv6() || other.is_ipv4())
-    };
-    a.port() == b.port() && (a.ip() == b.ip() || all(a, b) || all(b, a))
 }
 
 #[cfg(test)]
@@ -454,15 +415,5 @@ mod tests {
             assert_eq!(open(&settings).err(), Some(Errno(libc::EINVAL)), "{device:?}");
             assert!(!reason().is_empty());
         }
-    }
-
-    #[test]
-    fn bound_addresses_overlap_as_sockets_do() {
-        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
-        assert!(overlap(at("0.0.0.0:1"), at("10.0.0.1:1")));
-        assert!(overlap(at("10.0.0.1:1"), at("[::]:1")));
-        assert!(!overlap(at("0.0.0.0:1"), at("[fd00::1]:1")));
-        assert!(!overlap(at("10.0.0.1:1"), at("10.0.0.2:1")));
-        assert!(!overlap(at("0.0.0.0:1"), at("0.0.0.0:2")));
     }
 }

@@ -113,7 +113,7 @@ impl Socket {
         }
         self.alive()?;
         let local = self.family.unspecified();
-        let id = self.bind_datagram(local, inner.options.marking)?;
+        let id = self.bind_datagram(local, inner.options.set.marking)?;
         inner.state = State::Datagram(id);
         Ok(id)
     }

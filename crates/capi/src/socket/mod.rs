@@ -240,7 +240,7 @@ impl Socket {
         }
         match self.kind {
             Kind::Datagram => {
-                let id = self.bind_datagram(local, inner.options.marking)?;
+                let id = self.bind_datagram(local, inner.options.set.marking)?;
                 inner.state = State::Datagram(id);
             }
             Kind::Stream => inner.bound = Some(self.opened.reserve(local)?),
@@ -306,7 +306,7 @@ impl Socket {
         inner.bound = Some(local);
         let backlog = backlog.clamp(1, 4096) as usize;
         let config = self.config(&inner.options)?;
-        let marking = inner.options.marking;
+        let marking = inner.options.set.marking;
         let id = self.with_stack(|stack, _| {
             let id = stack.tcp_listen_with(local, backlog, &config)?;
             stack.set_marking(id, marking).map(|()| id)
@@ -318,7 +318,7 @@ impl Socket {
     /// TCP's settings as the options want them.
     fn config(&self, options: &Options) -> Result<TcpConfig> {
         let config = self.opened.host.with(|stack, _| stack.config().tcp.clone())?;
-        Ok(options.apply(config))
+        Ok(options.set.apply(config))
     }
 
     /// Takes a connection.
@@ -386,7 +386,7 @@ impl Socket {
         if let Some(id) = inner.state.id() {
             // A stack whose interface is gone has nobody to tell.
             let _ = self.opened.host.with(|stack, now| {
-                if inner.options.abort && matches!(inner.state, State::Stream { .. }) {
+                if inner.options.set.abort && matches!(inner.state, State::Stream { .. }) {
                     let _ = stack.abort(now, id);
                 }
                 stack.close(now, id)

@@ -5,143 +5,46 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fusewire_stack::Congestion;
 use fusewire_stack::ip::net::MembershipChange;
-use fusewire_stack::ip::{KeepAlive, Marking, State as TcpState, TcpConfig, unconnected_tcp_info};
+use fusewire_stack::ip::posix::{self, Effect};
+use fusewire_stack::ip::{Stack, unconnected_tcp_info};
 
 use super::{Flags, Kind, Socket, State};
 use crate::address::{Family, Named};
 use crate::errno::{Errno, Result};
 
-/// What is set.
-#[derive(Clone, Debug)]
+/// What is set, and whether calls wait.
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     pub nonblocking: bool,
-    /// `SO_LINGER` of zero seconds: closing resets.
-    pub abort: bool,
-    pub nodelay: bool,
-    pub keep_alive: bool,
-    pub keep: KeepAlive,
-    pub user_timeout: Option<Duration>,
-    pub congestion: Option<Congestion>,
-    pub recv_timeout: Option<Duration>,
-    pub send_timeout: Option<Duration>,
-    pub recv_buffer: Option<u32>,
-    pub send_buffer: Option<u32>,
-    pub reuse: bool,
-    pub broadcast: bool,
-    pub marking: Marking,
+    pub set: posix::Options,
 }
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            nonblocking: false,
-            abort: false,
-            nodelay: false,
-            keep_alive: false,
-            keep: KeepAlive {
-                idle: Duration::from_secs(7200),
-                interval: Duration::from_secs(75),
-                probes: 9,
-            },
-            user_timeout: None,
-            congestion: None,
-            recv_timeout: None,
-            send_timeout: None,
-            recv_buffer: None,
-            send_buffer: None,
-            reuse: false,
-            broadcast: false,
-            marking: Marking::default(),
-        }
-    }
-}
-
-/// Bounds of `SO_RCVBUF` and `SO_SNDBUF`.
-const BUFFER: std::ops::RangeInclusive<i32> = 4096..=(64 << 20);
 
 impl Options {
     /// How long a call may wait to receive.
     pub fn recv_wait(&self, flags: Flags) -> Option<Duration> {
-        if self.nonblocking || flags.dont_wait { Some(Duration::ZERO) } else { self.recv_timeout }
+        let waits = !(self.nonblocking || flags.dont_wait);
+        if waits { self.set.recv_timeout } else { Some(Duration::ZERO) }
     }
 
     /// How long a call may wait to send.
     pub fn send_wait(&self, flags: Flags) -> Option<Duration> {
-        if self.nonblocking || flags.dont_wait { Some(Duration::ZERO) } else { self.send_timeout }
+        let waits = !(self.nonblocking || flags.dont_wait);
+        if waits { self.set.send_timeout } else { Some(Duration::ZERO) }
     }
+}
 
-    fn keep_alive(&self) -> Option<KeepAlive> {
-        self.keep_alive.then_some(self.keep)
-    }
-
-    /// TCP's settings with what is set here.
-    pub fn apply(&self, mut config: TcpConfig) -> TcpConfig {
-        config.nagle = !self.nodelay;
-        config.keep_alive = self.keep_alive();
-        config.user_timeout = self.user_timeout.or(config.user_timeout);
-        config.congestion = self.congestion.unwrap_or(config.congestion);
-        if let Some(bytes) = self.recv_buffer {
-            config.recv_window = bytes;
-            config.initial_recv_window = config.initial_recv_window.min(bytes);
+/// An option that changes a group's membership.
+fn is_membership(level: i32, name: i32) -> bool {
+    let of_any = (libc::MCAST_JOIN_GROUP..=libc::MCAST_LEAVE_SOURCE_GROUP).contains(&name);
+    match level {
+        libc::IPPROTO_IP => {
+            of_any || (libc::IP_ADD_MEMBERSHIP..=libc::IP_DROP_SOURCE_MEMBERSHIP).contains(&name)
         }
-        config.send_buffer = self.send_buffer.unwrap_or(config.send_buffer);
-        config
-    }
-}
-
-fn int(value: &[u8]) -> Result<i32> {
-    value.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno(libc::EINVAL))
-}
-
-fn seconds(value: &[u8]) -> Result<Duration> {
-    let seconds = int(value)?;
-    let seconds = u64::try_from(seconds).ok().filter(|s| (1..=32767).contains(s));
-    seconds.map(Duration::from_secs).ok_or(Errno(libc::EINVAL))
-}
-
-fn buffer(value: &[u8]) -> Result<Option<u32>> {
-    Ok(Some(int(value)?.clamp(*BUFFER.start(), *BUFFER.end()) as u32))
-}
-
-/// `struct timeval` on 64-bit Linux; zero is for ever.
-fn timeval(value: &[u8]) -> Result<Option<Duration>> {
-    let Some((seconds, micros)) = value.split_first_chunk::<8>() else {
-        return Err(Errno(libc::EINVAL));
-    };
-    let micros = micros.first_chunk::<8>().ok_or(Errno(libc::EINVAL))?;
-    let (seconds, micros) = (i64::from_ne_bytes(*seconds), i64::from_ne_bytes(*micros));
-    if !(0..1_000_000).contains(&micros) {
-        return Err(Errno(libc::EDOM));
-    }
-    let time = Duration::from_secs(seconds.max(0) as u64) + Duration::from_micros(micros as u64);
-    Ok(Some(time).filter(|time| !time.is_zero()))
-}
-
-fn of_timeval(time: Option<Duration>) -> Vec<u8> {
-    let time = time.unwrap_or_default();
-    let mut bytes = (time.as_secs() as i64).to_ne_bytes().to_vec();
-    bytes.extend_from_slice(&i64::from(time.subsec_micros()).to_ne_bytes());
-    bytes
-}
-
-/// A field of the IP header that a socket may set.
-#[derive(Clone, Copy)]
-enum Field {
-    TrafficClass,
-    HopLimit,
-}
-
-impl Field {
-    fn of(level: i32, name: i32) -> Option<Field> {
-        match (level, name) {
-            (libc::IPPROTO_IP, libc::IP_TOS) => Some(Field::TrafficClass),
-            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => Some(Field::TrafficClass),
-            (libc::IPPROTO_IP, libc::IP_TTL) => Some(Field::HopLimit),
-            (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => Some(Field::HopLimit),
-            _ => None,
+        libc::IPPROTO_IPV6 => {
+            of_any || [libc::IPV6_ADD_MEMBERSHIP, libc::IPV6_DROP_MEMBERSHIP].contains(&name)
         }
+        _ => false,
     }
 }
 
@@ -208,113 +111,26 @@ impl Socket {
 
     /// Sets an option.
     pub fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
-        match level {
-            libc::SOL_SOCKET => self.set_socket_option(name, value),
-            libc::IPPROTO_TCP if self.kind == Kind::Stream => self.set_tcp_option(name, value),
-            libc::IPPROTO_IP | libc::IPPROTO_IPV6 => self.set_ip_option(level, name, value),
-            _ => Err(Errno(libc::ENOPROTOOPT)),
+        if is_membership(level, name) {
+            return self.change_membership(level, name, value);
         }
-    }
-
-    fn set_socket_option(&self, name: i32, value: &[u8]) -> Result<()> {
         let mut inner = self.lock();
-        let options = &mut inner.options;
-        match name {
-            libc::SO_REUSEADDR => options.reuse = int(value)? != 0,
-            libc::SO_BROADCAST => options.broadcast = int(value)? != 0,
-            libc::SO_RCVTIMEO => options.recv_timeout = timeval(value)?,
-            libc::SO_SNDTIMEO => options.send_timeout = timeval(value)?,
-            libc::SO_RCVBUF => options.recv_buffer = buffer(value)?,
-            libc::SO_SNDBUF => options.send_buffer = buffer(value)?,
-            libc::SO_LINGER => {
-                let on = int(value)? != 0;
-                let seconds = int(value.get(4..).unwrap_or(&[]))?;
-                if on && seconds != 0 {
-                    // Closing would have to wait.
-                    return Err(Errno(libc::EOPNOTSUPP));
-                }
-                options.abort = on;
-            }
-            libc::SO_KEEPALIVE => {
-                options.keep_alive = int(value)? != 0;
-                drop(inner);
-                return self.tune();
-            }
-            _ => return Err(Errno(libc::ENOPROTOOPT)),
-        }
-        Ok(())
-    }
-
-    fn set_tcp_option(&self, name: i32, value: &[u8]) -> Result<()> {
-        let mut inner = self.lock();
-        let options = &mut inner.options;
-        match name {
-            libc::TCP_NODELAY => options.nodelay = int(value)? != 0,
-            libc::TCP_KEEPIDLE => options.keep.idle = seconds(value)?,
-            libc::TCP_KEEPINTVL => options.keep.interval = seconds(value)?,
-            libc::TCP_KEEPCNT => {
-                let probes = u8::try_from(int(value)?).ok().filter(|n| (1..=127).contains(n));
-                options.keep.probes = probes.ok_or(Errno(libc::EINVAL))?;
-            }
-            libc::TCP_USER_TIMEOUT => {
-                let ms = u64::try_from(int(value)?).map_err(|_| Errno(libc::EINVAL))?;
-                options.user_timeout = Some(Duration::from_millis(ms)).filter(|t| !t.is_zero());
-            }
-            libc::TCP_CONGESTION => {
-                let named = Congestion::from_option(value);
-                options.congestion = Some(named.ok_or(Errno(libc::ENOENT))?);
-            }
-            _ => return Err(Errno(libc::ENOPROTOOPT)),
-        }
-        drop(inner);
-        self.tune()
-    }
-
-    /// Tells a connection under way of its options.
-    fn tune(&self) -> Result<()> {
-        let inner = self.lock();
-        let State::Stream { id, .. } = inner.state else { return Ok(()) };
-        let options = &inner.options;
-        self.with_stack(|stack, now| {
-            let tcp = stack.tcp_machine(id)?;
-            if tcp.state() != TcpState::Closed {
-                tcp.set_nagle(!options.nodelay);
-                tcp.set_user_timeout(options.user_timeout);
-                if let Some(congestion) = options.congestion {
-                    tcp.set_congestion(congestion);
-                }
-                tcp.set_keep_alive(now, options.keep_alive());
-            }
-            Ok(())
-        })
-    }
-
-    /// What the IP headers say: of both versions alike.
-    fn set_marking(&self, name: Field, value: &[u8]) -> Result<()> {
-        let value = match int(value)? {
-            -1 => None,
-            value => Some(u8::try_from(value).map_err(|_| Errno(libc::EINVAL))?),
+        let effect = inner.options.set.set((level, name), value, self.kind == Kind::Stream);
+        let set = match effect.map_err(Errno)? {
+            Effect::None => return Ok(()),
+            Effect::Tune | Effect::Marking => inner.options.set.clone(),
         };
-        let mut inner = self.lock();
-        let marking = &mut inner.options.marking;
-        match name {
-            Field::TrafficClass => marking.traffic_class = value.unwrap_or(0),
-            Field::HopLimit if value == Some(0) => return Err(Errno(libc::EINVAL)),
-            Field::HopLimit => marking.hop_limit = value,
+        match (effect, inner.state) {
+            (Ok(Effect::Marking), state) => {
+                let Some(id) = state.id() else { return Ok(()) };
+                self.with_stack(|stack, _| stack.set_marking(id, set.marking))
+            }
+            (_, State::Stream { id, .. }) => self.with_stack(|stack, now| set.tune(stack, now, id)),
+            _ => Ok(()),
         }
-        let marking = *marking;
-        let Some(id) = inner.state.id() else { return Ok(()) };
-        self.with_stack(|stack, _| stack.set_marking(id, marking))
     }
 
-    fn set_ip_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
-        if let Some(field) = Field::of(level, name) {
-            return self.set_marking(field, value);
-        }
-        // An IPv6 socket that is bound to no address takes IPv4 too, always.
-        if (level, name) == (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) && int(value)? == 0 {
-            return Ok(());
-        }
+    fn change_membership(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
         let (group, change) = membership(level, name, value)?;
         if !group.is_multicast() {
             return Err(Errno(libc::EINVAL));
@@ -325,60 +141,39 @@ impl Socket {
 
     /// The value of an option.
     pub fn option(&self, level: i32, name: i32) -> Result<Vec<u8>> {
-        match level {
-            libc::SOL_SOCKET => self.socket_option(name),
-            libc::IPPROTO_TCP if self.kind == Kind::Stream => self.tcp_option(name),
-            libc::IPPROTO_IPV6 if name == libc::IPV6_V6ONLY => Ok(0i32.to_ne_bytes().to_vec()),
-            _ => self.marking(Field::of(level, name).ok_or(Errno(libc::ENOPROTOOPT))?),
-        }
-    }
-
-    fn marking(&self, field: Field) -> Result<Vec<u8>> {
-        let marking = self.lock().options.marking;
-        let value = match field {
-            Field::TrafficClass => marking.traffic_class,
-            Field::HopLimit => match marking.hop_limit {
-                Some(hops) => hops,
-                None => self.opened.host.with(|stack, _| stack.layer().config().hop_limit)?,
-            },
-        };
-        Ok(i32::from(value).to_ne_bytes().to_vec())
-    }
-
-    fn socket_option(&self, name: i32) -> Result<Vec<u8>> {
-        if name == libc::SO_ERROR {
+        let is_tcp = self.kind == Kind::Stream;
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
             return Ok(self.take_error()?.to_ne_bytes().to_vec());
         }
         let inner = self.lock();
-        let options = &inner.options;
-        let int = match name {
-            libc::SO_TYPE if self.kind == Kind::Stream => libc::SOCK_STREAM,
-            libc::SO_TYPE => libc::SOCK_DGRAM,
-            libc::SO_PROTOCOL if self.kind == Kind::Stream => libc::IPPROTO_TCP,
-            libc::SO_PROTOCOL => libc::IPPROTO_UDP,
-            libc::SO_DOMAIN => self.family.domain(),
-            libc::SO_ACCEPTCONN => i32::from(matches!(inner.state, State::Listening(_))),
-            libc::SO_REUSEADDR => i32::from(options.reuse),
-            libc::SO_BROADCAST => i32::from(options.broadcast),
-            libc::SO_KEEPALIVE => i32::from(options.keep_alive),
-            libc::SO_RCVTIMEO => return Ok(of_timeval(options.recv_timeout)),
-            libc::SO_SNDTIMEO => return Ok(of_timeval(options.send_timeout)),
-            libc::SO_LINGER => {
-                let mut bytes = i32::from(options.abort).to_ne_bytes().to_vec();
-                bytes.extend_from_slice(&[0; 4]);
-                return Ok(bytes);
+        let int = match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_TYPE) if is_tcp => libc::SOCK_STREAM,
+            (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_DGRAM,
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) if is_tcp => libc::IPPROTO_TCP,
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_UDP,
+            (libc::SOL_SOCKET, libc::SO_DOMAIN) => self.family.domain(),
+            (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => {
+                i32::from(matches!(inner.state, State::Listening(_)))
             }
-            libc::SO_RCVBUF | libc::SO_SNDBUF => {
-                let options = options.clone();
-                drop(inner);
-                let config = self.config(&options)?;
-                let bytes = match name {
-                    libc::SO_RCVBUF => config.recv_window,
-                    _ => config.send_buffer,
+            (libc::IPPROTO_TCP, libc::TCP_INFO) if is_tcp => {
+                let State::Stream { id, .. } = inner.state else {
+                    return Ok(unconnected_tcp_info(matches!(inner.state, State::Listening(_))));
                 };
-                i32::try_from(bytes).unwrap_or(i32::MAX)
+                return self.with_stack(|stack, now| stack.linux_tcp_info(now, id));
             }
-            _ => return Err(Errno(libc::ENOPROTOOPT)),
+            (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if is_tcp => match inner.state {
+                State::Stream { id, .. } => {
+                    self.with_stack(|stack, _| stack.tcp_info(id))?.max_payload as i32
+                }
+                _ => 0,
+            },
+            _ => {
+                let of = |stack: &Stack| {
+                    let (tcp, hops) = (&stack.config().tcp, stack.layer().config().hop_limit);
+                    inner.options.set.value((level, name), tcp, hops, is_tcp)
+                };
+                return self.opened.host.with(|stack, _| of(stack))?.map_err(Errno);
+            }
         };
         Ok(int.to_ne_bytes().to_vec())
     }
@@ -398,58 +193,11 @@ impl Socket {
         self.error_told.store(is_lasting, Ordering::Release);
         Ok(error.map_or(0, |error| Errno::from(error).0))
     }
-
-    fn tcp_option(&self, name: i32) -> Result<Vec<u8>> {
-        let inner = self.lock();
-        let options = &inner.options;
-        let seconds = |time: Duration| time.as_secs() as i32;
-        let int = match name {
-            libc::TCP_NODELAY => i32::from(options.nodelay),
-            libc::TCP_KEEPIDLE => seconds(options.keep.idle),
-            libc::TCP_KEEPINTVL => seconds(options.keep.interval),
-            libc::TCP_KEEPCNT => i32::from(options.keep.probes),
-            libc::TCP_USER_TIMEOUT => {
-                options.user_timeout.map_or(0, |time| time.as_millis() as i32)
-            }
-            libc::TCP_CONGESTION => {
-                let options = options.clone();
-                drop(inner);
-                return Ok(self.config(&options)?.congestion.to_option().to_vec());
-            }
-            libc::TCP_INFO => {
-                let State::Stream { id, .. } = inner.state else {
-                    return Ok(unconnected_tcp_info(matches!(inner.state, State::Listening(_))));
-                };
-                return self.with_stack(|stack, now| stack.linux_tcp_info(now, id));
-            }
-            libc::TCP_MAXSEG => match inner.state {
-                State::Stream { id, .. } => {
-                    self.with_stack(|stack, _| stack.tcp_info(id))?.max_payload as i32
-                }
-                _ => 0,
-            },
-            _ => return Err(Errno(libc::ENOPROTOOPT)),
-        };
-        Ok(int.to_ne_bytes().to_vec())
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_come_back_as_they_went() {
-        for time in [None, Some(Duration::from_micros(2_500_000))] {
-            assert_eq!(timeval(&of_timeval(time)), Ok(time));
-        }
-        let mut bytes = of_timeval(None);
-        bytes[8..].copy_from_slice(&1_000_000i64.to_ne_bytes());
-        assert_eq!(timeval(&bytes), Err(Errno(libc::EDOM)));
-        for len in 0..16 {
-            assert_eq!(timeval(&bytes[..len]), Err(Errno(libc::EINVAL)), "{len}");
-        }
-    }
 
     #[test]
     fn groups_are_read_from_whole_requests_only() {

@@ -54,7 +54,7 @@ impl Socket {
                 }
             }
             let (local, config) = (inner.bound, self.config(&inner.options)?);
-            let marking = inner.options.marking;
+            let marking = inner.options.set.marking;
             let id = self.with_stack(|stack, now| {
                 let id = stack.tcp_connect_with(now, remote, local, &config)?;
                 stack.set_marking(id, marking).map(|()| id)

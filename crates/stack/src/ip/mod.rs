@@ -26,6 +26,7 @@ mod options;
 mod output;
 mod pieces;
 mod placed;
+pub mod posix;
 mod reader;
 mod readiness;
 mod replies;

@@ -1,0 +1,34 @@
+//! What POSIX calls things here: numbers of errors, options of sockets, addresses that are bound. For those who give
+//! sockets of ours to programs that know the kernel's.
+
+mod bound;
+mod options;
+
+pub use bound::Bound;
+pub use options::{Effect, Options};
+
+use super::config::Error;
+
+/// A value of `errno`, never 0.
+pub fn errno(error: Error) -> i32 {
+    use Error::*;
+    match error {
+        NoSocket => libc::EBADF,
+        NotConnected => libc::ENOTCONN,
+        Finished => libc::EPIPE,
+        InUse(_) => libc::EADDRINUSE,
+        Denied(_) => libc::EACCES,
+        NotOurs(_) | NoPort => libc::EADDRNOTAVAIL,
+        TooManySockets => libc::ENFILE,
+        TooLong { .. } => libc::EMSGSIZE,
+        Misuse(_) => libc::EINVAL,
+        NoRoute => libc::ENETUNREACH,
+        Unreachable => libc::EHOSTUNREACH,
+        Refused => libc::ECONNREFUSED,
+        Reset => libc::ECONNRESET,
+        Aborted => libc::ECONNABORTED,
+        TimedOut => libc::ETIMEDOUT,
+        Interface => libc::ENETDOWN,
+        CutShort => libc::EIO,
+    }
+}

@@ -1,0 +1,318 @@
+//! Options of a socket, as `setsockopt` and `getsockopt` know them: what is set, from bytes and back. What an option
+//! does to a socket is told by an [`Effect`], and that is its owner's to do.
+
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_transport::congestion::Algorithm;
+use fusewire_transport::machine::KeepAlive;
+use fusewire_transport::tcp::{Config as TcpConfig, State};
+
+use crate::ip::config::{Marking, Result, SocketId};
+use crate::ip::stack::Stack;
+
+/// What is set.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `SO_LINGER` of zero seconds: closing resets.
+    pub abort: bool,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// `SO_KEEPALIVE`.
+    pub keep_alive: bool,
+    /// `TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_KEEPCNT`.
+    pub keep: KeepAlive,
+    /// `TCP_USER_TIMEOUT`.
+    pub user_timeout: Option<Duration>,
+    /// `TCP_CONGESTION`.
+    pub congestion: Option<Algorithm>,
+    /// `SO_RCVTIMEO`.
+    pub recv_timeout: Option<Duration>,
+    /// `SO_SNDTIMEO`.
+    pub send_timeout: Option<Duration>,
+    /// `SO_RCVBUF`, in bytes.
+    pub recv_buffer: Option<u32>,
+    /// `SO_SNDBUF`, in bytes.
+    pub send_buffer: Option<u32>,
+    /// `SO_REUSEADDR`.
+    pub reuse: bool,
+    /// `SO_BROADCAST`.
+    pub broadcast: bool,
+    /// `IP_TOS`, `IPV6_TCLASS`, `IP_TTL`, `IPV6_UNICAST_HOPS`.
+    pub marking: Marking,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            abort: false,
+            nodelay: false,
+            keep_alive: false,
+            keep: KeepAlive {
+                idle: Duration::from_secs(7200),
+                interval: Duration::from_secs(75),
+                probes: 9,
+            },
+            user_timeout: None,
+            congestion: None,
+            recv_timeout: None,
+            send_timeout: None,
+            recv_buffer: None,
+            send_buffer: None,
+            reuse: false,
+            broadcast: false,
+            marking: Marking::default(),
+        }
+    }
+}
+
+/// What a socket that exists has to be told of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// A connection: [`Options::tune`].
+    Tune,
+    /// Its IP headers: [`Stack::set_marking`].
+    Marking,
+}
+
+/// Bounds of `SO_RCVBUF` and `SO_SNDBUF`.
+const BUFFER: std::ops::RangeInclusive<i32> = 4096..=(64 << 20);
+
+/// The first four bytes of an option's value.
+fn int(value: &[u8]) -> Result<i32, i32> {
+    value.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(libc::EINVAL)
+}
+
+fn seconds(value: &[u8]) -> Result<Duration, i32> {
+    let seconds = u64::try_from(int(value)?).ok().filter(|s| (1..=32767).contains(s));
+    seconds.map(Duration::from_secs).ok_or(libc::EINVAL)
+}
+
+fn buffer(value: &[u8]) -> Result<Option<u32>, i32> {
+    Ok(Some(int(value)?.clamp(*BUFFER.start(), *BUFFER.end()) as u32))
+}
+
+/// `struct timeval` on 64-bit Linux; zero is for ever.
+fn timeval(value: &[u8]) -> Result<Option<Duration>, i32> {
+    let (seconds, micros) = value.split_first_chunk::<8>().ok_or(libc::EINVAL)?;
+    let micros = micros.first_chunk::<8>().ok_or(libc::EINVAL)?;
+    let (seconds, micros) = (i64::from_ne_bytes(*seconds), i64::from_ne_bytes(*micros));
+    if !(0..1_000_000).contains(&micros) {
+        return Err(libc::EDOM);
+    }
+    let time = Duration::from_secs(seconds.max(0) as u64) + Duration::from_micros(micros as u64);
+    Ok(Some(time).filter(|time| !time.is_zero()))
+}
+
+fn of_timeval(time: Option<Duration>) -> Vec<u8> {
+    let time = time.unwrap_or_default();
+    let mut bytes = (time.as_secs() as i64).to_ne_bytes().to_vec();
+    bytes.extend_from_slice(&i64::from(time.subsec_micros()).to_ne_bytes());
+    bytes
+}
+
+/// An option that sets a field of the IP header.
+fn is_marking(level: i32, name: i32) -> Option<Field> {
+    match (level, name) {
+        (libc::IPPROTO_IP, libc::IP_TOS) => Some(Field::TrafficClass),
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => Some(Field::TrafficClass),
+        (libc::IPPROTO_IP, libc::IP_TTL) => Some(Field::HopLimit),
+        (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => Some(Field::HopLimit),
+        _ => None,
+    }
+}
+
+/// A field of the IP header that a socket may set.
+#[derive(Clone, Copy)]
+enum Field {
+    TrafficClass,
+    HopLimit,
+}
+
+impl Options {
+    /// Sets an option of `SOL_SOCKET`, IP or, with `is_tcp`, TCP.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` for one that is not known, `EINVAL`, `EDOM`, `ENOENT`, `EOPNOTSUPP`.
+    pub fn set(
+        &mut self,
+        (level, name): (i32, i32),
+        value: &[u8],
+        is_tcp: bool,
+    ) -> Result<Effect, i32> {
+        match level {
+            libc::SOL_SOCKET => self.set_general(name, value),
+            libc::IPPROTO_TCP if is_tcp => self.set_tcp(name, value).map(|()| Effect::Tune),
+            // An IPv6 socket that is bound to no address takes IPv4 too, always.
+            libc::IPPROTO_IPV6 if name == libc::IPV6_V6ONLY && int(value)? == 0 => Ok(Effect::None),
+            _ => {
+                let field = is_marking(level, name).ok_or(libc::ENOPROTOOPT)?;
+                self.set_marking(field, value).map(|()| Effect::Marking)
+            }
+        }
+    }
+
+    fn set_general(&mut self, name: i32, value: &[u8]) -> Result<Effect, i32> {
+        match name {
+            libc::SO_REUSEADDR => self.reuse = int(value)? != 0,
+            libc::SO_BROADCAST => self.broadcast = int(value)? != 0,
+            libc::SO_RCVTIMEO => self.recv_timeout = timeval(value)?,
+            libc::SO_SNDTIMEO => self.send_timeout = timeval(value)?,
+            libc::SO_RCVBUF => self.recv_buffer = buffer(value)?,
+            libc::SO_SNDBUF => self.send_buffer = buffer(value)?,
+            libc::SO_LINGER => {
+                let on = int(value)? != 0;
+                if on && int(value.get(4..).unwrap_or(&[]))? != 0 {
+                    // Closing would have to wait.
+                    return Err(libc::EOPNOTSUPP);
+                }
+                self.abort = on;
+            }
+            libc::SO_KEEPALIVE => {
+                self.keep_alive = int(value)? != 0;
+                return Ok(Effect::Tune);
+            }
+            _ => return Err(libc::ENOPROTOOPT),
+        }
+        Ok(Effect::None)
+    }
+
+    fn set_tcp(&mut self, name: i32, value: &[u8]) -> Result<(), i32> {
+        match name {
+            libc::TCP_NODELAY => self.nodelay = int(value)? != 0,
+            libc::TCP_KEEPIDLE => self.keep.idle = seconds(value)?,
+            libc::TCP_KEEPINTVL => self.keep.interval = seconds(value)?,
+            libc::TCP_KEEPCNT => {
+                let probes = u8::try_from(int(value)?).ok().filter(|n| (1..=127).contains(n));
+                self.keep.probes = probes.ok_or(libc::EINVAL)?;
+            }
+            libc::TCP_USER_TIMEOUT => {
+                let ms = u64::try_from(int(value)?).map_err(|_| libc::EINVAL)?;
+                self.user_timeout = Some(Duration::from_millis(ms)).filter(|t| !t.is_zero());
+            }
+            libc::TCP_CONGESTION => {
+                self.congestion = Some(Algorithm::from_option(value).ok_or(libc::ENOENT)?);
+            }
+            _ => return Err(libc::ENOPROTOOPT),
+        }
+        Ok(())
+    }
+
+    fn set_marking(&mut self, field: Field, value: &[u8]) -> Result<(), i32> {
+        let value = match int(value)? {
+            -1 => None,
+            value => Some(u8::try_from(value).map_err(|_| libc::EINVAL)?),
+        };
+        match field {
+            Field::TrafficClass => self.marking.traffic_class = value.unwrap_or(0),
+            Field::HopLimit if value == Some(0) => return Err(libc::EINVAL),
+            Field::HopLimit => self.marking.hop_limit = value,
+        }
+        Ok(())
+    }
+
+    /// The value of an option, where that is what was set, or what `config` is with it; `hops` is what packets may go
+    /// unless a socket says otherwise.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` for one that is not known here.
+    pub fn value(
+        &self,
+        (level, name): (i32, i32),
+        config: &TcpConfig,
+        hops: u8,
+        is_tcp: bool,
+    ) -> Result<Vec<u8>, i32> {
+        let seconds = |time: Duration| time.as_secs() as i32;
+        let int = match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_REUSEADDR) => i32::from(self.reuse),
+            (libc::SOL_SOCKET, libc::SO_BROADCAST) => i32::from(self.broadcast),
+            (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => i32::from(self.keep_alive),
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO) => return Ok(of_timeval(self.recv_timeout)),
+            (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => return Ok(of_timeval(self.send_timeout)),
+            (libc::SOL_SOCKET, libc::SO_LINGER) => {
+                let mut bytes = i32::from(self.abort).to_ne_bytes().to_vec();
+                bytes.extend_from_slice(&[0; 4]);
+                return Ok(bytes);
+            }
+            (libc::SOL_SOCKET, libc::SO_RCVBUF) => {
+                i32::try_from(self.recv_buffer.unwrap_or(config.recv_window)).unwrap_or(i32::MAX)
+            }
+            (libc::SOL_SOCKET, libc::SO_SNDBUF) => {
+                i32::try_from(self.send_buffer.unwrap_or(config.send_buffer)).unwrap_or(i32::MAX)
+            }
+            (libc::IPPROTO_TCP, _) if !is_tcp => return Err(libc::ENOPROTOOPT),
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY) => i32::from(self.nodelay),
+            (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => seconds(self.keep.idle),
+            (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => seconds(self.keep.interval),
+            (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) => i32::from(self.keep.probes),
+            (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => {
+                self.user_timeout.map_or(0, |time| time.as_millis() as i32)
+            }
+            (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+                return Ok(self.congestion.unwrap_or(config.congestion).to_option().to_vec());
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => 0,
+            _ => match is_marking(level, name).ok_or(libc::ENOPROTOOPT)? {
+                Field::TrafficClass => self.marking.traffic_class.into(),
+                Field::HopLimit => self.marking.hop_limit.unwrap_or(hops).into(),
+            },
+        };
+        Ok(int.to_ne_bytes().to_vec())
+    }
+
+    fn keep_alive(&self) -> Option<KeepAlive> {
+        self.keep_alive.then_some(self.keep)
+    }
+
+    /// TCP's settings with what is set here.
+    pub fn apply(&self, mut config: TcpConfig) -> TcpConfig {
+        config.nagle = !self.nodelay;
+        config.keep_alive = self.keep_alive();
+        config.user_timeout = self.user_timeout.or(config.user_timeout);
+        config.congestion = self.congestion.unwrap_or(config.congestion);
+        if let Some(bytes) = self.recv_buffer {
+            config.recv_window = bytes;
+            config.initial_recv_window = config.initial_recv_window.min(bytes);
+        }
+        config.send_buffer = self.send_buffer.unwrap_or(config.send_buffer);
+        config
+    }
+
+    /// Tells a connection under way of its options.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`](crate::ip::Error::NoSocket).
+    pub fn tune(&self, stack: &mut Stack, now: Instant, id: SocketId) -> Result<()> {
+        let tcp = stack.tcp_machine(id)?;
+        if tcp.state() != State::Closed {
+            tcp.set_nagle(!self.nodelay);
+            tcp.set_user_timeout(self.user_timeout);
+            if let Some(congestion) = self.congestion {
+                tcp.set_congestion(congestion);
+            }
+            tcp.set_keep_alive(now, self.keep_alive());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_come_back_as_they_went() {
+        for time in [None, Some(Duration::from_micros(2_500_000))] {
+            assert_eq!(timeval(&of_timeval(time)), Ok(time));
+        }
+        let mut bytes = of_timeval(None);
+        bytes[8..].copy_from_slice(&1_000_000i64.to_ne_bytes());
+        assert_eq!(timeval(&bytes), Err(libc::EDOM));
+        for len in 0..16 {
+            assert_eq!(timeval(&bytes[..len]), Err(libc::EINVAL), "{len}");
+        }
+    }
+}
