@@ -55,6 +55,7 @@ pub use host::{
     Socket, TcpListener, TcpStream, UdpSocket, WriteHalf,
 };
 pub use messages::Framing;
+pub use observe::observe;
 pub use options::SendFlags;
 pub use readiness::Readiness;
 pub use snapshot::{Snapshot, SocketKind, SocketView};

@@ -1,7 +1,7 @@
-//! A host that can be asked what it does, while it does it.
+//! A stack that can be asked what it does, while it does it.
 
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use fusewire_base::Instant;
 use fusewire_device::capture::feed::{Blocks, Options};
@@ -16,22 +16,42 @@ use crate::driver::Shared;
 use crate::drops::Cause;
 use crate::observe::{count, nonzero, segment, transport};
 
-/// Makes a host visible.
-pub(super) fn observe(shared: &Arc<Shared<Inner>>) -> io::Result<Observed> {
-    fusewire_view::observe(Arc::new(Seen(Arc::downgrade(shared))))
+/// What runs a question on a stack, whoever drives it. False: the stack is gone.
+type Ask = dyn Fn(&mut dyn FnMut(&mut Stack, Instant)) -> bool + Send + Sync;
+
+/// Makes a stack visible to `fusewire ss`, `fusewire top` and `fusewire capture` as long as what is returned lives.
+/// `ask` runs a question on it, which is short: the stack waits for nothing else meanwhile; false when it is gone.
+/// [`Host::observe`](super::Host::observe) does it for a host.
+///
+/// # Errors
+/// The socket cannot be made.
+pub fn observe(
+    ask: impl Fn(&mut dyn FnMut(&mut Stack, Instant)) -> bool + Send + Sync + 'static,
+) -> io::Result<Observed> {
+    fusewire_view::observe(Arc::new(Seen(Box::new(ask))))
 }
 
-struct Seen(Weak<Shared<Inner>>);
+/// Makes a host visible.
+pub(super) fn observe_host(shared: &Arc<Shared<Inner>>) -> io::Result<Observed> {
+    let shared = Arc::downgrade(shared);
+    observe(move |question| {
+        let Some(shared) = shared.upgrade() else { return false };
+        shared.call(|inner| {
+            let now = inner.now();
+            question(&mut inner.stack, now);
+        });
+        true
+    })
+}
+
+struct Seen(Box<Ask>);
 
 impl Seen {
-    /// Runs `f` on the stack, which waits for nothing else meanwhile: it has to be short.
+    /// Runs `f` on the stack.
     fn with<T>(&self, f: impl FnOnce(&mut Stack, Instant) -> T) -> io::Result<T> {
-        let gone = || io::Error::new(io::ErrorKind::NotConnected, "the stack is gone");
-        let shared = self.0.upgrade().ok_or_else(gone)?;
-        Ok(shared.call(|inner| {
-            let now = inner.now();
-            f(&mut inner.stack, now)
-        }))
+        let (mut f, mut answer) = (Some(f), None);
+        (self.0)(&mut |stack, now| answer = f.take().map(|f| f(stack, now)));
+        answer.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "the stack is gone"))
     }
 }
 

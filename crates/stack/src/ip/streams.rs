@@ -161,6 +161,25 @@ impl Stack {
         self.write_by(id, |stream| stream.write_shared(bytes))
     }
 
+    /// As [`Stack::tcp_write`] of what `fill` lays into the connection's own memory: it is given room for up to `most`
+    /// bytes, in one piece or two, and says how many it has filled; 0 and errors change nothing. So a read from a descriptor
+    /// needs no memory in between. `None`: there is no room, and `fill` was not called.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_write`].
+    pub fn tcp_write_from(
+        &mut self,
+        id: SocketId,
+        most: usize,
+        fill: impl FnOnce([&mut [u8]; 2]) -> io::Result<usize>,
+    ) -> Result<Option<io::Result<usize>>> {
+        let filled = self.core.table.stream(id)?.write_from(most, fill)?;
+        if let Some(Ok(1..)) = filled {
+            self.core.mark(id.index);
+        }
+        Ok(filled)
+    }
+
     /// As [`Stack::tcp_write`] of what `pipeline` makes of a message: it stores its bytes in the retransmission memory, and
     /// sums them where the interface does not, in one loop. Takes whole blocks of the pipeline, or all that is left, so that
     /// what it makes of the message is the same in however many calls it is written.

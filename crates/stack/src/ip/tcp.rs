@@ -10,6 +10,7 @@
 //! reader was given is wiped (Law 3).
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -250,6 +251,33 @@ impl Stream {
         }
         self.commit(&range, Cut::Stream);
         Ok(len)
+    }
+
+    /// Lets `fill` lay up to `most` bytes where they belong, in one piece or two; it says how many they were. `None`: there
+    /// is no room. They are summed in a pass of their own, if somebody wants to know.
+    pub fn write_from(
+        &mut self,
+        most: usize,
+        fill: impl FnOnce([&mut [u8]; 2]) -> io::Result<usize>,
+    ) -> Result<Option<io::Result<usize>>> {
+        let Some(range) = self.place(most, 1)? else { return Ok(None) };
+        let (cuts, level) = (self.cuts(), self.level);
+        let (a, b) = self.send.slices_mut(range.clone());
+        let filled = fill([&mut *a, &mut *b]).map(|len| len.min(a.len() + b.len()));
+        if let Ok(len @ 1..) = filled {
+            if let Some(sums) = &mut self.sums {
+                let front = a.len();
+                sums.add(range.start, cuts, len, |part| {
+                    let (first, second) = (part.start.min(front), part.end.min(front));
+                    let mut mover = Mover::new(level, Some(Sum::ZERO));
+                    mover.pass(&a[first..second]);
+                    mover.pass(&b[part.start.max(front) - front..part.end.max(front) - front]);
+                    mover.sum.unwrap_or(Sum::ZERO)
+                });
+            }
+            self.commit(&(range.start..range.start + len as u64), Cut::Stream);
+        }
+        Ok(Some(filled))
     }
 
     /// Copies to where the bytes from `start` on belong, and sums them in the same pass if somebody wants to know.

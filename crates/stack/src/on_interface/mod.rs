@@ -25,7 +25,7 @@ use fusewire_wire::{ipv4, ipv6, udp, xtp};
 use crate::clock::Clock;
 use crate::ip::{self, Incoming, Messages, SocketId, Taken, Taker};
 
-pub use open::{Carrier, Kind, Name, Own, Settings, connect, listen};
+pub use open::{Carrier, Kind, Name, Own, Settings, connect, listen, stack};
 
 /// Batches of the interface's that one call takes, where they come packet by packet.
 const ROUNDS: usize = 4;

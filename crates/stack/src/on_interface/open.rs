@@ -216,31 +216,39 @@ fn kernels_choice(to: IpAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|addr| addr.ip())
 }
 
+/// A stack on an interface with sockets of any kind: on all of the addresses of our own, or beside the kernel on its.
+/// Its time is the clock's.
+///
+/// # Errors
+/// As [`listen`].
+pub fn stack(settings: &Settings, config: ip::Config) -> io::Result<(ip::Stack, Clock)> {
+    let (clock, opening) = (Clock::new(), Opening::of(settings)?);
+    let stack = match &settings.own[..] {
+        [] => opening.coexisting(config, &clock)?,
+        own => {
+            let all: Vec<Cidr> = own.iter().map(|own| own.address).collect();
+            opening.alone(own, all, config, &clock)?
+        }
+    };
+    Ok((stack, clock))
+}
+
 /// Opens the interface; `choose` picks one of its addresses.
 fn open(
     settings: &Settings,
     port: u16,
     choose: impl FnOnce(&[Cidr]) -> io::Result<Cidr>,
 ) -> io::Result<OnInterface> {
-    let name = settings.name.interface.as_str();
-    let kind = match settings.name.kind {
-        Kind::Auto => match devices::choose(&devices::list()?, Some(name))?.0 {
-            "xdp" => Kind::Xdp,
-            _ => Kind::Packet,
-        },
-        kind => kind,
-    };
-    if settings.own.is_empty() && kind == Kind::Tap {
-        return Err(invalid(format!(
-            "tap:{name} needs an address of its own: --address ADDRESS/PREFIX"
-        )));
-    }
-    let clock = Clock::new();
-    let take = |flows| take(kind, name, settings.name.queue, flows);
+    let (clock, opening) = (Clock::new(), Opening::of(settings)?);
     let (stack, address) = if settings.own.is_empty() {
-        coexisting(name, take, choose, &clock)?
+        let stack = opening.coexisting(config(), &clock)?;
+        let all: Vec<Cidr> = stack.layer().addresses().map(|entry| entry.cidr).collect();
+        let address = choose(&all)?.address();
+        (stack, address)
     } else {
-        alone(&settings.own, kind, take, choose, &clock)?
+        let all: Vec<Cidr> = settings.own.iter().map(|own| own.address).collect();
+        let cidr = choose(&all)?;
+        (opening.alone(&settings.own, vec![cidr], config(), &clock)?, cidr.address())
     };
     let local = SocketAddr::new(address, port);
     let (made, what) = match settings.carrier {
@@ -261,65 +269,98 @@ fn open(
     })
 }
 
-/// On an address of our own, once it is clear that nobody else has it.
-fn alone(
-    own: &[Own],
+/// An interface that is to be opened.
+struct Opening<'a> {
     kind: Kind,
-    take: impl FnOnce(Flows) -> io::Result<Box<dyn Interface>>,
-    choose: impl FnOnce(&[Cidr]) -> io::Result<Cidr>,
-    clock: &Clock,
-) -> io::Result<(ip::Stack, IpAddr)> {
-    let all: Vec<Cidr> = own.iter().map(|own| own.address).collect();
-    let cidr = choose(&all)?;
-    let address = cidr.address();
-    let taken = Host::open()?.addrs()?;
-    if taken.iter().any(|addr| addr.addr == address) {
-        let what = format!("{address} is the kernel's: give an address that nobody has");
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
-    }
-    let interface = take(Flows::addrs([address]))?;
-    let mut net = ip::Stack::net_config(&*interface);
-    net.addresses = vec![cidr];
-    // Of a TAP we are one of two ends.
-    net.duplicate_detection = kind != Kind::Tap;
-    for gateway in own.iter().filter_map(|own| own.gateway) {
-        let route = Cidr::new(any(gateway), 0);
-        net.routes.extend(route.map(|destination| Route { destination, gateway: Some(gateway) }));
-    }
-    let mut stack = ip::Stack::new(interface, net, config(), random()?, clock.now());
-    /// Longer than RFC 4862 takes for it.
-    const PATIENCE: Duration = Duration::from_secs(4);
-    let end = clock.now() + PATIENCE;
-    while !stack.layer().is_own(address) {
-        let now = clock.now();
-        if now >= end {
-            let what = format!("another host answers for the address {address}");
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
-        }
-        stack.poll(now)?;
-        stack.wait(now, Some(end.saturating_since(now)), false)?;
-    }
-    Ok((stack, address))
+    name: &'a str,
+    queue: Option<u32>,
 }
 
-/// On the kernel's address, which keeps all ports but ours.
-fn coexisting(
-    name: &str,
-    take: impl FnOnce(Flows) -> io::Result<Box<dyn Interface>>,
-    choose: impl FnOnce(&[Cidr]) -> io::Result<Cidr>,
-    clock: &Clock,
-) -> io::Result<(ip::Stack, IpAddr)> {
-    let links = Host::open()?.links()?;
-    if links.iter().all(|link| link.name != name) {
-        let all: Vec<_> = links.into_iter().map(|link| link.name).collect();
-        let what = format!("no interface {name}, but {}", all.join(" "));
-        return Err(io::Error::new(io::ErrorKind::NotFound, what));
+impl Opening<'_> {
+    fn of(settings: &Settings) -> io::Result<Opening<'_>> {
+        let name = settings.name.interface.as_str();
+        let kind = match settings.name.kind {
+            Kind::Auto => match devices::choose(&devices::list()?, Some(name))?.0 {
+                "xdp" => Kind::Xdp,
+                _ => Kind::Packet,
+            },
+            kind => kind,
+        };
+        if settings.own.is_empty() && kind == Kind::Tap {
+            return Err(invalid(format!(
+                "tap:{name} needs an address of its own: --address ADDRESS/PREFIX"
+            )));
+        }
+        Ok(Opening { kind, name, queue: settings.name.queue })
     }
-    let interface = take(Flows::default())?;
-    let stack = ip::Stack::coexisting(interface, name, config(), random()?, clock.now())?;
-    let all: Vec<Cidr> = stack.layer().addresses().map(|entry| entry.cidr).collect();
-    let address = choose(&all)?.address();
-    Ok((stack, address))
+
+    /// On addresses of our own, once it is clear that nobody else has them.
+    fn alone(
+        &self,
+        own: &[Own],
+        all: Vec<Cidr>,
+        config: ip::Config,
+        clock: &Clock,
+    ) -> io::Result<ip::Stack> {
+        let taken = Host::open()?.addrs()?;
+        let is_taken = |cidr: &&Cidr| taken.iter().any(|addr| addr.addr == cidr.address());
+        if let Some(both) = all.iter().find(is_taken) {
+            let what =
+                format!("{} is the kernel's: give an address that nobody has", both.address());
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
+        }
+        let interface = self.take(Flows::addrs(all.iter().map(Cidr::address)))?;
+        let mut net = ip::Stack::net_config(&*interface);
+        net.addresses = all.clone();
+        // Of a TAP we are one of two ends.
+        net.duplicate_detection = self.kind != Kind::Tap;
+        for gateway in own.iter().filter_map(|own| own.gateway) {
+            let route = Cidr::new(any(gateway), 0);
+            let route = route.map(|destination| Route { destination, gateway: Some(gateway) });
+            net.routes.extend(route);
+        }
+        let mut stack = ip::Stack::new(interface, net, config, random()?, clock.now());
+        /// Longer than RFC 4862 takes for it.
+        const PATIENCE: Duration = Duration::from_secs(4);
+        let end = clock.now() + PATIENCE;
+        while let Some(cidr) = all.iter().find(|cidr| !stack.layer().is_own(cidr.address())) {
+            let now = clock.now();
+            if now >= end {
+                let what = format!("another host answers for the address {}", cidr.address());
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
+            }
+            stack.poll(now)?;
+            stack.wait(now, Some(end.saturating_since(now)), false)?;
+        }
+        Ok(stack)
+    }
+
+    /// On the kernel's address, which keeps all ports but ours.
+    fn coexisting(&self, config: ip::Config, clock: &Clock) -> io::Result<ip::Stack> {
+        let links = Host::open()?.links()?;
+        if links.iter().all(|link| link.name != self.name) {
+            let all: Vec<_> = links.into_iter().map(|link| link.name).collect();
+            let what = format!("no interface {}, but {}", self.name, all.join(" "));
+            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        }
+        let interface = self.take(Flows::default())?;
+        ip::Stack::coexisting(interface, self.name, config, random()?, clock.now())
+    }
+
+    fn take(&self, flows: Flows) -> io::Result<Box<dyn Interface>> {
+        let name = self.name;
+        Ok(match self.kind {
+            Kind::Xdp => xdp::open(&xdp::Config { flows, ..xdp::Config::new(name) }, self.queue)?,
+            Kind::Packet | Kind::Auto => {
+                let config = packet::Config { flows, ..packet::Config::new(name) };
+                Box::new(packet::Packet::open(&config)?)
+            }
+            Kind::Tap => {
+                let config = tap::Config { name: name.into(), ..tap::Config::default() };
+                Box::new(tap::Tap::open(&config)?)
+            }
+        })
+    }
 }
 
 /// A stack of one UDP socket that nothing waits in.
@@ -332,24 +373,6 @@ fn any(version: IpAddr) -> IpAddr {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
-}
-
-fn take(
-    kind: Kind,
-    name: &str,
-    queue: Option<u32>,
-    flows: Flows,
-) -> io::Result<Box<dyn Interface>> {
-    Ok(match kind {
-        Kind::Xdp => xdp::open(&xdp::Config { flows, ..xdp::Config::new(name) }, queue)?,
-        Kind::Packet | Kind::Auto => {
-            Box::new(packet::Packet::open(&packet::Config { flows, ..packet::Config::new(name) })?)
-        }
-        Kind::Tap => {
-            let config = tap::Config { name: name.into(), ..tap::Config::default() };
-            Box::new(tap::Tap::open(&config)?)
-        }
-    })
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub use udp::UdpSocket;
 pub(super) use inner::Inner;
 
 use super::config::{Config, Counters, Error};
-use super::observe::observe;
+use super::observe::observe_host;
 use super::snapshot::Snapshot;
 use super::stack::Stack;
 use crate::clock::Clock;
@@ -179,7 +179,7 @@ impl Host {
     pub fn observe(&self) -> io::Result<()> {
         let mut observed = self.handle.observed.lock().unwrap_or_else(PoisonError::into_inner);
         if observed.is_none() {
-            *observed = Some(observe(&self.driven().shared)?);
+            *observed = Some(observe_host(&self.driven().shared)?);
         }
         Ok(())
     }
