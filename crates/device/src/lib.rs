@@ -41,6 +41,8 @@ pub use batch::{RxBatch, SLOT_BYTES, SuperPacket};
 pub use caches::shares_last_cache;
 pub use frame::{Ecn, Event, TxFrame};
 pub use random::random;
+#[cfg(feature = "interfaces")]
+pub use sys::descriptors::{Descriptors, Place};
 pub use sys::region::Region;
 pub use wake::{Waker, sleep};
 

@@ -5,6 +5,8 @@
 #[cfg(feature = "interfaces")]
 pub(crate) mod bpf;
 #[cfg(feature = "interfaces")]
+pub(crate) mod descriptors;
+#[cfg(feature = "interfaces")]
 pub(crate) mod ethtool;
 #[cfg(feature = "interfaces")]
 pub(crate) mod gather;

@@ -1,0 +1,182 @@
+//! Descriptors that the threads of a process share without a lock: each is taken by one compare-and-swap and given back
+//! by one store, so that a signal handler may take one too. They lie in a page that a forked child finds empty
+//! (`MADV_WIPEONFORK`), for what they are connected to is its parent's.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// Places for descriptors.
+const PLACES: usize = 8;
+/// A page of any machine.
+const LEN: usize = 1 << 16;
+/// In a place's first word: somebody has it.
+const IS_TAKEN: u64 = 1;
+
+/// A few descriptors of sockets, for whoever is first. What closes them behind our back, as `closefrom` does, is noticed
+/// by the socket's cookie, and nobody else's descriptor is touched.
+#[derive(Debug)]
+pub struct Descriptors {
+    /// Invariant: [`LEN`] bytes are mapped from here, readable and writable, as long as this lives. Of each place the
+    /// first word is twice the descriptor's number plus one (0: none) and [`IS_TAKEN`], the second its cookie.
+    page: NonNull<[AtomicU64; 2 * PLACES]>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is only used by atomic operations.
+unsafe impl Send for Descriptors {}
+// SAFETY: as above.
+unsafe impl Sync for Descriptors {}
+
+impl Descriptors {
+    /// Room for them, and none yet.
+    ///
+    /// # Errors
+    /// No memory is left.
+    pub fn new() -> io::Result<Descriptors> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new private mapping at an address of the kernel's choice touches nothing.
+        let page = unsafe { mmap_anonymous(ptr::null_mut(), LEN, protection, MapFlags::PRIVATE)? };
+        let new = Descriptors { page: NonNull::new(page.cast()).expect("no mapping lies at 0") };
+        // SAFETY: all of the mapping just made, which keeps its meaning: zeros, in a child, are places without anything.
+        unsafe { madvise(page, LEN, Advice::LinuxWipeOnFork)? };
+        Ok(new)
+    }
+
+    fn words(&self) -> &[AtomicU64; 2 * PLACES] {
+        // SAFETY: by the invariant; a mapping begins at a page, which is aligned for words, and any bytes are integers.
+        unsafe { self.page.as_ref() }
+    }
+
+    /// A place that nobody has, if there is one, with a descriptor rather than without.
+    pub fn take(&self) -> Option<Place<'_>> {
+        let places = self.words().as_chunks::<2>().0;
+        let is_free = |word: u64, with: bool| word & IS_TAKEN == 0 && (word != 0) == with;
+        for with in [true, false] {
+            for place in places {
+                let word = place[0].load(Ordering::Relaxed);
+                let taken = word | IS_TAKEN;
+                let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+                if is_free(word, with)
+                    && place[0].compare_exchange(word, taken, acquire, relaxed).is_ok()
+                {
+                    let number = (word >> 1) as i32 - 1;
+                    let fd = (word != 0).then(|| known(number, place[1].load(relaxed))).flatten();
+                    return Some(Place { words: place, fd });
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Descriptors {
+    fn drop(&mut self) {
+        for mut place in (0..PLACES).filter_map(|_| self.take()) {
+            drop(place.remove());
+        }
+        // SAFETY: by the invariant; nobody has a reference, for this was lent by `&mut`.
+        let _ = unsafe { munmap(self.page.as_ptr().cast(), LEN) };
+    }
+}
+
+/// The descriptor of that number, if it is still the socket with that cookie.
+fn known(number: i32, cookie: u64) -> Option<ManuallyDrop<OwnedFd>> {
+    if number < 0 {
+        return None;
+    }
+    // SAFETY: not -1. Whether it is open is what is asked next, and it is not closed here: an application that closes
+    // descriptors which are not its own may have given the number to another file.
+    let fd = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
+    let is_it = rustix::net::sockopt::socket_cookie(&*fd).is_ok_and(|found| found == cookie);
+    is_it.then_some(fd)
+}
+
+/// A place that the caller has until it is dropped.
+#[derive(Debug)]
+pub struct Place<'a> {
+    words: &'a [AtomicU64; 2],
+    fd: Option<ManuallyDrop<OwnedFd>>,
+}
+
+impl Place<'_> {
+    /// The descriptor in it.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(|fd| fd.as_fd())
+    }
+
+    /// Takes the descriptor out.
+    pub fn remove(&mut self) -> Option<OwnedFd> {
+        self.fd.take().map(ManuallyDrop::into_inner)
+    }
+
+    /// Puts a socket in, in place of what was there.
+    ///
+    /// # Errors
+    /// It is no socket.
+    pub fn put(&mut self, fd: OwnedFd) -> io::Result<()> {
+        let cookie = rustix::net::sockopt::socket_cookie(&fd)?;
+        drop(self.remove());
+        self.words[1].store(cookie, Ordering::Relaxed);
+        // It is the place's from now on.
+        let number = fd.into_raw_fd();
+        // SAFETY: the number was just given up by its owner.
+        self.fd = Some(ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) }));
+        Ok(())
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let word = self.fd.as_ref().map_or(0, |fd| (fd.as_raw_fd() as u64 + 1) << 1);
+        self.words[0].store(word, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn socket() -> OwnedFd {
+        UnixStream::pair().unwrap().0.into()
+    }
+
+    #[test]
+    fn each_place_has_one_owner_and_keeps_its_descriptor() {
+        let all = Descriptors::new().unwrap();
+        let mut taken: Vec<_> = std::iter::from_fn(|| all.take()).collect();
+        assert_eq!(taken.len(), PLACES);
+        let mut one = taken.pop().unwrap();
+        assert!(one.fd().is_none());
+        one.put(socket()).unwrap();
+        let number = one.fd().unwrap().as_raw_fd();
+        drop(one);
+        assert_eq!(all.take().unwrap().fd().unwrap().as_raw_fd(), number);
+        drop(taken);
+        // With one rather than without.
+        assert_eq!(all.take().unwrap().fd().unwrap().as_raw_fd(), number);
+        drop(all);
+        assert!(rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_err());
+    }
+
+    #[test]
+    fn a_number_that_became_another_file_is_forgotten_and_stays_open() {
+        let all = Descriptors::new().unwrap();
+        let mut place = all.take().unwrap();
+        place.put(socket()).unwrap();
+        let number = place.fd().unwrap().as_raw_fd();
+        drop(place);
+        let other = socket();
+        // SAFETY: the number is open; what `dup2` closes is what this test is about.
+        let mut at = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
+        rustix::io::dup2(&other, &mut at).unwrap();
+        assert!(all.take().unwrap().fd().is_none());
+        assert!(rustix::io::fcntl_getfd(&*at).is_ok());
+        drop(ManuallyDrop::into_inner(at));
+    }
+}
