@@ -18,6 +18,7 @@ mod neighbors;
 mod net_layer;
 mod oer;
 mod opened;
+mod outboard_messages;
 mod pcapng_read;
 mod reassembly;
 mod record;
@@ -62,6 +63,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "opened_lws", run: opened::lws, seeds: opened::lws_seeds },
     Target { name: "opened_oer", run: opened::oer, seeds: opened::oer_seeds },
     Target { name: "opened_xdr", run: opened::xdr, seeds: opened::xdr_seeds },
+    Target {
+        name: "outboard_messages",
+        run: outboard_messages::run,
+        seeds: outboard_messages::seeds,
+    },
     Target { name: "pcapng_read", run: pcapng_read::run, seeds: pcapng_read::seeds },
     Target { name: "reassembly", run: reassembly::run, seeds: reassembly::seeds },
     Target { name: "record", run: record::run, seeds: record::seeds },

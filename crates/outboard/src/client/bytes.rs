@@ -1,0 +1,108 @@
+//! What goes through placeholders with a form of its own: connections to accept, and datagrams. (Bytes of a stream have
+//! none: any call on the placeholder sends and receives them.)
+
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::cmsg_space;
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendFlags, recvmsg, send, sendmsg,
+};
+
+use super::Result;
+use crate::protocol::{
+    ADDRESS_LEN, Handle, OFFER_LEN, Offer, Verdict, emit_address, parse_address,
+};
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its placeholder.
+    pub p: OwnedFd,
+    /// The right to command it.
+    pub handle: Handle,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// This one.
+    pub local: SocketAddr,
+}
+
+/// Takes a connection from a listener's placeholder, and waits for one unless that does not wait; `with_cloexec`: it closes
+/// at `exec`. Several threads and processes may wait at one listener: each connection is one's.
+///
+/// # Errors
+/// `EAGAIN`; `EINTR`; `EMFILE`: there was no number for it, and it is offered again; `ENETDOWN`: the outboard is gone, or
+/// nothing is listened to.
+pub fn accept(listener: BorrowedFd<'_>, with_cloexec: bool) -> Result<Accepted> {
+    let mut bytes = [0; OFFER_LEN];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = if with_cloexec { RecvFlags::CMSG_CLOEXEC } else { RecvFlags::empty() };
+    let message = recvmsg(listener, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags)?;
+    let fd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    if message.bytes == 0 {
+        return Err(Errno::NETDOWN);
+    }
+    let whole = message.bytes == OFFER_LEN;
+    let offer = whole.then(|| Offer::parse(&bytes).ok()).flatten().ok_or(Errno::PROTO)?;
+    let (verdict, taken) = match fd {
+        Some(p) => (Verdict::Taken(offer.handle), Ok(p)),
+        None => (Verdict::Lost(offer.handle), Err(Errno::MFILE)),
+    };
+    // Nobody there to hear it is nobody to offer it again.
+    let _ = send(listener, &verdict.emit(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    taken.map(|p| Accepted { p, handle: offer.handle, peer: offer.peer, local: offer.local })
+}
+
+/// Sends a datagram to `to`, or to whom the socket is connected.
+///
+/// # Errors
+/// `EAGAIN`, `EINTR`, `EMSGSIZE`; `ECONNRESET` and `EPIPE`: the outboard is gone.
+pub fn send_to(
+    p: impl AsFd,
+    bytes: &[IoSlice<'_>],
+    to: Option<SocketAddr>,
+    flags: SendFlags,
+) -> Result<usize> {
+    /// Pieces besides the address.
+    const PIECES: usize = 15;
+    let address = emit_address(to);
+    let mut all = [IoSlice::new(&[]); PIECES + 1];
+    if bytes.len() > PIECES {
+        return Err(Errno::MSGSIZE);
+    }
+    all[0] = IoSlice::new(&address);
+    all[1..=bytes.len()].copy_from_slice(bytes);
+    let sent = sendmsg(p, &all[..=bytes.len()], &mut SendAncillaryBuffer::default(), flags)?;
+    Ok(sent - ADDRESS_LEN)
+}
+
+/// A datagram that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes of it that were stored.
+    pub len: usize,
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// There were more.
+    pub is_cut: bool,
+}
+
+/// Receives a datagram.
+///
+/// # Errors
+/// `EAGAIN`, `EINTR`; `ENETDOWN`: the outboard is gone.
+pub fn recv_from(p: impl AsFd, bytes: &mut [u8], flags: RecvFlags) -> Result<Received> {
+    let mut address = [0; ADDRESS_LEN];
+    let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(bytes)];
+    let message = recvmsg(p, &mut pieces, &mut RecvAncillaryBuffer::default(), flags)?;
+    let Some(len) = message.bytes.checked_sub(ADDRESS_LEN) else { return Err(Errno::NETDOWN) };
+    let from = parse_address(&address).ok().flatten().ok_or(Errno::PROTO)?;
+    Ok(Received { len, from, is_cut: message.flags.contains(ReturnFlags::TRUNC) })
+}

@@ -1,0 +1,340 @@
+//! The application's side of the outboard, for libraries that give its sockets to programs.
+//!
+//! Nothing here allocates, locks, or calls libc for I/O, so that each call may be made in a signal handler and in a child
+//! between `vfork` and `exec`: control connections are taken from a few by compare-and-swap, and when all are taken, made
+//! for the one call; a forked child finds none and makes its own (`device::Descriptors`). Their numbers are high, so that
+//! those of the program are what they would be without us.
+//!
+//! A call on a socket needs its [`Handle`], which [`Client::socket`] and [`accept`] give, and [`Client::attach`] to a
+//! process that has the placeholder from elsewhere: from before an `exec`, or by `SCM_RIGHTS`. Bytes of a stream are the
+//! placeholder's own; a datagram goes by [`send_to`] and [`recv_from`].
+//!
+//! When a placeholder shows a hangup, ask [`Client::error`] why: nobody there is `ENETDOWN`, the outboard is gone.
+
+mod bytes;
+
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use fusewire_device::Descriptors;
+use rustix::cmsg_space;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
+    sendmsg, socket_with,
+};
+
+pub use bytes::{Accepted, Received, accept, recv_from, send_to};
+
+use crate::placeholder;
+use crate::protocol::{
+    ADDRESSES_MAX, Handle, MESSAGE_MAX, OptionName, Reply, Request, SocketType as Of, VERSION,
+};
+
+/// `SO_ERROR`, which [`Client::error`] asks for.
+const ERROR: OptionName = OptionName { level: libc::SOL_SOCKET, name: libc::SO_ERROR };
+/// The lowest number of a control connection, where so many are allowed.
+const NUMBERS_FROM: u64 = 960;
+/// Numbers left above it, where fewer are.
+const NUMBERS: u64 = 32;
+
+/// Results of calls, with the number of what failed.
+pub type Result<T> = std::result::Result<T, Errno>;
+
+/// What an outboard says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// Which one it is: placeholders say it too ([`placeholder::identity`]).
+    pub instance: u64,
+    addresses: [(IpAddr, u8); ADDRESSES_MAX],
+    count: usize,
+}
+
+impl Welcome {
+    /// Its addresses, and the bits of their networks.
+    pub fn addresses(&self) -> &[(IpAddr, u8)] {
+        &self.addresses[..self.count]
+    }
+}
+
+/// A way to an outboard. It is made once; every thread may use it.
+#[derive(Debug)]
+pub struct Client {
+    place: SocketAddrUnix,
+    connections: Descriptors,
+}
+
+/// What came with an answer, and where the answer lies.
+struct Answer {
+    bytes: [u8; MESSAGE_MAX],
+    len: usize,
+    fd: Option<OwnedFd>,
+}
+
+impl Answer {
+    fn reply(&self) -> Result<Reply<'_>> {
+        match Reply::parse(&self.bytes[..self.len]) {
+            Ok(Reply::Failed(errno)) => Err(Errno::from_raw_os_error(errno as i32)),
+            Ok(reply) => Ok(reply),
+            Err(_) => Err(Errno::PROTO),
+        }
+    }
+}
+
+impl Client {
+    /// A way to the outboard whose socket lies at `path`. It is not gone yet.
+    ///
+    /// # Errors
+    /// The path is too long for a socket's; no memory is left.
+    pub fn new(path: &Path) -> std::io::Result<Client> {
+        Ok(Client { place: SocketAddrUnix::new(path)?, connections: Descriptors::new()? })
+    }
+
+    /// Who is there.
+    ///
+    /// # Errors
+    /// `ENETDOWN`: nobody; `EACCES`: not for this user; `EPROTO`: it speaks another version.
+    pub fn welcome(&self) -> Result<Welcome> {
+        let answer = self.call(&Request::Hello { version: VERSION }, None)?;
+        let Reply::Welcome { instance, addresses } = answer.reply()? else {
+            return Err(Errno::PROTO);
+        };
+        let mut all = [(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0); ADDRESSES_MAX];
+        let places = all.iter_mut().zip(addresses.iter());
+        let count = places.map(|(place, address)| *place = address).count();
+        Ok(Welcome { instance, addresses: all, count })
+    }
+
+    /// A new socket: its placeholder, which closes at `exec`, and the right to command it.
+    ///
+    /// # Errors
+    /// `ENETDOWN`, `ENFILE` and `EMFILE`: there are too many.
+    pub fn socket(&self, of: Of) -> Result<(OwnedFd, Handle)> {
+        let mut answer = self.call(&Request::Socket(of), None)?;
+        let Reply::Opened(handle, _) = answer.reply()? else { return Err(Errno::PROTO) };
+        // The number was taken when it came; there was none left.
+        answer.fd.take().ok_or(Errno::MFILE).map(|p| (p, handle))
+    }
+
+    /// What `p` stands for, which may be a socket that another process has made.
+    ///
+    /// # Errors
+    /// `ENOTSOCK`: nothing of this outboard's.
+    pub fn attach(&self, p: BorrowedFd<'_>) -> Result<(Handle, Of)> {
+        match self.call(&Request::Attach, Some(p))?.reply()? {
+            Reply::Opened(handle, of) => Ok((handle, of)),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    /// Binds a socket.
+    ///
+    /// # Errors
+    /// `EADDRINUSE`, `EADDRNOTAVAIL`, `EACCES` for a port that this user may not have, `EINVAL`.
+    pub fn bind(&self, handle: Handle, local: SocketAddr) -> Result<()> {
+        self.done(&Request::Bind(handle, local), None)
+    }
+
+    /// Listens.
+    ///
+    /// # Errors
+    /// `EADDRINUSE`, `EINVAL`, `EOPNOTSUPP`.
+    pub fn listen(&self, handle: Handle, backlog: u32) -> Result<()> {
+        self.done(&Request::Listen(handle, backlog), None)
+    }
+
+    /// Begins to connect; of a stream, `p` can be written to when that is done: [`Client::connected`]. Of datagrams it is
+    /// done at once, and `None` undoes it.
+    ///
+    /// # Errors
+    /// `EISCONN`, `EALREADY`, `ENETUNREACH`, `EADDRNOTAVAIL`, `EINVAL`.
+    pub fn connect(
+        &self,
+        p: BorrowedFd<'_>,
+        handle: Handle,
+        remote: Option<SocketAddr>,
+    ) -> Result<()> {
+        self.done(&Request::Connect(handle, remote), Some(p))
+    }
+
+    /// Waits until a connection that was begun is there, or has failed.
+    ///
+    /// # Errors
+    /// Why: `ECONNREFUSED`, `ETIMEDOUT`, `EHOSTUNREACH`, …; `EINTR`: a signal came, and it may be called again.
+    pub fn connected(&self, p: BorrowedFd<'_>, handle: Handle) -> Result<()> {
+        let mut fds = [PollFd::from_borrowed_fd(p, PollFlags::OUT)];
+        rustix::event::poll(&mut fds, None)?;
+        if fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+            return Err(self.error(handle)?.unwrap_or(Errno::CONNRESET));
+        }
+        placeholder::widen(p)
+    }
+
+    /// The socket's own address.
+    ///
+    /// # Errors
+    /// `EBADF`: it is gone.
+    pub fn local(&self, handle: Handle) -> Result<SocketAddr> {
+        self.address(&Request::Local(handle))
+    }
+
+    /// The other end's.
+    ///
+    /// # Errors
+    /// `ENOTCONN`, `EBADF`.
+    pub fn peer(&self, handle: Handle) -> Result<SocketAddr> {
+        self.address(&Request::Peer(handle))
+    }
+
+    fn address(&self, request: &Request<'_>) -> Result<SocketAddr> {
+        match self.call(request, None)?.reply()? {
+            Reply::Address(Some(address)) => Ok(address),
+            Reply::Address(None) => Err(Errno::NOTCONN),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    /// The value of an option: fills the front of `value`, as far as it reaches, and gives how long it was.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`, `EBADF`.
+    pub fn option(&self, handle: Handle, name: OptionName, value: &mut [u8]) -> Result<usize> {
+        match self.call(&Request::Option(handle, name), None)?.reply()? {
+            Reply::Value(found) => {
+                let len = found.len().min(value.len());
+                value[..len].copy_from_slice(&found[..len]);
+                Ok(found.len())
+            }
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    /// Sets an option.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`, `EINVAL` also for a value that is longer than any, `EBADF`.
+    pub fn set_option(&self, handle: Handle, name: OptionName, value: &[u8]) -> Result<()> {
+        if value.len() > crate::protocol::VALUE_MAX {
+            return Err(Errno::INVAL);
+        }
+        self.done(&Request::SetOption(handle, name, value), None)
+    }
+
+    /// The error of a socket that was not told yet, and no longer waits then (`SO_ERROR`).
+    ///
+    /// # Errors
+    /// `EBADF`: the outboard knows neither the socket nor how it ended; `ENETDOWN`: the outboard is gone.
+    pub fn error(&self, handle: Handle) -> Result<Option<Errno>> {
+        let mut number = [0; 4];
+        self.option(handle, ERROR, &mut number)?;
+        Ok(match i32::from_ne_bytes(number) {
+            0 => None,
+            number => Some(Errno::from_raw_os_error(number)),
+        })
+    }
+
+    fn done(&self, request: &Request<'_>, fd: Option<BorrowedFd<'_>>) -> Result<()> {
+        match self.call(request, fd)?.reply()? {
+            Reply::Done => Ok(()),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    /// One request, and its answer.
+    fn call(&self, request: &Request<'_>, fd: Option<BorrowedFd<'_>>) -> Result<Answer> {
+        let Some(mut place) = self.connections.take() else {
+            // All are in use: one for this call.
+            return exchange(self.connection()?.as_fd(), request, fd);
+        };
+        if let Some(connection) = place.fd() {
+            match exchange(connection, request, fd) {
+                // The outboard that was at its other end is gone; there may be another.
+                Err(Errno::NETDOWN) => drop(place.remove()),
+                done => return done,
+            }
+        }
+        place.put(self.connection()?).map_err(|_| Errno::NETDOWN)?;
+        let Some(connection) = place.fd() else { return Err(Errno::NETDOWN) };
+        let done = exchange(connection, request, fd);
+        if matches!(done, Err(Errno::NETDOWN)) {
+            drop(place.remove());
+        }
+        done
+    }
+
+    /// A new control connection, of a high number.
+    fn connection(&self) -> Result<OwnedFd> {
+        let (unix, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+        let socket = socket_with(unix, SocketType::SEQPACKET, flags, None)?;
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let most = limit.unwrap_or(u64::MAX).saturating_sub(NUMBERS);
+        let from = most.min(NUMBERS_FROM) as i32;
+        let socket = rustix::io::fcntl_dupfd_cloexec(&socket, from).unwrap_or(socket);
+        loop {
+            match connect(&socket, &self.place) {
+                Ok(()) => return Ok(socket),
+                Err(Errno::INTR) => {}
+                Err(Errno::ACCESS | Errno::PERM) => return Err(Errno::ACCESS),
+                Err(_) => return Err(Errno::NETDOWN),
+            }
+        }
+    }
+}
+
+/// Sends a request and waits for its answer. `ENETDOWN`: nobody is there any more.
+fn exchange(
+    connection: BorrowedFd<'_>,
+    request: &Request<'_>,
+    fd: Option<BorrowedFd<'_>>,
+) -> Result<Answer> {
+    let message = request.emit();
+    let mut answer = Answer { bytes: [0; MESSAGE_MAX], len: 0, fd: None };
+    let fds = fd.map(|fd| [fd]);
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if let Some(fds) = &fds {
+        control.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    loop {
+        match sendmsg(connection, &[IoSlice::new(&message)], &mut control, SendFlags::NOSIGNAL) {
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            // Who is not let in is told why, and not asked.
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    loop {
+        // A call is not left half done: who comes back after a signal would find another's answer.
+        match receive(connection, &mut answer.bytes, RecvFlags::CMSG_CLOEXEC) {
+            Ok((0, _)) | Err(Errno::CONNRESET) => return Err(Errno::NETDOWN),
+            Ok((len, fd)) => {
+                (answer.len, answer.fd) = (len, fd);
+                return Ok(answer);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Receives a message, and a descriptor if one is with it.
+pub(crate) fn receive(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    flags: RecvFlags,
+) -> Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let message = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;
+    // Dropping the rest of the iterator closes what else came.
+    let fd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    Ok((message.bytes, fd))
+}

@@ -1,0 +1,21 @@
+//! The stack in a process of its own, which many applications share: the outboard.
+//!
+//! ```text
+//!  application                                   outboard
+//!   client ──── control: SEQPACKET, requests ───▶ server::control ──▶ names, options
+//!   P ◀──────── placeholder: a pair ──────────▶ Q server::pipe ─────▶ stack::ip::Stack ──▶ interface
+//! ```
+//! A socket of the application is one end `P` of a pair of Unix sockets; the outboard keeps the other, `Q`. So `poll`,
+//! `epoll`, `dup`, `fork`, `exec`, `SCM_RIGHTS` and the last close, even by SIGKILL, are the kernel's to show ([`placeholder`]),
+//! and each byte goes through the pair: in every program, whatever it calls.
+//!
+//! - [`protocol`]: what the two say to each other.
+//! - [`placeholder`]: pairs, and what their ends show.
+//! - [`server`]: the outboard: one loop over a stack, placeholders and control connections.
+//! - [`client`]: the application's side, without allocation, locks or libc's I/O.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod placeholder;
+pub mod protocol;
+pub mod server;

@@ -1,0 +1,142 @@
+//! The pair of Unix sockets that stands for a socket: `P`, which the application has, and `Q`, which the outboard keeps.
+//! What the outboard does with `Q` is what `poll` and `epoll` show at `P`:
+//!
+//! | wanted at P | done at Q |
+//! |---|---|
+//! | readable | bytes are sent |
+//! | not writable yet | `P` has the least `SO_SNDBUF` and was filled with [`STUFFING`] bytes ([`stuff`]); they are read when there is room |
+//! | the peer has finished | `shutdown(WR)` |
+//! | refused, reset | it is closed; with the stuffing unread `SO_ERROR` is `ECONNRESET`, as TCP's |
+//!
+//! And what the application does with `P` is what `Q` shows: `shutdown(WR)` an end behind the last byte, the last close,
+//! wherever and however, a hangup; and an error where something was left unread.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_cookie};
+use rustix::net::{
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, getpeername, send,
+    socketpair,
+};
+
+use crate::protocol::{Kind, name, parse_name};
+
+/// Bytes that keep `P` from being writable.
+pub const STUFFING: usize = 1024;
+/// `SO_SNDBUF` of `P` once it is connected; the kernel doubles it.
+const SEND_BUFFER: usize = 104 << 10;
+
+/// A pair, and what the kernel calls `P` as long as it lives.
+#[derive(Debug)]
+pub struct Pair {
+    /// The application's.
+    pub p: OwnedFd,
+    /// Ours; it does not wait.
+    pub q: OwnedFd,
+    /// `SO_COOKIE` of `P`.
+    pub cookie: u64,
+}
+
+/// Makes the pair for a socket.
+///
+/// # Errors
+/// No descriptor is left.
+pub fn pair(instance: u64, socket: u64, kind: Kind) -> Result<Pair, Errno> {
+    let unix = match kind {
+        Kind::Stream => SocketType::STREAM,
+        // A pair of datagram sockets shows no hangup.
+        Kind::Datagram => SocketType::SEQPACKET,
+    };
+    let (p, q) = socketpair(AddressFamily::UNIX, unix, SocketFlags::CLOEXEC, None)?;
+    rustix::io::ioctl_fionbio(&q, true)?;
+    bind(&q, &SocketAddrUnix::new_abstract_name(&name(instance, socket))?)?;
+    let cookie = socket_cookie(&p)?;
+    Ok(Pair { p, q, cookie })
+}
+
+/// The outboard and the socket that a descriptor says it stands for. Anybody can take such a name: it is shown to be
+/// true by an attach.
+pub fn identity(p: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let peer = getpeername(p).ok()??;
+    let peer = SocketAddrUnix::try_from(peer).ok()?;
+    parse_name(peer.abstract_name()?)
+}
+
+/// Fills `P` so that it is not writable; gives how many bytes are to be read at `Q` before it is.
+///
+/// # Errors
+/// It is no socket, or cannot be sent by.
+pub fn stuff(p: BorrowedFd<'_>) -> Result<usize, Errno> {
+    set_socket_send_buffer_size(p, 0)?;
+    send(p, &[0; STUFFING], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+}
+
+/// What is sent at `P` may wait in the kernel again, as before it was stuffed.
+///
+/// # Errors
+/// It is no socket.
+pub fn widen(p: impl AsFd) -> Result<(), Errno> {
+    set_socket_send_buffer_size(p, SEND_BUFFER)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::net::recv;
+
+    use super::*;
+
+    fn shown(p: &OwnedFd) -> PollFlags {
+        let wanted = PollFlags::IN | PollFlags::OUT | PollFlags::RDHUP;
+        let mut fds = [PollFd::new(p, wanted)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
+        fds[0].revents()
+    }
+
+    fn stream() -> Pair {
+        pair(7, 9, Kind::Stream).unwrap()
+    }
+
+    #[test]
+    fn a_placeholder_says_of_whom_it_is() {
+        assert_eq!(identity(stream().p.as_fd()), Some((7, 9)));
+        let (other, _end) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(identity(other.as_fd()), None);
+    }
+
+    #[test]
+    fn it_is_writable_when_its_stuffing_was_read() {
+        let Pair { p, q, .. } = stream();
+        assert_eq!(shown(&p), PollFlags::OUT);
+        let stuffed = stuff(p.as_fd()).unwrap();
+        assert_eq!(shown(&p), PollFlags::empty());
+        let (_, read) = recv(&q, &mut [0; 2 * STUFFING], rustix::net::RecvFlags::empty()).unwrap();
+        assert_eq!((read, shown(&p)), (stuffed, PollFlags::OUT));
+        widen(&p).unwrap();
+        assert!(send(&p, &vec![0; 100_000], SendFlags::DONTWAIT).unwrap() == 100_000);
+    }
+
+    #[test]
+    fn a_refusal_looks_as_tcps_does() {
+        let Pair { p, q, .. } = stream();
+        stuff(p.as_fd()).unwrap();
+        drop(q);
+        let all =
+            PollFlags::IN | PollFlags::OUT | PollFlags::RDHUP | PollFlags::ERR | PollFlags::HUP;
+        assert_eq!(shown(&p), all);
+        let error = rustix::net::sockopt::socket_error(&p).unwrap();
+        assert_eq!(error, Err(Errno::CONNRESET));
+    }
+
+    #[test]
+    fn datagrams_keep_their_ends_and_show_the_last_close() {
+        let Pair { p, q, .. } = pair(1, 2, Kind::Datagram).unwrap();
+        send(&p, b"one", SendFlags::empty()).unwrap();
+        send(&p, b"two", SendFlags::empty()).unwrap();
+        let mut bytes = [0; 16];
+        assert_eq!(recv(&q, &mut bytes, rustix::net::RecvFlags::empty()).unwrap().1, 3);
+        drop(p);
+        assert!(shown(&q).contains(PollFlags::HUP));
+    }
+}

@@ -1,0 +1,255 @@
+//! Control connections: who comes in, and the requests of each in turn.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use fusewire_base::Instant;
+use fusewire_stack::ip::Stack;
+use rustix::event::epoll;
+use rustix::io::{Errno, IoSlice};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, accept_with, bind, connect, listen, sendmsg, socket_with,
+};
+
+use super::engine::Engine;
+use super::requests::Asker;
+use super::{Settings, tokens};
+use crate::client::receive;
+use crate::protocol::{MESSAGE_MAX, Reply, Request};
+
+/// Requests of a connection in its turn.
+const REQUESTS: usize = 16;
+/// Who waits to be let in.
+const BACKLOG: i32 = 128;
+/// Who is let in at a time.
+const GUESTS: usize = 16;
+
+/// The place where applications come in, and those that are.
+pub struct Door {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// Users who may come in besides root.
+    allow: Vec<u32>,
+    connections_max: usize,
+    guests: Vec<Option<Guest>>,
+    free: Vec<u32>,
+    per_uid: HashMap<u32, usize>,
+    /// Guests who may have asked something, in turn.
+    asking: VecDeque<u32>,
+    /// Somebody waits to be let in.
+    is_knocked: bool,
+    /// There was no descriptor for him.
+    is_deaf_until: Option<Instant>,
+}
+
+struct Guest {
+    socket: OwnedFd,
+    uid: u32,
+}
+
+impl Door {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As [`super::Server::new`].
+    pub fn open(settings: &Settings, events: &OwnedFd) -> io::Result<Door> {
+        let path = settings.path.clone();
+        let address = SocketAddrUnix::new(&path)?;
+        let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(unix, kind, flags, None)?;
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder)?;
+        }
+        if let Err(error) = bind(&socket, &address) {
+            if error != Errno::ADDRINUSE {
+                return Err(error.into());
+            }
+            let probe = socket_with(unix, kind, flags, None)?;
+            match connect(&probe, &address) {
+                // One that was killed has left it.
+                Err(Errno::CONNREFUSED) => std::fs::remove_file(&path)?,
+                _ => {
+                    let what = format!("{}: somebody listens there already", path.display());
+                    return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
+                }
+            }
+            bind(&socket, &address)?;
+        }
+        // Who may come in is told by his user, which the kernel says.
+        let mode = if settings.allow.is_empty() { 0o600 } else { 0o666 };
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
+        listen(&socket, BACKLOG)?;
+        let data = epoll::EventData::new_u64(tokens::DOOR);
+        epoll::add(events, &socket, data, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        let mut allow = settings.allow.clone();
+        allow.push(rustix::process::geteuid().as_raw());
+        Ok(Door {
+            socket,
+            path,
+            allow,
+            connections_max: settings.budget.connections,
+            guests: Vec::new(),
+            free: Vec::new(),
+            per_uid: HashMap::new(),
+            asking: VecDeque::new(),
+            is_knocked: true,
+            is_deaf_until: None,
+        })
+    }
+
+    /// Somebody waits.
+    pub fn knock(&mut self) {
+        self.is_knocked = true;
+    }
+
+    /// A guest may have asked something.
+    pub fn ask(&mut self, index: u32) {
+        if !self.asking.contains(&index) {
+            self.asking.push_back(index);
+        }
+    }
+
+    /// There is something to do at once.
+    pub fn is_busy(&self) -> bool {
+        !self.asking.is_empty() || self.is_knocked && self.is_deaf_until.is_none()
+    }
+
+    /// Lets in who waits and answers what is asked, of each a few. True if there was something.
+    pub fn answer(&mut self, engine: &mut Engine, stack: &mut Stack, now: Instant) -> bool {
+        let is_deaf = self.is_deaf_until.is_some_and(|until| now < until);
+        if self.is_knocked && !is_deaf {
+            self.is_deaf_until = None;
+            self.let_in(&engine.epoll, now);
+        }
+        let asking = self.asking.len();
+        for _ in 0..asking {
+            let Some(index) = self.asking.pop_front() else { break };
+            match self.serve(engine, stack, now, index) {
+                Ok(true) => self.asking.push_back(index),
+                Ok(false) => {}
+                Err(_) => self.leave(index),
+            }
+        }
+        asking > 0
+    }
+
+    fn let_in(&mut self, events: &OwnedFd, now: Instant) {
+        for _ in 0..GUESTS {
+            match accept_with(&self.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok(socket) => {
+                    // Who may not be here sees a connection that ends.
+                    let _ = self.admit(socket, events);
+                }
+                Err(Errno::AGAIN) => return self.is_knocked = false,
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "nobody can be let in for now");
+                    self.is_deaf_until = Some(now + std::time::Duration::from_millis(100));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, socket: OwnedFd, events: &OwnedFd) -> Result<(), Errno> {
+        let uid = socket_peercred(&socket)?.uid.as_raw();
+        let count = self.per_uid.get(&uid).copied().unwrap_or(0);
+        if uid != 0 && !self.allow.contains(&uid) {
+            tracing::warn!(uid, "a user who may not use this outboard (--allow)");
+            // He is told why.
+            let message = Reply::Failed(Errno::ACCESS.raw_os_error() as u32).emit();
+            let _ = rustix::net::send(&socket, &message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            return Err(Errno::ACCESS);
+        }
+        if count >= self.connections_max {
+            return Err(Errno::MFILE);
+        }
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.guests.push(None);
+            self.guests.len() as u32 - 1
+        });
+        let data = epoll::EventData::new_u64(tokens::CONTROL | u64::from(index));
+        if let Err(error) = epoll::add(events, &socket, data, epoll::EventFlags::IN) {
+            self.free.push(index);
+            return Err(error);
+        }
+        self.per_uid.insert(uid, count + 1);
+        self.guests[index as usize] = Some(Guest { socket, uid });
+        self.ask(index);
+        Ok(())
+    }
+
+    fn leave(&mut self, index: u32) {
+        let Some(guest) = self.guests[index as usize].take() else { return };
+        self.free.push(index);
+        if let Some(count) = self.per_uid.get_mut(&guest.uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.per_uid.remove(&guest.uid);
+            }
+        }
+    }
+
+    /// Answers some of a guest's requests; true when there may be more.
+    ///
+    /// # Errors
+    /// He is gone, does not listen to answers, or speaks another language.
+    fn serve(
+        &mut self,
+        engine: &mut Engine,
+        stack: &mut Stack,
+        now: Instant,
+        index: u32,
+    ) -> Result<bool, Errno> {
+        let Some(Some(guest)) = self.guests.get(index as usize) else { return Ok(false) };
+        let mut bytes = [0; MESSAGE_MAX + 1];
+        for _ in 0..REQUESTS {
+            let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+            let (len, fd) = match receive(guest.socket.as_fd(), &mut bytes, flags) {
+                Ok((0, _)) => return Err(Errno::PIPE),
+                Ok(received) => received,
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error),
+            };
+            let request = match Request::parse(&bytes[..len]) {
+                Ok(request) => request,
+                Err(error) => {
+                    tracing::debug!(%error, uid = guest.uid, "no request");
+                    let no = Reply::Failed(Errno::PROTO.raw_os_error() as u32).emit();
+                    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                    rustix::net::send(&guest.socket, &no, flags)?;
+                    return Err(Errno::PROTO);
+                }
+            };
+            let asker = Asker { uid: guest.uid, fd };
+            let (message, p) = engine.answer(stack, now, &request, asker);
+            let fds = p.as_ref().map(|p| [p.as_fd()]);
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            if let Some(fds) = &fds {
+                control.push(SendAncillaryMessage::ScmRights(fds));
+            }
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            sendmsg(&guest.socket, &[IoSlice::new(&message)], &mut control, flags)?;
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+/// Takes the socket's name away.
+fn remove(path: &Path) {
+    let _ = std::fs::remove_file(path);
+}

@@ -1,0 +1,369 @@
+//! What is done for the sockets of an outboard in their turns.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use fusewire_base::Instant;
+use fusewire_stack::ip::posix::Bound;
+use fusewire_stack::ip::{Event, SocketId, Stack, State as TcpState};
+use rustix::event::epoll;
+use rustix::io::{Errno, IoSlice};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
+
+use super::Budget;
+use super::pipe::{self, DATAGRAM_MAX, Turn};
+use super::requests::bind_datagrams;
+use super::table::{Partial, Socket, State, Table};
+use super::tokens;
+use crate::placeholder::{self, Pair};
+use crate::protocol::{Kind, OFFER_LEN, Offer, SocketType, VERDICT_LEN, Verdict};
+
+/// Connections of a listener that were offered and that nobody has said to have: their descriptors are counted as ours.
+const OFFERS: usize = 16;
+/// How long an application that had no number for a connection may take to say so.
+const LOST: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// The sockets, and what they share.
+pub struct Engine {
+    pub table: Table,
+    pub epoll: OwnedFd,
+    pub instance: u64,
+    pub bound: Bound,
+    pub budget: Budget,
+    scratch: Box<[u8; DATAGRAM_MAX]>,
+    /// Sockets that the interface had no room for.
+    pub retry: Vec<u32>,
+    /// Sockets whose descriptor may be lost.
+    pub lost: Vec<u32>,
+}
+
+impl Engine {
+    /// Without a socket.
+    ///
+    /// # Errors
+    /// No descriptor or randomness is left.
+    pub fn new(budget: Budget) -> io::Result<Engine> {
+        let scratch = vec![0; DATAGRAM_MAX].into_boxed_slice();
+        Ok(Engine {
+            table: Table::default(),
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            instance: u64::from_le_bytes(fusewire_device::random()?),
+            bound: Bound::default(),
+            budget,
+            scratch: scratch.try_into().expect("of this length"),
+            retry: Vec::new(),
+            lost: Vec::new(),
+        })
+    }
+
+    /// Our end of the placeholder of the socket at `index` tells its news from now on.
+    ///
+    /// # Errors
+    /// No room for it is left in the kernel.
+    pub fn watch(&mut self, index: u32) -> Result<(), Errno> {
+        let Some(socket) = self.table.at(index) else { return Ok(()) };
+        let all = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP;
+        let data = epoll::EventData::new_u64(tokens::SOCKET | u64::from(index));
+        epoll::add(&self.epoll, &socket.q, data, all | epoll::EventFlags::ET)
+    }
+
+    /// A placeholder has shown something.
+    pub fn shown(&mut self, index: u32, flags: epoll::EventFlags) {
+        let Some(socket) = self.table.at(index) else { return };
+        let shown = &mut socket.shown;
+        let has = |flag: epoll::EventFlags| flags.contains(flag);
+        shown.hangup |= has(epoll::EventFlags::HUP);
+        shown.error |= has(epoll::EventFlags::ERR);
+        shown.readable |=
+            shown.hangup || has(epoll::EventFlags::IN) || has(epoll::EventFlags::RDHUP);
+        shown.writable |= has(epoll::EventFlags::OUT);
+        self.table.mark(index);
+    }
+
+    /// Something happened to a socket of the stack's.
+    pub fn happened(&mut self, id: SocketId, event: Event) {
+        if event != Event::Congestion
+            && let Some(index) = self.table.by_id(id)
+        {
+            self.table.mark(index);
+        }
+    }
+
+    /// The turn of the socket at `index`.
+    ///
+    /// # Errors
+    /// The interface's.
+    pub fn turn(&mut self, stack: &mut Stack, now: Instant, index: u32) -> io::Result<()> {
+        let Some(mut socket) = self.table.take(index) else { return Ok(()) };
+        let before = socket.state.id();
+        let turn = self.turn_of(&mut socket, stack, now)?;
+        let is_changed = socket.state.id() != before;
+        match turn {
+            Turn::Waits | Turn::Goes => {
+                if let State::Datagrams { pending: Some(_), .. } = socket.state {
+                    self.retry.push(index);
+                }
+                self.table.put(index, socket);
+                if is_changed {
+                    self.table.reindex(index);
+                }
+                if turn == Turn::Goes {
+                    self.table.mark(index);
+                }
+            }
+            Turn::Left if socket.offered_by.is_some() => {
+                // Nobody has said that he has it: it may be one to be offered again.
+                self.table.forget_cookie(socket.cookie);
+                socket.lost_at = Some(now);
+                self.lost.push(index);
+                self.table.put(index, socket);
+            }
+            Turn::Left | Turn::Dropped | Turn::Failed(_) => {
+                self.table.forget(index, &socket);
+                if let Turn::Failed(error) = turn {
+                    self.table.bury(socket.handle, error);
+                }
+                self.end(*socket, stack, now, turn == Turn::Dropped);
+            }
+        }
+        Ok(())
+    }
+
+    fn turn_of(
+        &mut self,
+        socket: &mut Socket,
+        stack: &mut Stack,
+        now: Instant,
+    ) -> io::Result<Turn> {
+        Ok(match &socket.state {
+            _ if socket.lost_at.is_some() => Turn::Waits,
+            State::Fresh if socket.shown.hangup => Turn::Left,
+            // It sends without having been bound.
+            State::Fresh if socket.of.kind == Kind::Datagram && socket.shown.readable => {
+                match bind_datagrams(stack, socket, socket.of.family.unspecified()) {
+                    Ok(()) => Turn::Goes,
+                    Err(error) => Turn::Failed(error),
+                }
+            }
+            State::Fresh => Turn::Waits,
+            State::Connecting { id, stuffed } => {
+                let (id, stuffed) = (*id, *stuffed);
+                connecting(socket, stack, id, stuffed)
+            }
+            State::Stream(id) => {
+                let id = *id;
+                pipe::stream(socket, stack, id)
+            }
+            State::Listening { .. } => self.listening(socket, stack, now),
+            State::Datagrams { .. } => pipe::datagrams(socket, stack, now, &mut self.scratch)?,
+        })
+    }
+
+    /// A socket is no more: `is_dropped`, with something that its application has not read.
+    fn end(&mut self, socket: Socket, stack: &mut Stack, now: Instant, is_dropped: bool) {
+        if let Some(id) = socket.state.id() {
+            let is_stream = matches!(socket.state, State::Stream(_) | State::Connecting { .. });
+            // What the stack does not know any more has ended by itself.
+            if is_stream && (is_dropped || socket.options.abort) {
+                let _ = stack.abort(now, id);
+            }
+            let _ = stack.close(now, id);
+        }
+        if let Some(local) = socket.bound {
+            self.bound.release(stack, local);
+        }
+        if let Some(listener) = socket.offered_by {
+            self.settled(listener);
+        }
+        if let State::Listening { .. } = socket.state {
+            let listener = Some(socket.handle.socket);
+            for index in self.table.indices() {
+                if self.table.at(index).is_some_and(|other| other.offered_by == listener)
+                    && let Some(other) = self.table.remove(index)
+                {
+                    // As the stack does with what nobody has accepted.
+                    self.end(*other, stack, now, true);
+                }
+            }
+        }
+    }
+
+    /// An offer of a listener's is none any more.
+    fn settled(&mut self, listener: u64) {
+        let Some(index) = self.table.index_of(listener) else { return };
+        if let Some(Socket { state: State::Listening { offers, .. }, .. }) = self.table.at(index) {
+            *offers = offers.saturating_sub(1);
+            self.table.mark(index);
+        }
+    }
+
+    /// Ends every socket; connections are reset.
+    pub fn end_all(&mut self, stack: &mut Stack, now: Instant) {
+        for index in self.table.indices() {
+            if let Some(socket) = self.table.remove(index) {
+                self.end(*socket, stack, now, true);
+            }
+        }
+    }
+
+    /// What is due now and then: sockets whose application has taken too long to say what became of an offer.
+    pub fn upkeep(&mut self, stack: &mut Stack, now: Instant) {
+        for index in std::mem::take(&mut self.lost) {
+            match self.table.at(index).and_then(|socket| socket.lost_at) {
+                Some(at) if now.saturating_since(at) >= LOST => {
+                    if let Some(socket) = self.table.remove(index) {
+                        self.end(*socket, stack, now, false);
+                    }
+                }
+                Some(_) => self.lost.push(index),
+                None => {}
+            }
+        }
+    }
+
+    /// A listener's turn: what became of its offers, and new ones.
+    fn listening(&mut self, socket: &mut Socket, stack: &mut Stack, now: Instant) -> Turn {
+        while socket.shown.readable {
+            let mut bytes = [0; 16 * VERDICT_LEN];
+            match recv(&socket.q, &mut bytes, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => return Turn::Left,
+                Ok((len, _)) => {
+                    if self.verdicts(socket, stack, now, &bytes[..len]).is_err() {
+                        return Turn::Failed(Errno::PROTO);
+                    }
+                }
+                Err(Errno::AGAIN) => socket.shown.readable = false,
+                Err(Errno::INTR) => {}
+                Err(_) => return Turn::Left,
+            }
+        }
+        let State::Listening { id, offers, .. } = &mut socket.state else { return Turn::Waits };
+        let id = *id;
+        while *offers < OFFERS
+            && self.table.count_of(socket.uid) < self.budget.sockets
+            && stack.tcp_waiting(id).is_ok_and(|waiting| waiting > 0)
+        {
+            let Ok(Some((accepted, peer))) = stack.tcp_accept(id) else { break };
+            let of = SocketType { family: socket.of.family, kind: Kind::Stream };
+            let opened = self.open(of, socket.uid, State::Stream(accepted));
+            let Ok((handle, p)) = opened else {
+                // There is no descriptor for it.
+                let _ = stack.abort(now, accepted);
+                let _ = stack.close(now, accepted);
+                break;
+            };
+            if let Some(other) = self.table.index_of(handle.socket).and_then(|at| self.table.at(at))
+            {
+                other.offered_by = Some(socket.handle.socket);
+                other.options = socket.options.clone();
+            }
+            *offers += 1;
+            let local = stack.local_addr(accepted).unwrap_or(peer);
+            if offer(&socket.q, &Offer { handle, peer, local }, p).is_err() {
+                return Turn::Failed(Errno::PROTO);
+            }
+        }
+        Turn::Waits
+    }
+
+    /// What became of offers, each in 32 bytes of a stream.
+    fn verdicts(
+        &mut self,
+        socket: &mut Socket,
+        stack: &mut Stack,
+        now: Instant,
+        mut bytes: &[u8],
+    ) -> Result<(), ()> {
+        loop {
+            let State::Listening { verdict, .. } = &mut socket.state else { return Err(()) };
+            let len = bytes.len().min(VERDICT_LEN - verdict.len);
+            verdict.bytes[verdict.len..verdict.len + len].copy_from_slice(&bytes[..len]);
+            (verdict.len, bytes) = (verdict.len + len, &bytes[len..]);
+            if verdict.len < VERDICT_LEN {
+                return Ok(());
+            }
+            let Partial { bytes: whole, .. } = std::mem::take(verdict);
+            let verdict = Verdict::parse(&whole).map_err(|_| ())?;
+            let (Verdict::Taken(handle) | Verdict::Lost(handle)) = verdict;
+            let Some(index) = self.table.commanded(&handle) else { continue };
+            let Some(mut other) = self.table.take(index) else { continue };
+            if other.offered_by != Some(socket.handle.socket) {
+                self.table.put(index, other);
+                continue;
+            }
+            let again =
+                matches!(verdict, Verdict::Lost(_)) && { self.again(socket, &mut other, stack) };
+            if !again {
+                // Taken, and perhaps closed already; or it cannot be offered any more.
+                (other.offered_by, other.lost_at) = (None, None);
+                if let State::Listening { offers, .. } = &mut socket.state {
+                    *offers = offers.saturating_sub(1);
+                }
+            }
+            let is_lost = matches!(verdict, Verdict::Lost(_)) && !again;
+            self.table.put(index, other);
+            self.table.reindex(index);
+            self.table.mark(index);
+            if again {
+                let _ = self.watch(index);
+            } else if is_lost && let Some(other) = self.table.remove(index) {
+                self.end(*other, stack, now, true);
+            }
+        }
+    }
+
+    /// Offers a connection by a new placeholder.
+    fn again(&mut self, listener: &Socket, other: &mut Socket, stack: &mut Stack) -> bool {
+        let State::Stream(id) = other.state else { return false };
+        let Ok(tuple) = stack.tcp_tuple(id) else { return false };
+        let made = placeholder::pair(self.instance, other.handle.socket, Kind::Stream);
+        let Ok(Pair { p, q, cookie }) = made else { return false };
+        self.table.forget_cookie(other.cookie);
+        (other.q, other.cookie, other.lost_at) = (q, cookie, None);
+        other.shown = super::table::Shown { writable: true, ..Default::default() };
+        (other.has_finished, other.peer_is_told) = (false, false);
+        let offered = Offer { handle: other.handle, peer: tuple.remote, local: tuple.local };
+        offer(&listener.q, &offered, p).is_ok()
+    }
+}
+
+/// Hands a connection to whoever accepts at a listener's placeholder.
+fn offer(listener: &OwnedFd, offer: &Offer, p: OwnedFd) -> Result<(), Errno> {
+    let bytes: [u8; OFFER_LEN] = offer.emit();
+    let fds: [BorrowedFd<'_>; 1] = [p.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    sendmsg(listener, &[IoSlice::new(&bytes)], &mut control, flags).map(|_| ())
+}
+
+/// A connection whose handshake goes on.
+fn connecting(socket: &mut Socket, stack: &mut Stack, id: SocketId, stuffed: usize) -> Turn {
+    if socket.shown.hangup {
+        return Turn::Left;
+    }
+    match stack.tcp_state(id) {
+        Ok(TcpState::SynSent | TcpState::SynReceived) => Turn::Waits,
+        Ok(TcpState::Closed) | Err(_) => {
+            let error = stack.take_error(id).ok().flatten();
+            Turn::Failed(error.map_or(Errno::CONNREFUSED, pipe::number_of))
+        }
+        Ok(_) => {
+            // Its writer has room from now on.
+            let mut left = stuffed;
+            let mut bytes = [0; placeholder::STUFFING];
+            while left > 0 {
+                let room = left.min(bytes.len());
+                match recv(&socket.q, &mut bytes[..room], RecvFlags::DONTWAIT) {
+                    Ok((_, len)) if len > 0 => left -= len,
+                    Err(Errno::INTR) => {}
+                    _ => return Turn::Left,
+                }
+            }
+            socket.state = State::Stream(id);
+            socket.shown.readable = true;
+            Turn::Goes
+        }
+    }
+}

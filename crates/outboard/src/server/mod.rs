@@ -1,0 +1,274 @@
+//! The outboard: a stack, the placeholders of its sockets, and those who ask for them, in one loop.
+//!
+//! ```text
+//!  turn   stack.poll ▸ events ▸ sockets that have something to do, each so much ▸ requests ▸ transmit
+//!  sleep  spinning for a while after work, then in epoll: interface, placeholders, control connections, timers
+//! ```
+//! Who asks may not harm others: a user has so many sockets and control connections and so many requests in a turn, a socket
+//! moves so many bytes in its turn, and a stream's bytes wait where its own writer is stopped.
+
+mod control;
+mod engine;
+mod pipe;
+mod requests;
+mod table;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_device::Waker;
+use fusewire_stack::Clock;
+use fusewire_stack::ip::{self, Stack};
+use fusewire_view::Observed;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use control::Door;
+use engine::Engine;
+
+/// What epoll says who has news: the upper bits, with an index below.
+mod tokens {
+    pub const INTERFACE: u64 = 1 << 32;
+    pub const STOP: u64 = 2 << 32;
+    pub const DOOR: u64 = 3 << 32;
+    pub const CONTROL: u64 = 4 << 32;
+    pub const SOCKET: u64 = 5 << 32;
+    pub const KIND: u64 = !0 << 32;
+}
+
+/// Events that one look takes.
+const EVENTS: usize = 256;
+/// Turns of sockets between two looks at the interface.
+const TURNS: usize = 64;
+/// How soon an interface that was full is tried again.
+const RETRY: Duration = Duration::from_micros(500);
+/// How often an interface without a descriptor is looked at.
+const UNSEEN: Duration = Duration::from_millis(1);
+/// How long it sleeps at most: what becomes of the interface itself is not told otherwise.
+const SLEEP: Duration = Duration::from_secs(1);
+
+/// What a user may have at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Sockets.
+    pub sockets: usize,
+    /// Control connections.
+    pub connections: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget { sockets: 16_384, connections: 256 }
+    }
+}
+
+/// Settings of a [`Server`].
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where its socket lies.
+    pub path: PathBuf,
+    /// Users besides its own and root who may use it.
+    pub allow: Vec<u32>,
+    /// What each may have.
+    pub budget: Budget,
+    /// How long it looks without sleeping after there was work.
+    pub spin: Duration,
+}
+
+impl Settings {
+    /// At `path`, for its own user and root.
+    pub fn at(path: impl Into<PathBuf>) -> Settings {
+        let spin = Duration::from_micros(50);
+        Settings { path: path.into(), allow: Vec::new(), budget: Budget::default(), spin }
+    }
+}
+
+/// Where the socket of an outboard lies unless somebody says otherwise: `fusewire-outboard.sock` in the folder that
+/// `XDG_RUNTIME_DIR` names, or else `/run/fusewire-outboard.sock`.
+pub fn default_path() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {
+        Some(folder) => Path::new(&folder).join("fusewire-outboard.sock"),
+        None => "/run/fusewire-outboard.sock".into(),
+    }
+}
+
+/// Ends a [`Server::run`].
+#[derive(Clone, Debug)]
+pub struct Stop {
+    is_over: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+impl Stop {
+    /// Ends it soon.
+    pub fn stop(&self) {
+        self.is_over.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+}
+
+/// An outboard. Its socket is there as soon as it is; [`Server::run`] answers.
+pub struct Server {
+    stack: Arc<Mutex<Stack>>,
+    clock: Clock,
+    engine: Engine,
+    door: Door,
+    stop: Stop,
+    spin: Duration,
+    has_descriptor: bool,
+    _observed: Option<Observed>,
+}
+
+fn lock(stack: &Mutex<Stack>) -> MutexGuard<'_, Stack> {
+    stack.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Server {
+    /// Serves a stack that nobody else drives, and whose time is the clock's.
+    ///
+    /// # Errors
+    /// `AddrInUse`: an outboard is there already; what the kernel says of the socket's place; no descriptor is left.
+    pub fn new(stack: Stack, clock: Clock, settings: Settings) -> io::Result<Server> {
+        // Each socket takes a descriptor.
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = limit.maximum;
+        let _ = setrlimit(Resource::Nofile, limit);
+        let engine = Engine::new(settings.budget)?;
+        let door = Door::open(&settings, &engine.epoll)?;
+        let stop = Stop { is_over: Arc::default(), waker: Waker::new()? };
+        let add = |fd: rustix::fd::BorrowedFd<'_>, token| {
+            let data = epoll::EventData::new_u64(token);
+            epoll::add(&engine.epoll, fd, data, epoll::EventFlags::IN)
+        };
+        add(rustix::fd::AsFd::as_fd(&stop.waker), tokens::STOP)?;
+        let interface = stack.interface().as_fd();
+        let has_descriptor = interface.is_some();
+        if let Some(interface) = interface {
+            add(interface, tokens::INTERFACE)?;
+        }
+        Ok(Server {
+            stack: Arc::new(Mutex::new(stack)),
+            clock,
+            engine,
+            door,
+            stop,
+            spin: settings.spin,
+            has_descriptor,
+            _observed: None,
+        })
+    }
+
+    /// What ends it, from anywhere.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// From now on other processes of this user may look, as at an [`ip::Host`].
+    ///
+    /// # Errors
+    /// The socket cannot be made.
+    pub fn observe(&mut self) -> io::Result<()> {
+        let (stack, clock) = (Arc::downgrade(&self.stack), self.clock.clone());
+        let observed = ip::observe(move |question| {
+            let Some(stack) = stack.upgrade() else { return false };
+            question(&mut lock(&stack), clock.now());
+            true
+        })?;
+        self._observed = Some(observed);
+        Ok(())
+    }
+
+    /// Sockets of applications at present.
+    pub fn sockets(&self) -> usize {
+        self.engine.table.len()
+    }
+
+    /// Serves until it is stopped; then connections are reset, and every placeholder shows a hangup.
+    ///
+    /// # Errors
+    /// The interface is broken or gone.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        let mut spin_until = Instant::ZERO;
+        let shared = self.stack.clone();
+        while !self.stop.is_over.load(Ordering::Acquire) {
+            let now = self.clock.now();
+            let timeout = {
+                let mut stack = lock(&shared);
+                if self.turn(&mut stack, now)? {
+                    spin_until = now + self.spin;
+                }
+                self.timeout(&stack, now, spin_until)
+            };
+            self.sleep(timeout, &mut events)?;
+        }
+        let mut stack = lock(&shared);
+        let now = self.clock.now();
+        self.engine.end_all(&mut stack, now);
+        stack.transmit(now).map(|_| ())
+    }
+
+    /// What there is to do now, of all a part. True if there was something.
+    fn turn(&mut self, stack: &mut Stack, now: Instant) -> io::Result<bool> {
+        let mut worked = stack.poll(now)?;
+        while let Some((id, event)) = stack.poll_event() {
+            self.engine.happened(id, event);
+        }
+        for index in std::mem::take(&mut self.engine.retry) {
+            self.engine.table.mark(index);
+        }
+        for _ in 0..self.engine.table.ready().min(TURNS) {
+            let Some(index) = self.engine.table.next_ready() else { break };
+            self.engine.turn(stack, now, index)?;
+            worked = true;
+        }
+        worked |= self.door.answer(&mut self.engine, stack, now);
+        if !self.engine.lost.is_empty() {
+            self.engine.upkeep(stack, now);
+        }
+        if stack.wants_transmit() && !stack.is_blocked() {
+            stack.transmit(now)?;
+        }
+        Ok(worked)
+    }
+
+    /// How long to sleep.
+    fn timeout(&self, stack: &Stack, now: Instant, spin_until: Instant) -> Duration {
+        let is_busy = self.engine.table.ready() > 0 || self.door.is_busy() || stack.has_unread();
+        if is_busy || now < spin_until {
+            return Duration::ZERO;
+        }
+        let due = stack.poll_timeout().map_or(SLEEP, |at| at.saturating_since(now));
+        let is_full = stack.is_blocked() || !self.engine.retry.is_empty();
+        let retry = if is_full { RETRY } else { SLEEP };
+        let unseen = if self.has_descriptor { SLEEP } else { UNSEEN };
+        due.min(retry).min(unseen).min(SLEEP)
+    }
+
+    /// Sleeps, and hands news to whom they concern.
+    fn sleep(&mut self, timeout: Duration, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let timeout = Timespec::try_from(timeout).ok();
+        events.clear();
+        let room = rustix::buffer::spare_capacity(events);
+        match epoll::wait(&self.engine.epoll, room, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in events.iter() {
+            let (data, flags) = (event.data.u64(), event.flags);
+            let index = data as u32;
+            match data & tokens::KIND {
+                tokens::SOCKET => self.engine.shown(index, flags),
+                tokens::CONTROL => self.door.ask(index),
+                tokens::DOOR => self.door.knock(),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! Bytes between placeholders and the stack. Nothing waits here in memory of ours: what the stack has no room for stays
+//! in the placeholder, whose writer the kernel stops, and what the application does not read stays in the stack, which
+//! closes its window.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use fusewire_base::Instant;
+use fusewire_stack::ip::posix::errno;
+use fusewire_stack::ip::{Error, SocketId, Stack};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
+
+use super::table::{Socket, State};
+use crate::protocol::{ADDRESS_LEN, emit_address, parse_address};
+
+/// Bytes that a socket moves in its turn, each way.
+pub const QUANTUM: usize = 256 << 10;
+/// Datagrams that it moves.
+pub const DATAGRAMS: usize = 64;
+/// Bytes of the longest datagram with its address.
+pub const DATAGRAM_MAX: usize = ADDRESS_LEN + 65_535;
+
+/// What becomes of a socket after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It waits for news.
+    Waits,
+    /// It has more to do.
+    Goes,
+    /// Nobody has its placeholder any more: the stack ends it in order.
+    Left,
+    /// And with something unread: the stack resets it.
+    Dropped,
+    /// It failed, which the application is to be told.
+    Failed(Errno),
+}
+
+/// The kernel's number for an error of the stack's.
+pub fn number_of(error: Error) -> Errno {
+    Errno::from_raw_os_error(errno(error))
+}
+
+/// A stream's turn: what the application has written goes to the stack, what has come to the application.
+pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Turn {
+    if socket.shown.error {
+        return Turn::Dropped;
+    }
+    let out = match leave(socket, stack, id) {
+        Ok(goes) => goes,
+        Err(turn) => return turn,
+    };
+    let back = match arrive(socket, stack, id) {
+        Ok(goes) => goes,
+        Err(error) => return Turn::Failed(number_of(error)),
+    };
+    match (out, back) {
+        // What it wrote is in the stack, and so is its end.
+        _ if socket.shown.hangup && socket.has_finished => Turn::Left,
+        (false, false) => Turn::Waits,
+        _ => Turn::Goes,
+    }
+}
+
+/// From the placeholder into the connection's own memory; true when there may be more at once.
+fn leave(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, Turn> {
+    let mut left = QUANTUM;
+    while socket.shown.readable && !socket.has_finished {
+        if left == 0 {
+            return Ok(true);
+        }
+        let q = &socket.q;
+        let read = |[a, b]: [&mut [u8]; 2]| -> io::Result<usize> {
+            if b.is_empty() {
+                return Ok(recv(q, a, RecvFlags::DONTWAIT)?.1);
+            }
+            Ok(rustix::io::readv(q, &mut [IoSliceMut::new(a), IoSliceMut::new(b)])?)
+        };
+        let read = match stack.tcp_write_from(id, left, read) {
+            // There will be room, and an event.
+            Ok(None) => return Ok(false),
+            Ok(Some(read)) => read,
+            // Nothing can be written any more: what is unread resets the placeholder.
+            Err(error) => return Err(Turn::Failed(number_of(error))),
+        };
+        match read {
+            Ok(0) => {
+                socket.has_finished = true;
+                // One that is over has nothing to finish.
+                let _ = stack.tcp_finish(id);
+            }
+            Ok(len) => left = left.saturating_sub(len),
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::AGAIN) => socket.shown.readable = false,
+                Some(Errno::INTR) => {}
+                _ => return Err(Turn::Dropped),
+            },
+        }
+    }
+    Ok(false)
+}
+
+/// From the connection's memory into the placeholder; true when there may be more at once.
+fn arrive(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, Error> {
+    let mut left = QUANTUM;
+    loop {
+        let (a, b) = stack.tcp_peek(id)?;
+        if a.is_empty() {
+            // Nothing yet, the end, or why there will be none.
+            let at_end = stack.tcp_read(id, &mut [])?.is_some();
+            if at_end && !std::mem::replace(&mut socket.peer_is_told, true) {
+                let _ = shutdown(&socket.q, Shutdown::Write);
+            }
+            return Ok(false);
+        }
+        if !socket.shown.writable {
+            return Ok(false);
+        }
+        if left == 0 {
+            return Ok(true);
+        }
+        let a = &a[..a.len().min(left)];
+        let b = &b[..b.len().min(left - a.len())];
+        let offered = a.len() + b.len();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let pieces = [IoSlice::new(a), IoSlice::new(b)];
+        match sendmsg(&socket.q, &pieces, &mut SendAncillaryBuffer::default(), flags) {
+            Ok(len) => {
+                stack.tcp_consume(id, len)?;
+                left -= len;
+            }
+            Err(Errno::AGAIN) => socket.shown.writable = false,
+            Err(Errno::INTR) => {}
+            // It has shut down this side: as a kernel's socket would, it is deaf.
+            Err(_) => {
+                stack.tcp_consume(id, offered)?;
+            }
+        }
+    }
+}
+
+/// A turn of a socket for datagrams.
+pub fn datagrams(
+    socket: &mut Socket,
+    stack: &mut Stack,
+    now: Instant,
+    scratch: &mut [u8; DATAGRAM_MAX],
+) -> io::Result<Turn> {
+    let State::Datagrams { id, pending, .. } = &mut socket.state else { return Ok(Turn::Waits) };
+    let id = *id;
+    let mut goes = false;
+    // One that the interface had no room for goes first.
+    let waiting = pending.take();
+    for at in 0..DATAGRAMS {
+        let message = match (&waiting, at) {
+            (Some(message), 0) => &message[..],
+            _ if !socket.shown.readable => break,
+            _ => match recv(&socket.q, &mut scratch[..], RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => {
+                    socket.has_finished = true;
+                    break;
+                }
+                Ok((len, _)) => &scratch[..len],
+                Err(Errno::AGAIN) => {
+                    socket.shown.readable = false;
+                    break;
+                }
+                Err(Errno::INTR) => continue,
+                Err(_) => return Ok(Turn::Left),
+            },
+        };
+        goes = at + 1 == DATAGRAMS;
+        let parsed = message.split_first_chunk();
+        let Some((to, message_bytes)) = parsed.and_then(|(a, m)| Some((parse_address(a).ok()?, m)))
+        else {
+            // Not from a client of ours.
+            socket.error = Some(Errno::DESTADDRREQ);
+            continue;
+        };
+        match stack.udp_send(now, id, message_bytes, to)? {
+            Ok(true) => {}
+            Ok(false) => {
+                *pending = Some(message.to_vec());
+                goes = false;
+                break;
+            }
+            Err(error) => socket.error = Some(number_of(error)),
+        }
+    }
+    goes |= bring(socket, stack, id).map_err(io::Error::from)?;
+    Ok(match goes {
+        _ if socket.has_finished => Turn::Left,
+        true => Turn::Goes,
+        false => Turn::Waits,
+    })
+}
+
+/// Datagrams from the stack into the placeholder.
+fn bring(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, Error> {
+    for _ in 0..DATAGRAMS {
+        if !socket.shown.writable {
+            return Ok(false);
+        }
+        let Some(messages) = stack.udp_peek(id)? else {
+            if let Some(error) = stack.take_error(id)? {
+                socket.error = Some(number_of(error));
+            }
+            return Ok(false);
+        };
+        let address = emit_address(Some(messages.from));
+        let message = messages.iter().next().unwrap_or(&[]);
+        let pieces = [IoSlice::new(&address), IoSlice::new(message)];
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let mut none = SendAncillaryBuffer::default();
+        match sendmsg(socket.q.as_fd(), &pieces, &mut none, flags) {
+            Err(Errno::AGAIN | Errno::NOBUFS) => {
+                socket.shown.writable = false;
+                return Ok(false);
+            }
+            // Sent, or for nobody.
+            _ => drop(stack.udp_recv(id, &mut [])?),
+        }
+    }
+    Ok(true)
+}

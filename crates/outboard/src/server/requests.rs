@@ -1,0 +1,369 @@
+//! What an application asks for its sockets: one answer to each request.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+
+use fusewire_base::Instant;
+use fusewire_stack::ip::posix::Effect;
+use fusewire_stack::ip::{Stack, State as TcpState, TcpConfig, unconnected_tcp_info};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_cookie;
+
+use super::engine::Engine;
+use super::pipe::number_of;
+use super::table::{Partial, Shown, Socket, State};
+use crate::placeholder;
+use crate::protocol::{
+    Addresses, Family, Handle, Kind, Message, OptionName, Reply, Request, SocketType, VALUE_MAX,
+    VERSION, emit_addresses,
+};
+
+/// Ports that belong to root, unless the kernel says so too.
+const PRIVILEGED: u16 = 1024;
+
+/// What a request is answered, before it is laid down.
+enum Answer {
+    Done,
+    Opened(Handle, SocketType, Option<OwnedFd>),
+    Address(Option<SocketAddr>),
+    Value(Vec<u8>),
+}
+
+type Result<T, E = Errno> = std::result::Result<T, E>;
+
+/// A user who asks, and what came with the request.
+pub struct Asker {
+    pub uid: u32,
+    pub fd: Option<OwnedFd>,
+}
+
+impl Engine {
+    /// Answers a request; a descriptor may go with it.
+    pub fn answer(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        request: &Request<'_>,
+        asker: Asker,
+    ) -> (Message, Option<OwnedFd>) {
+        if let Request::Hello { version } = request {
+            return (self.hello(stack, *version), None);
+        }
+        match self.carry_out(stack, now, request, asker) {
+            Ok(Answer::Done) => (Reply::Done.emit(), None),
+            Ok(Answer::Opened(handle, of, p)) => (Reply::Opened(handle, of).emit(), p),
+            Ok(Answer::Address(address)) => (Reply::Address(address).emit(), None),
+            Ok(Answer::Value(mut value)) => {
+                value.truncate(VALUE_MAX);
+                (Reply::Value(&value).emit(), None)
+            }
+            Err(error) => (Reply::Failed(error.raw_os_error() as u32).emit(), None),
+        }
+    }
+
+    fn hello(&self, stack: &Stack, version: u32) -> Message {
+        let mut list = Vec::new();
+        let all = stack.layer().addresses().filter(|entry| entry.is_usable());
+        emit_addresses(all.map(|e| (e.cidr.address(), e.cidr.prefix_len())), &mut list);
+        match (version, Addresses::parse(&list)) {
+            (VERSION, Ok(addresses)) => {
+                Reply::Welcome { instance: self.instance, addresses }.emit()
+            }
+            _ => Reply::Failed(Errno::PROTO.raw_os_error() as u32).emit(),
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        request: &Request<'_>,
+        asker: Asker,
+    ) -> Result<Answer> {
+        match *request {
+            Request::Hello { .. } => Err(Errno::PROTO),
+            Request::Socket(of) => self.make(of, asker.uid),
+            Request::Attach => self.attach(asker.fd),
+            Request::Bind(handle, local) => {
+                self.on(&handle, |engine, socket| engine.bind(stack, socket, local, asker.uid))
+            }
+            Request::Listen(handle, backlog) => {
+                self.on(&handle, |engine, socket| engine.listen(stack, socket, backlog))
+            }
+            Request::Connect(handle, remote) => self.on(&handle, |engine, socket| {
+                let p = asker.fd.ok_or(Errno::INVAL)?;
+                if socket_cookie(&p)? != socket.cookie {
+                    return Err(Errno::INVAL);
+                }
+                match (socket.of.kind, remote) {
+                    (Kind::Stream, Some(remote)) => engine.connect(stack, now, socket, remote, &p),
+                    (Kind::Stream, None) => Err(Errno::OPNOTSUPP),
+                    (Kind::Datagram, remote) => engine.connect_datagrams(stack, socket, remote),
+                }
+            }),
+            Request::Local(handle) => self
+                .on(&handle, |_, socket| local(stack, now, socket).map(Some).map(Answer::Address)),
+            Request::Peer(handle) => {
+                self.on(&handle, |_, socket| peer(stack, socket).map(Answer::Address))
+            }
+            Request::Option(handle, name) => match self.table.commanded(&handle) {
+                Some(_) => self.on(&handle, |engine, socket| {
+                    engine.option(stack, now, socket, name).map(Answer::Value)
+                }),
+                // It ended; its placeholder may be asked why.
+                None if (name.level, name.name) == (libc::SOL_SOCKET, libc::SO_ERROR) => {
+                    let error = self.table.exhume(&handle).ok_or(Errno::BADF)?;
+                    Ok(Answer::Value(error.raw_os_error().to_ne_bytes().to_vec()))
+                }
+                None => Err(Errno::BADF),
+            },
+            Request::SetOption(handle, name, value) => self.on(&handle, |_, socket| {
+                let is_tcp = socket.of.kind == Kind::Stream;
+                let effect = socket.options.set((name.level, name.name), value, is_tcp);
+                let effect = effect.map_err(Errno::from_raw_os_error)?;
+                apply(stack, now, socket, effect)
+            }),
+        }
+    }
+
+    /// Runs `f` on the socket that a handle commands.
+    fn on(
+        &mut self,
+        handle: &Handle,
+        f: impl FnOnce(&mut Engine, &mut Socket) -> Result<Answer>,
+    ) -> Result<Answer> {
+        let index = self.table.commanded(handle).ok_or(Errno::BADF)?;
+        let mut socket = self.table.take(index).ok_or(Errno::BADF)?;
+        let answer = f(self, &mut socket);
+        self.table.put(index, socket);
+        self.table.reindex(index);
+        self.table.mark(index);
+        answer
+    }
+
+    fn make(&mut self, of: SocketType, uid: u32) -> Result<Answer> {
+        if self.table.count_of(uid) >= self.budget.sockets {
+            return Err(Errno::MFILE);
+        }
+        let (handle, p) = self.open(of, uid, State::Fresh)?;
+        Ok(Answer::Opened(handle, of, Some(p)))
+    }
+
+    /// Makes a socket with its placeholder.
+    pub fn open(&mut self, of: SocketType, uid: u32, state: State) -> Result<(Handle, OwnedFd)> {
+        let number = self.table.next_number();
+        let pair = placeholder::pair(self.instance, number, of.kind)?;
+        let token = fusewire_device::random().map_err(|_| Errno::NOMEM)?;
+        let handle = Handle { socket: number, token };
+        let index = self.table.insert(Socket {
+            handle,
+            cookie: pair.cookie,
+            uid,
+            of,
+            q: pair.q,
+            state,
+            options: Default::default(),
+            bound: None,
+            error: None,
+            shown: Shown { writable: true, ..Shown::default() },
+            has_finished: false,
+            peer_is_told: false,
+            offered_by: None,
+            lost_at: None,
+        });
+        self.watch(index)?;
+        Ok((handle, pair.p))
+    }
+
+    fn attach(&mut self, p: Option<OwnedFd>) -> Result<Answer> {
+        let cookie = socket_cookie(p.ok_or(Errno::INVAL)?)?;
+        let index = self.table.by_cookie(cookie).ok_or(Errno::NOTSOCK)?;
+        let socket = self.table.at(index).ok_or(Errno::NOTSOCK)?;
+        Ok(Answer::Opened(socket.handle, socket.of, None))
+    }
+
+    fn bind(
+        &mut self,
+        stack: &mut Stack,
+        socket: &mut Socket,
+        local: SocketAddr,
+        uid: u32,
+    ) -> Result<Answer> {
+        if socket.bound.is_some() || !matches!(socket.state, State::Fresh) {
+            return Err(Errno::INVAL);
+        }
+        if uid != 0 && (1..PRIVILEGED).contains(&local.port()) {
+            return Err(Errno::ACCESS);
+        }
+        match socket.of.kind {
+            Kind::Stream => {
+                socket.bound = Some(self.bound.reserve(stack, local).map_err(number_of)?)
+            }
+            Kind::Datagram => bind_datagrams(stack, socket, local)?,
+        }
+        Ok(Answer::Done)
+    }
+
+    fn listen(&mut self, stack: &mut Stack, socket: &mut Socket, backlog: u32) -> Result<Answer> {
+        match socket.state {
+            _ if socket.of.kind != Kind::Stream => return Err(Errno::OPNOTSUPP),
+            State::Listening { .. } => return Ok(Answer::Done),
+            State::Fresh => {}
+            _ => return Err(Errno::INVAL),
+        }
+        let any = socket.of.family.unspecified();
+        let local = match socket.bound {
+            Some(local) => local,
+            None => *socket.bound.insert(self.bound.reserve(stack, any).map_err(number_of)?),
+        };
+        let config = settings(stack, socket);
+        let backlog = backlog.clamp(1, 4096) as usize;
+        let id = stack.tcp_listen_with(local, backlog, &config).map_err(number_of)?;
+        socket.state = State::Listening { id, offers: 0, verdict: Partial::default() };
+        apply(stack, Instant::ZERO, socket, Effect::Marking)
+    }
+
+    fn connect(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        socket: &mut Socket,
+        remote: SocketAddr,
+        p: &OwnedFd,
+    ) -> Result<Answer> {
+        match socket.state {
+            State::Fresh => {}
+            State::Connecting { .. } => return Err(Errno::ALREADY),
+            _ => return Err(Errno::ISCONN),
+        }
+        // Nobody can have meant it: it was sent before there was a connection.
+        let mut nowhere = [0; 4096];
+        let flags = rustix::net::RecvFlags::DONTWAIT;
+        while rustix::net::recv(&socket.q, &mut nowhere, flags).is_ok_and(|(_, len)| len > 0) {}
+        let config = settings(stack, socket);
+        let id = stack.tcp_connect_with(now, remote, socket.bound, &config).map_err(number_of)?;
+        let stuffed = placeholder::stuff(p.as_fd()).inspect_err(|_| {
+            let _ = stack.close(now, id);
+        })?;
+        socket.state = State::Connecting { id, stuffed };
+        apply(stack, now, socket, Effect::Marking)
+    }
+
+    fn connect_datagrams(
+        &mut self,
+        stack: &mut Stack,
+        socket: &mut Socket,
+        remote: Option<SocketAddr>,
+    ) -> Result<Answer> {
+        if matches!(socket.state, State::Fresh) {
+            bind_datagrams(stack, socket, socket.of.family.unspecified())?;
+        }
+        let State::Datagrams { id, peer, .. } = &mut socket.state else {
+            return Err(Errno::INVAL);
+        };
+        stack.udp_connect(*id, remote).map_err(number_of)?;
+        *peer = remote;
+        Ok(Answer::Done)
+    }
+
+    fn option(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        socket: &mut Socket,
+        name: OptionName,
+    ) -> Result<Vec<u8>> {
+        let is_tcp = socket.of.kind == Kind::Stream;
+        let is_listening = matches!(socket.state, State::Listening { .. });
+        let int = match (name.level, name.name) {
+            (libc::SOL_SOCKET, libc::SO_ERROR) => {
+                socket.error.take().map_or(0, Errno::raw_os_error)
+            }
+            (libc::SOL_SOCKET, libc::SO_TYPE) if is_tcp => libc::SOCK_STREAM,
+            (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_DGRAM,
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) if is_tcp => libc::IPPROTO_TCP,
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_UDP,
+            (libc::SOL_SOCKET, libc::SO_DOMAIN) => match socket.of.family {
+                Family::V4 => libc::AF_INET,
+                Family::V6 => libc::AF_INET6,
+            },
+            (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => i32::from(is_listening),
+            (libc::IPPROTO_TCP, libc::TCP_INFO) if is_tcp => {
+                return match socket.state {
+                    State::Stream(id) | State::Connecting { id, .. } => {
+                        stack.linux_tcp_info(now, id).map_err(number_of)
+                    }
+                    _ => Ok(unconnected_tcp_info(is_listening)),
+                };
+            }
+            (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if is_tcp => match socket.state {
+                State::Stream(id) => stack.tcp_info(id).map_err(number_of)?.max_payload as i32,
+                _ => 0,
+            },
+            _ => {
+                let hops = stack.layer().config().hop_limit;
+                let config = &stack.config().tcp;
+                let value = socket.options.value((name.level, name.name), config, hops, is_tcp);
+                return value.map_err(Errno::from_raw_os_error);
+            }
+        };
+        Ok(int.to_ne_bytes().to_vec())
+    }
+}
+
+/// TCP's settings as a socket's options want them.
+fn settings(stack: &Stack, socket: &Socket) -> TcpConfig {
+    socket.options.apply(stack.config().tcp.clone())
+}
+
+/// What an option does to a socket that the stack knows.
+fn apply(stack: &mut Stack, now: Instant, socket: &Socket, effect: Effect) -> Result<Answer> {
+    match (effect, &socket.state) {
+        (Effect::Tune, State::Stream(id) | State::Connecting { id, .. }) => {
+            socket.options.tune(stack, now, *id).map_err(number_of)?;
+        }
+        (Effect::Marking, state) => {
+            if let Some(id) = state.id() {
+                stack.set_marking(id, socket.options.marking).map_err(number_of)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(Answer::Done)
+}
+
+/// Makes a socket for datagrams known to the stack.
+pub fn bind_datagrams(stack: &mut Stack, socket: &mut Socket, local: SocketAddr) -> Result<()> {
+    let id = stack.udp_bind(local).map_err(number_of)?;
+    stack.set_marking(id, socket.options.marking).map_err(number_of)?;
+    socket.state = State::Datagrams { id, peer: None, pending: None };
+    Ok(())
+}
+
+fn local(stack: &mut Stack, now: Instant, socket: &Socket) -> Result<SocketAddr> {
+    let Some(id) = socket.state.id() else {
+        return Ok(socket.bound.unwrap_or(socket.of.family.unspecified()));
+    };
+    let local = stack.local_addr(id).map_err(number_of)?;
+    let peer: Option<IpAddr> = match &socket.state {
+        State::Datagrams { peer, .. } => peer.map(|peer| peer.ip()),
+        _ => None,
+    };
+    match peer.filter(|_| local.ip().is_unspecified()) {
+        Some(peer) => {
+            let source = stack.source_for(now, peer).unwrap_or(local.ip());
+            Ok(SocketAddr::new(source, local.port()))
+        }
+        None => Ok(local),
+    }
+}
+
+fn peer(stack: &mut Stack, socket: &Socket) -> Result<Option<SocketAddr>> {
+    match &socket.state {
+        State::Datagrams { peer, .. } => Ok(*peer),
+        State::Stream(id) if stack.tcp_state(*id).map_err(number_of)? != TcpState::Closed => {
+            Ok(Some(stack.tcp_tuple(*id).map_err(number_of)?.remote))
+        }
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,356 @@
+//! The sockets of an outboard, and what each is.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use fusewire_base::Instant;
+use fusewire_stack::ip::SocketId;
+use fusewire_stack::ip::posix::Options;
+use rustix::io::Errno;
+
+use crate::protocol::{Handle, SocketType, VERDICT_LEN};
+
+/// How many sockets that ended in an error are remembered, for who asks why.
+const OBITUARIES_MAX: usize = 4096;
+
+/// A socket of an application's.
+pub struct Socket {
+    pub handle: Handle,
+    /// `SO_COOKIE` of its placeholder.
+    pub cookie: u64,
+    /// Who made it.
+    pub uid: u32,
+    pub of: SocketType,
+    /// Our end of the placeholder.
+    pub q: OwnedFd,
+    pub state: State,
+    pub options: Options,
+    /// What a TCP socket is bound to.
+    pub bound: Option<SocketAddr>,
+    /// An error that waits to be told.
+    pub error: Option<Errno>,
+    pub shown: Shown,
+    /// The application has finished its stream.
+    pub has_finished: bool,
+    /// It was told that the peer has.
+    pub peer_is_told: bool,
+    /// The listener that offers it, until somebody has taken it.
+    pub offered_by: Option<u64>,
+    /// Since when its placeholder is gone although nobody has said that he had it.
+    pub lost_at: Option<Instant>,
+}
+
+/// How far a socket is.
+pub enum State {
+    /// The stack does not know it yet.
+    Fresh,
+    /// A handshake goes on, and so many bytes of stuffing lie in the placeholder.
+    Connecting { id: SocketId, stuffed: usize },
+    /// A connection.
+    Stream(SocketId),
+    /// A listener.
+    Listening { id: SocketId, offers: usize, verdict: Partial },
+    /// A socket for datagrams.
+    Datagrams { id: SocketId, peer: Option<SocketAddr>, pending: Option<Vec<u8>> },
+}
+
+impl State {
+    /// What the stack calls it.
+    pub fn id(&self) -> Option<SocketId> {
+        match self {
+            State::Fresh => None,
+            State::Connecting { id, .. }
+            | State::Stream(id)
+            | State::Listening { id, .. }
+            | State::Datagrams { id, .. } => Some(*id),
+        }
+    }
+}
+
+/// The beginning of a verdict whose end has not come.
+#[derive(Default)]
+pub struct Partial {
+    pub bytes: [u8; VERDICT_LEN],
+    pub len: usize,
+}
+
+/// What our end of the placeholder has shown, and nothing has been found to the contrary since.
+#[derive(Clone, Copy, Default)]
+pub struct Shown {
+    /// There is something to read, or an end.
+    pub readable: bool,
+    /// There is room.
+    pub writable: bool,
+    /// Nobody has the other end any more.
+    pub hangup: bool,
+    /// Who had it left something unread.
+    pub error: bool,
+}
+
+/// All sockets.
+#[derive(Default)]
+pub struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_id: HashMap<SocketId, u32>,
+    by_cookie: HashMap<u64, u32>,
+    per_uid: HashMap<u32, usize>,
+    obituaries: VecDeque<(Handle, Errno)>,
+    /// Places of sockets that may have something to do.
+    ready: VecDeque<u32>,
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    socket: Option<Box<Socket>>,
+    is_ready: bool,
+}
+
+/// The number of a socket by its place and how often that was used.
+fn number(index: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(index)
+}
+
+impl Table {
+    /// Sockets of a user.
+    pub fn count_of(&self, uid: u32) -> usize {
+        self.per_uid.get(&uid).copied().unwrap_or(0)
+    }
+
+    /// All of them.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The number that the next socket will have.
+    pub fn next_number(&mut self) -> u64 {
+        if self.free.is_empty() {
+            self.free.push(self.slots.len() as u32);
+            // Never 0, which is nobody's.
+            self.slots.push(Slot { generation: 1, ..Slot::default() });
+        }
+        let index = self.free[self.free.len() - 1];
+        number(index, self.slots[index as usize].generation)
+    }
+
+    /// Puts a socket in, whose number is [`Table::next_number`].
+    pub fn insert(&mut self, socket: Socket) -> u32 {
+        debug_assert_eq!(socket.handle.socket, self.next_number());
+        let index = self.free.pop().expect("a number was given");
+        *self.per_uid.entry(socket.uid).or_default() += 1;
+        self.by_cookie.insert(socket.cookie, index);
+        self.slots[index as usize].socket = Some(Box::new(socket));
+        self.reindex(index);
+        self.mark(index);
+        index
+    }
+
+    /// The socket at `index` has another name in the stack, or another placeholder.
+    pub fn reindex(&mut self, index: u32) {
+        let Some(socket) = &self.slots[index as usize].socket else { return };
+        self.by_cookie.insert(socket.cookie, index);
+        if let Some(id) = socket.state.id() {
+            self.by_id.insert(id, index);
+        }
+    }
+
+    /// A placeholder is no more.
+    pub fn forget_cookie(&mut self, cookie: u64) {
+        self.by_cookie.remove(&cookie);
+    }
+
+    /// Takes a socket out, for good.
+    pub fn remove(&mut self, index: u32) -> Option<Box<Socket>> {
+        let slot = &mut self.slots[index as usize];
+        let socket = slot.socket.take()?;
+        self.forget(index, &socket);
+        Some(socket)
+    }
+
+    /// A socket that was [taken out](Table::take) does not come back.
+    pub fn forget(&mut self, index: u32, socket: &Socket) {
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1).max(1);
+        self.free.push(index);
+        self.by_cookie.remove(&socket.cookie);
+        if let Some(id) = socket.state.id() {
+            self.by_id.remove(&id);
+        }
+        if let Some(count) = self.per_uid.get_mut(&socket.uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.per_uid.remove(&socket.uid);
+            }
+        }
+    }
+
+    /// Takes a socket out for a while.
+    pub fn take(&mut self, index: u32) -> Option<Box<Socket>> {
+        self.slots.get_mut(index as usize)?.socket.take()
+    }
+
+    /// Puts it back.
+    pub fn put(&mut self, index: u32, socket: Box<Socket>) {
+        self.slots[index as usize].socket = Some(socket);
+    }
+
+    /// The socket at `index`.
+    pub fn at(&mut self, index: u32) -> Option<&mut Socket> {
+        self.slots.get_mut(index as usize)?.socket.as_deref_mut()
+    }
+
+    /// The place of a socket by its number alone: for our own use.
+    pub fn index_of(&self, number_of: u64) -> Option<u32> {
+        let index = number_of as u32;
+        let slot = self.slots.get(index as usize)?;
+        (slot.socket.is_some() && number(index, slot.generation) == number_of).then_some(index)
+    }
+
+    /// The place of a socket of whoever shows its token.
+    pub fn commanded(&mut self, handle: &Handle) -> Option<u32> {
+        let index = self.index_of(handle.socket)?;
+        let known = self.at(index)?.handle.token;
+        is_same(&known, &handle.token).then_some(index)
+    }
+
+    /// The place of a socket by its placeholder's cookie.
+    pub fn by_cookie(&self, cookie: u64) -> Option<u32> {
+        self.by_cookie.get(&cookie).copied()
+    }
+
+    /// The place of a socket by the stack's name.
+    pub fn by_id(&self, id: SocketId) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// Keeps why a socket ended.
+    pub fn bury(&mut self, handle: Handle, error: Errno) {
+        if self.obituaries.len() == OBITUARIES_MAX {
+            self.obituaries.pop_front();
+        }
+        self.obituaries.push_back((handle, error));
+    }
+
+    /// Why a socket ended; told once.
+    pub fn exhume(&mut self, handle: &Handle) -> Option<Errno> {
+        let is_it = |(dead, _): &(Handle, Errno)| {
+            dead.socket == handle.socket && is_same(&dead.token, &handle.token)
+        };
+        let at = self.obituaries.iter().rposition(is_it)?;
+        self.obituaries.remove(at).map(|(_, error)| error)
+    }
+
+    /// The socket at `index` may have something to do.
+    pub fn mark(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index as usize)
+            && !std::mem::replace(&mut slot.is_ready, true)
+        {
+            self.ready.push_back(index);
+        }
+    }
+
+    /// The next socket that may, in turn.
+    pub fn next_ready(&mut self) -> Option<u32> {
+        let index = self.ready.pop_front()?;
+        self.slots[index as usize].is_ready = false;
+        Some(index)
+    }
+
+    /// How many may.
+    pub fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Places that are in use.
+    pub fn indices(&self) -> impl Iterator<Item = u32> + use<> {
+        0..self.slots.len() as u32
+    }
+}
+
+/// Compares tokens in a time that does not depend on them.
+fn is_same(a: &[u8; 16], b: &[u8; 16]) -> bool {
+    let difference = a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y));
+    std::hint::black_box(difference) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::protocol::{Family, Kind};
+
+    fn socket(number: u64, cookie: u64) -> Socket {
+        Socket {
+            handle: Handle { socket: number, token: [3; 16] },
+            cookie,
+            uid: 7,
+            of: SocketType { family: Family::V4, kind: Kind::Stream },
+            q: UnixStream::pair().unwrap().0.into(),
+            state: State::Fresh,
+            options: Options::default(),
+            bound: None,
+            error: None,
+            shown: Shown::default(),
+            has_finished: false,
+            peer_is_told: false,
+            offered_by: None,
+            lost_at: None,
+        }
+    }
+
+    #[test]
+    fn a_number_alone_commands_nothing_and_is_never_used_again() {
+        let mut table = Table::default();
+        let first = table.next_number();
+        let index = table.insert(socket(first, 11));
+        let handle = Handle { socket: first, token: [3; 16] };
+        assert_eq!(table.commanded(&handle), Some(index));
+        for wrong in [
+            Handle { token: [4; 16], ..handle },
+            Handle { socket: first + 1, ..handle },
+            Handle { socket: first + (1 << 32), ..handle },
+            Handle::default(),
+        ] {
+            assert_eq!(table.commanded(&wrong), None, "{wrong:?}");
+        }
+        assert_eq!((table.by_cookie(11), table.count_of(7), table.len()), (Some(index), 1, 1));
+        table.remove(index);
+        assert_eq!((table.by_cookie(11), table.count_of(7), table.len()), (None, 0, 0));
+        let second = table.next_number();
+        table.insert(socket(second, 12));
+        assert_eq!(second as u32, first as u32);
+        assert_eq!(table.commanded(&handle), None);
+    }
+
+    #[test]
+    fn why_a_socket_ended_is_told_once_and_only_to_its_owner() {
+        let mut table = Table::default();
+        let handle = Handle { socket: 5, token: [1; 16] };
+        table.bury(handle, Errno::CONNREFUSED);
+        assert_eq!(table.exhume(&Handle { token: [2; 16], ..handle }), None);
+        assert_eq!(table.exhume(&handle), Some(Errno::CONNREFUSED));
+        assert_eq!(table.exhume(&handle), None);
+        for n in 0..2 * OBITUARIES_MAX as u64 {
+            table.bury(Handle { socket: n, ..handle }, Errno::TIMEDOUT);
+        }
+        assert_eq!(table.obituaries.len(), OBITUARIES_MAX);
+    }
+
+    #[test]
+    fn who_is_ready_comes_once_and_in_turn() {
+        let mut table = Table::default();
+        for cookie in 0..3 {
+            let number = table.next_number();
+            table.insert(socket(number, cookie));
+        }
+        table.mark(1);
+        assert_eq!(table.next_ready(), Some(0));
+        table.mark(0);
+        let rest: Vec<_> = std::iter::from_fn(|| table.next_ready()).collect();
+        assert_eq!(rest, [1, 2, 0]);
+    }
+}
