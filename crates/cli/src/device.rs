@@ -28,13 +28,8 @@ pub struct Carrying {
     /// not answered].
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceChoice>,
-    /// On an interface, an address of our own that no host has, of either IP version [default: the kernel's address, which
-    /// keeps all other ports].
-    #[arg(long = "address", value_name = "ADDRESS/PREFIX")]
-    addresses: Vec<Cidr>,
-    /// With --address, the router to all who are not in its network.
-    #[arg(long = "gateway", value_name = "ADDRESS", requires = "addresses")]
-    gateways: Vec<IpAddr>,
+    #[command(flatten)]
+    own: OwnAddresses,
     /// On an interface, what is around each packet: udp, or ip for nothing but that, as protocol 36, which takes
     /// --transport xtp on both sides and all of XTP of the address.
     #[arg(long, value_name = "udp|ip", default_value_t)]
@@ -42,6 +37,46 @@ pub struct Carrying {
     /// Say what carries the bytes, and why.
     #[arg(short, long)]
     verbose: bool,
+}
+
+/// Whose addresses an interface is used with.
+#[derive(Args, Clone, Debug)]
+pub struct OwnAddresses {
+    /// On an interface, an address of our own that no host has, of either IP version [default: the kernel's address, which
+    /// keeps all other ports].
+    #[arg(long = "address", value_name = "ADDRESS/PREFIX")]
+    addresses: Vec<Cidr>,
+    /// With --address, the router to all who are not in its network.
+    #[arg(long = "gateway", value_name = "ADDRESS", requires = "addresses")]
+    gateways: Vec<IpAddr>,
+}
+
+impl OwnAddresses {
+    /// Each with its router.
+    ///
+    /// # Errors
+    /// Two addresses of one IP version, or a router without an address to reach it from.
+    pub fn list(&self) -> Result<Vec<Own>> {
+        let wrong = |what: String| Failure::new(Code::Usage, what);
+        let mut own: Vec<Own> = Vec::new();
+        for address in &self.addresses {
+            let version = address.address().is_ipv4();
+            if own.iter().any(|other| other.address.address().is_ipv4() == version) {
+                return Err(
+                    wrong(format!("--address {address}: one address of an IP version")).into()
+                );
+            }
+            own.push(Own { address: *address, gateway: None });
+        }
+        for gateway in &self.gateways {
+            let reaches = |own: &&mut Own| own.address.contains(*gateway);
+            let own = own.iter_mut().find(reaches).ok_or_else(|| {
+                wrong(format!("--gateway {gateway} is in the network of no --address"))
+            })?;
+            own.gateway = Some(*gateway);
+        }
+        Ok(own)
+    }
 }
 
 /// What carries the records.
@@ -98,27 +133,9 @@ impl Carrying {
     /// The interface's settings.
     ///
     /// # Errors
-    /// Two addresses of one IP version, or a router without an address to reach it from.
+    /// As [`OwnAddresses::list`].
     fn settings(&self, name: &Name) -> Result<Settings> {
-        let wrong = |what: String| Failure::new(Code::Usage, what);
-        let mut own: Vec<Own> = Vec::new();
-        for address in &self.addresses {
-            let version = address.address().is_ipv4();
-            if own.iter().any(|other| other.address.address().is_ipv4() == version) {
-                return Err(
-                    wrong(format!("--address {address}: one address of an IP version")).into()
-                );
-            }
-            own.push(Own { address: *address, gateway: None });
-        }
-        for gateway in &self.gateways {
-            let reaches = |own: &&mut Own| own.address.contains(*gateway);
-            let own = own.iter_mut().find(reaches).ok_or_else(|| {
-                wrong(format!("--gateway {gateway} is in the network of no --address"))
-            })?;
-            own.gateway = Some(*gateway);
-        }
-        Ok(Settings { name: name.clone(), own, carrier: self.carrier })
+        Ok(Settings { name: name.clone(), own: self.own.list()?, carrier: self.carrier })
     }
 
     /// The device asked for, or else the default.
@@ -133,7 +150,7 @@ impl Carrying {
 
     /// An address of our own was asked for: the kernel has no sockets there.
     pub fn has_own_address(&self) -> bool {
-        !self.addresses.is_empty()
+        !self.own.addresses.is_empty()
     }
 
     /// Options that mean nothing together.
@@ -236,7 +253,8 @@ impl Carrying {
     }
 }
 
-fn failed(what: &str, name: &Name, error: &std::io::Error) -> Failure {
+/// Why nothing came of an interface.
+pub fn failed(what: &str, name: &Name, error: &std::io::Error) -> Failure {
     let code = match error.kind() {
         std::io::ErrorKind::NetworkUnreachable => Code::Connection,
         std::io::ErrorKind::InvalidInput => Code::Usage,

@@ -27,6 +27,7 @@ mod machine;
 #[cfg(feature = "full")]
 mod model;
 mod options;
+mod outboard;
 mod output;
 mod progress;
 mod put;
@@ -89,6 +90,8 @@ enum Command {
     Key(key::Key),
     /// Lists network interfaces and what each would give.
     Devices(devices::Devices),
+    /// Runs a stack in a process of its own, for applications that share it.
+    Outboard(outboard::Outboard),
     /// Lists sockets of running stacks.
     Ss(view::ss::Ss),
     /// Shows connections of running stacks as they work.
@@ -158,6 +161,7 @@ fn main() -> ExitCode {
         Command::Ls(ls) => ls::run(&ls),
         Command::Key(key) => key::run(&key),
         Command::Devices(devices) => devices::run(&devices),
+        Command::Outboard(outboard) => outboard::run(&outboard),
         Command::Ss(ss) => view::ss::run(&ss),
         Command::Top(top) => view::top::run(&top),
         Command::Metrics(metrics) => view::metrics::run(&metrics),

@@ -1,0 +1,98 @@
+//! `fusewire outboard`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use fusewire_outboard::server::{Budget, Server, Settings, default_path};
+use fusewire_stack::ip;
+use fusewire_stack::on_interface::{self, Carrier, Name};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::device::{OwnAddresses, failed};
+use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, json, printable};
+
+/// Sockets of all users together.
+const SOCKETS: usize = 65_536;
+
+/// Which interface, and who may use it.
+#[derive(Args)]
+#[command(after_help = LOCAL_EXIT_CODES)]
+pub struct Outboard {
+    /// The network interface: xdp:INTERFACE[/QUEUE], packet:INTERFACE, tap:NAME, or auto:INTERFACE for the better of the
+    /// first two.
+    #[arg(long, value_name = "DEVICE")]
+    device: Name,
+    #[command(flatten)]
+    own: OwnAddresses,
+    /// Where applications find it [default: fusewire-outboard.sock in the folder that XDG_RUNTIME_DIR names, or else
+    /// /run/fusewire-outboard.sock].
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// A user, by number, who may use it besides you and root. Ports below 1024 are root's alone.
+    #[arg(long = "allow", value_name = "UID")]
+    allow: Vec<u32>,
+    /// Most sockets that a user may have.
+    #[arg(long, value_name = "COUNT", default_value_t = Budget::default().sockets)]
+    sockets_max: usize,
+    /// Microseconds that it looks without sleeping after there was work.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
+    spin: u64,
+    /// Print nothing but errors.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print where it is and its addresses as a line of JSON on standard output, when it is ready.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Serves until a signal says to stop.
+pub fn run(outboard: &Outboard) -> Result {
+    let name = &outboard.device;
+    let own = outboard.own.list()?;
+    let settings = on_interface::Settings { name: name.clone(), own, carrier: Carrier::Udp };
+    let config = ip::Config { max_sockets: SOCKETS, ..ip::Config::default() };
+    let (stack, clock) = on_interface::stack(&settings, config)
+        .map_err(|error| failed("cannot start", name, &error))?;
+    let addresses: Vec<_> = stack.layer().addresses().map(|entry| entry.cidr.to_string()).collect();
+    let notes = stack.capabilities().notes.join("; ");
+    let path = outboard.socket.clone().unwrap_or_else(default_path);
+    let settings = Settings {
+        allow: outboard.allow.clone(),
+        budget: Budget { sockets: outboard.sockets_max, ..Budget::default() },
+        spin: Duration::from_micros(outboard.spin),
+        ..Settings::at(&path)
+    };
+    let mut server = Server::new(stack, clock, settings).map_err(|error| {
+        Failure::new(Code::Failed, format!("cannot listen at {}: {error}", path.display()))
+    })?;
+    let _ = server.observe().inspect_err(|error| tracing::info!(%error, "not visible"));
+    let stop = server.stop();
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        // The first ends it, the second at once.
+        for (count, signal) in signals.forever().enumerate() {
+            if count > 0 {
+                std::process::exit(128 + signal);
+            }
+            stop.stop();
+        }
+    })?;
+    if outboard.json {
+        json(&json!({
+            "event": "ready",
+            "device": name.to_string(),
+            "addresses": addresses,
+            "socket": path.to_string_lossy(),
+        }))?;
+    }
+    if !outboard.quiet {
+        let mut err = std::io::stderr().lock();
+        writeln!(err, "outboard   {name} ({})", printable(&notes))?;
+        writeln!(err, "addresses  {}", addresses.join(" "))?;
+        writeln!(err, "socket     {}", printable(&path.to_string_lossy()))?;
+    }
+    server.run().map_err(|error| failed("the outboard has ended", name, &error).into())
+}
