@@ -108,6 +108,8 @@ pub struct Settings {
     /// Have headers of records protected, and bodies filled up, or do without the connection. A server protects them
     /// for each client that asks, also where this is `None`; of two paddings the larger counts, for both.
     pub protection: Option<HeaderProtection>,
+    /// Let a client's first ADUs go with its part of the handshake, if the other side does too.
+    pub early: bool,
     /// Code of the data pass.
     pub data_pass: DataPass,
     /// How the data pass runs with the cipher and the element that are agreed on, where it is known what is
@@ -127,6 +129,7 @@ impl Settings {
             body_len_max: BODY_LEN_MAX_DEFAULT,
             idle_timeout: Some(IDLE_TIMEOUT_DEFAULT),
             protection: None,
+            early: true,
             data_pass: DataPass::detect(),
             executions: Executions::default(),
             key_log: None,

@@ -158,7 +158,7 @@ pub enum HandshakeError {
     /// We refused, and told the peer why.
     #[error("refused: {0}")]
     RefusedByUs(Refusal),
-    /// The peer did not agree on the application protocol `fusewire/2`.
+    /// The peer did not agree on the application protocol `fusewire/2`, with or without ADUs in the handshake.
     #[error("the peer does not speak fusewire/2: one of the two programs is of an older version")]
     NoCommonProtocol,
     /// The peer sent more than a handshake may have.

@@ -4,7 +4,8 @@
 //! client                                             server
 //! ClientHello                        ──▶
 //!                                    ◀──  ServerHello … Finished
-//! Certificate … Finished, Hello      ──▶
+//! Certificate … Finished, Hello,
+//! ADUs ([`Handshake::send_early`])   ──▶
 //! ├ records of the client            ◀──  Choice
 //!                                         ├ records of the server
 //! ```
@@ -14,6 +15,7 @@
 //! there may be an alert or a refusal to send: call `write` once more.
 
 use crate::config::{self, ClientConfig, DataPass, Executions, ServerConfig, Settings, Trust};
+use crate::early::{self, Early};
 use crate::error::{Error, HandshakeError};
 use crate::exporter::Exporter;
 use crate::fingerprint::Fingerprint;
@@ -89,6 +91,9 @@ pub struct Established {
     pub rendezvous: Option<Box<Rendezvous>>,
     /// Makes keys for what belongs to the session and lies outside of its records.
     pub exporter: Exporter,
+    /// A server's: ADUs that came within the handshake, with the indices from 0. A client's: those given to
+    /// [`Handshake::send_early`] that did not go with it, to be sealed before all others.
+    pub early: Vec<Vec<u8>>,
 }
 
 enum Role {
@@ -107,6 +112,12 @@ enum State {
     Tls,
     /// TLS is done; the peer's Hello or Choice comes next.
     Message,
+    /// So many ADUs of the client's come next; then the server answers.
+    Early {
+        left: u8,
+        agreed: Box<Agreed>,
+        answer: Vec<u8>,
+    },
     /// Agreed; what is left of our own flight goes out first.
     Agreed(Box<Agreed>),
     Done,
@@ -130,6 +141,12 @@ pub struct Handshake {
     client_random: [u8; 32],
     /// Hello, then Choice: the exporter's context.
     transcript: Vec<u8>,
+    /// A client's, until its Hello leaves.
+    to_say: Early,
+    /// ADUs that went with a client's Hello.
+    said: u8,
+    /// A server's, that have come; a client's, that did not go.
+    early: Vec<Vec<u8>>,
 }
 
 impl Handshake {
@@ -151,6 +168,7 @@ impl Handshake {
             shared_memory: *shared_memory,
             idle_timeout: settings.idle_timeout,
             protection: settings.protection,
+            early: 0,
         };
         let role = Role::Client { hello, trust: *trust };
         Ok(Handshake::new(tls.into(), role, seen, settings))
@@ -183,6 +201,22 @@ impl Handshake {
             written_len: 0,
             client_random: [0; 32],
             transcript: Vec::new(),
+            to_say: Early::default(),
+            said: 0,
+            early: Vec::new(),
+        }
+    }
+
+    /// Takes an ADU of a client's that goes with its part of the handshake, a round trip before there are records.
+    /// False, and nothing is taken: the client has not pinned its server, its Hello has left, or there is no room left
+    /// ([`EARLY_LEN_MAX`](crate::EARLY_LEN_MAX)). A server that does not take it so gets it first of all
+    /// ([`Established::early`]).
+    pub fn send_early(&mut self, body: &[u8]) -> bool {
+        match (&self.role, &self.state) {
+            (Role::Client { hello, trust: Trust::Pinned(_) }, State::Tls) => {
+                self.to_say.push(body, hello.element, hello.protection)
+            }
+            _ => false,
         }
     }
 
@@ -205,7 +239,7 @@ impl Handshake {
             match &self.state {
                 State::Failed(error) => return Err(error.clone().into()),
                 State::Agreed(_) | State::Done => return Ok(taken),
-                State::Tls | State::Message => {}
+                State::Tls | State::Message | State::Early { .. } => {}
             }
             let rest = &bytes[taken..];
             if rest.is_empty() {
@@ -317,6 +351,7 @@ impl Handshake {
         match self.state {
             State::Tls if !self.tls.is_handshaking() => self.tls_done(),
             State::Message => self.handle_message(),
+            State::Early { .. } => self.handle_early(),
             _ => Ok(()),
         }
     }
@@ -344,13 +379,24 @@ impl Handshake {
     }
 
     fn tls_done(&mut self) -> Result<(), HandshakeError> {
-        if self.tls.alpn_protocol() != Some(tls::ALPN) {
-            return Err(HandshakeError::NoCommonProtocol);
-        }
-        if let Role::Client { hello, .. } = &self.role {
+        let takes_early = match self.tls.alpn_protocol() {
+            Some(protocol) if protocol == tls::ALPN => false,
+            Some(protocol) if protocol == tls::ALPN_EARLY => true,
+            _ => return Err(HandshakeError::NoCommonProtocol),
+        };
+        if let Role::Client { hello, .. } = &mut self.role {
+            let early = core::mem::take(&mut self.to_say);
+            self.said = if takes_early { early.count() } else { 0 };
+            hello.early = self.said;
+            let element = hello.element;
             hello.emit(&mut self.transcript);
             let message = self.transcript.clone();
             self.send(&message)?;
+            if takes_early {
+                early.messages().try_for_each(|message| self.send(message))?;
+            } else {
+                self.early = early.into_bodies(element);
+            }
         }
         self.state = State::Message;
         Ok(())
@@ -368,43 +414,93 @@ impl Handshake {
             Role::Server { .. } => "Hello",
         };
         let mut message = [0; hello::MESSAGE_LEN_MAX + 1];
-        let len = match self.tls.reader().read(&mut message) {
-            Ok(len) if (1..=hello::MESSAGE_LEN_MAX).contains(&len) => len,
+        let message = self.message(&mut message, expected)?;
+        let Some(peer) = self.peer() else {
+            return Err(HandshakeError::Tls(rustls::Error::NoCertificatesPresented));
+        };
+        match &self.role {
+            Role::Client { hello, .. } => {
+                let (options, shared_memory) = agree_as_client(hello, message)?;
+                self.transcript.extend_from_slice(message);
+                let agreed = Agreed { peer, options, shared_memory };
+                self.state = State::Agreed(Box::new(agreed));
+                Ok(())
+            }
+            Role::Server { config } => {
+                self.transcript.extend_from_slice(message);
+                let takes_early = self.tls.alpn_protocol() == Some(tls::ALPN_EARLY);
+                match answer_as_server(config, self.own, peer, message, takes_early) {
+                    Ok((choice, options, left)) => self.choose(choice, options, peer, left),
+                    Err(refusal) => {
+                        let mut answer = Vec::new();
+                        Answer::Refusal(refusal).emit(&mut answer);
+                        self.send(&answer)?;
+                        Err(match refusal {
+                            Refusal::NotAllowed => HandshakeError::ClientNotAllowed(peer),
+                            refusal => HandshakeError::RefusedByUs(refusal),
+                        })
+                    }
+                }
+            }
+        }
+    }
+
+    /// A server's choice, which leaves when as many ADUs have come as its client said.
+    fn choose(
+        &mut self,
+        choice: Choice,
+        options: Options,
+        peer: Fingerprint,
+        left: u8,
+    ) -> Result<(), HandshakeError> {
+        let at = self.transcript.len();
+        choice.emit(&mut self.transcript);
+        let answer = self.transcript[at..].to_vec();
+        let agreed = Box::new(Agreed { peer, options, shared_memory: choice.shared_memory });
+        self.state = State::Early { left, agreed, answer };
+        self.answer()
+    }
+
+    /// Sends a server's answer if it waits for nothing more.
+    fn answer(&mut self) -> Result<(), HandshakeError> {
+        match core::mem::replace(&mut self.state, State::Message) {
+            State::Early { left: 0, agreed, answer } => {
+                self.send(&answer)?;
+                self.state = State::Agreed(agreed);
+            }
+            other => self.state = other,
+        }
+        Ok(())
+    }
+
+    /// The content of the record just read, and nothing behind it, as long as it may be.
+    fn message<'m>(
+        &mut self,
+        memory: &'m mut [u8],
+        expected: &'static str,
+    ) -> Result<&'m [u8], HandshakeError> {
+        let len = match self.tls.reader().read(memory) {
+            Ok(len) if (1..memory.len()).contains(&len) => len,
             _ => return Err(HandshakeError::Message { expected }),
         };
         // An honest peer sends nothing that rustls would have to answer.
         if self.tls.wants_write() && self.side() == Side::Server {
             return Err(HandshakeError::Message { expected });
         }
-        let message = &message[..len];
-        let Some(peer) = self.peer() else {
-            return Err(HandshakeError::Tls(rustls::Error::NoCertificatesPresented));
-        };
-        let (options, shared_memory) = match &self.role {
-            Role::Client { hello, .. } => {
-                let agreed = agree_as_client(hello, message)?;
-                self.transcript.extend_from_slice(message);
-                agreed
-            }
-            Role::Server { config } => {
-                self.transcript.extend_from_slice(message);
-                let answer = answer_as_server(config, self.own, peer, message);
-                let at = self.transcript.len();
-                match &answer {
-                    Ok((choice, _)) => choice.emit(&mut self.transcript),
-                    Err(refusal) => Answer::Refusal(*refusal).emit(&mut self.transcript),
-                }
-                let reply = self.transcript[at..].to_vec();
-                self.send(&reply)?;
-                match answer {
-                    Ok((choice, options)) => (options, choice.shared_memory),
-                    Err(Refusal::NotAllowed) => return Err(HandshakeError::ClientNotAllowed(peer)),
-                    Err(refusal) => return Err(HandshakeError::RefusedByUs(refusal)),
-                }
-            }
-        };
-        self.state = State::Agreed(Box::new(Agreed { peer, options, shared_memory }));
-        Ok(())
+        Ok(&memory[..len])
+    }
+
+    /// An ADU of the client's, of whom it is known that it may be here.
+    fn handle_early(&mut self) -> Result<(), HandshakeError> {
+        let expected = "an ADU of the agreed length";
+        let mut message = vec![0; early::EARLY_LEN_MAX + 1];
+        let message = self.message(&mut message, expected)?;
+        let State::Early { left, agreed, .. } = &mut self.state else { return Ok(()) };
+        let Options { receive_body_len_max, element, .. } = agreed.options;
+        let body = early::parse(message, receive_body_len_max, element);
+        self.early.push(body.ok_or(HandshakeError::Message { expected })?);
+        *left -= 1;
+        self.answer()
     }
 
     fn establish(&mut self, agreed: Agreed) -> Result<Established, HandshakeError> {
@@ -417,6 +513,7 @@ impl Handshake {
             log.log_records(side.other(), &self.client_random, &receive);
         }
         let sender = self.sender(&options, send, self.written_len as u64)?;
+        let sender = sender.after(u64::from(self.said));
         let receiver = self.receiver(&options, receive, self.read_len as u64)?;
         let trusted = !matches!(self.role, Role::Client { trust: Trust::Ask, .. });
         let rendezvous = match shared_memory {
@@ -424,7 +521,8 @@ impl Handshake {
             None => None,
         };
         let exporter = Exporter::new(*self.secret(5, peer)?);
-        Ok(Established { peer, trusted, options, sender, receiver, rendezvous, exporter })
+        let early = core::mem::take(&mut self.early);
+        Ok(Established { peer, trusted, options, sender, receiver, rendezvous, exporter, early })
     }
 
     /// Keys and tokens of their own: no key seals both for the stream and for the rings.
@@ -573,13 +671,17 @@ fn answer_as_server(
     own: Fingerprint,
     peer: Fingerprint,
     message: &[u8],
-) -> Result<(Choice, Options), Refusal> {
+    takes_early: bool,
+) -> Result<(Choice, Options, u8), Refusal> {
     if !config.allow.allows(own, peer) {
         return Err(Refusal::NotAllowed);
     }
     let hello = Hello::parse(message).map_err(|_| Refusal::Malformed)?;
     if hello.version < hello::VERSION {
         return Err(Refusal::Version);
+    }
+    if hello.early > 0 && !takes_early {
+        return Err(Refusal::Malformed);
     }
     let settings = &config.settings;
     if settings.protection.is_some() && hello.protection.is_none() {
@@ -602,7 +704,7 @@ fn answer_as_server(
         idle_timeout: smaller(idle_timeout, hello.idle_timeout),
         protection,
     };
-    Ok((choice, options))
+    Ok((choice, options, hello.early))
 }
 
 /// What both have agreed on: the smaller of what was said.

@@ -27,6 +27,8 @@ const SHARED_MEMORY: u16 = 1;
 const IDLE_TIMEOUT: u16 = 2;
 /// Type of the extension that asks for header protection and agrees to it.
 const HEADER_PROTECTION: u16 = 3;
+/// Type of the extension that says how many ADUs follow the Hello.
+const EARLY: u16 = 4;
 /// The longest name of a Unix socket in the abstract namespace, in bytes.
 pub const SOCKET_NAME_LEN_MAX: usize = 107;
 
@@ -49,6 +51,8 @@ pub struct Hello {
     pub idle_timeout: Option<Duration>,
     /// The client wants headers protected, with so much padding at least, and does without a server that does not.
     pub protection: Option<HeaderProtection>,
+    /// So many ADUs follow within the handshake.
+    pub early: u8,
 }
 
 /// What a server chose.
@@ -153,7 +157,8 @@ impl Hello {
         self.ciphers.iter().for_each(|c| out.extend(c.code()));
         let Hello { idle_timeout, protection, .. } = *self;
         let shared_memory = self.shared_memory.then_some(&[][..]);
-        Extensions { shared_memory, idle_timeout, protection }.emit(out);
+        let early = (self.early > 0).then_some(self.early);
+        Extensions { shared_memory, idle_timeout, protection, early }.emit(out);
     }
 
     /// Reads a whole message.
@@ -174,7 +179,8 @@ impl Hello {
             // A cipher of a later version is skipped: what it is called here is nobody's business yet.
             ciphers.extend(Cipher::from_code(reader.array()?));
         }
-        let Extensions { shared_memory, idle_timeout, protection } = reader.extensions(0..=0)?;
+        let found = reader.extensions(0..=0)?;
+        let Extensions { shared_memory, idle_timeout, protection, early } = found;
         Ok(Hello {
             version,
             allow_insecure: flags & FLAG_INSECURE != 0,
@@ -184,6 +190,7 @@ impl Hello {
             shared_memory: shared_memory.is_some(),
             idle_timeout,
             protection,
+            early: early.unwrap_or(0),
         })
     }
 }
@@ -197,7 +204,7 @@ impl Choice {
         out.extend(self.body_len_max.to_be_bytes());
         let Choice { idle_timeout, protection, .. } = *self;
         let shared_memory = self.shared_memory.as_deref();
-        Extensions { shared_memory, idle_timeout, protection }.emit(out);
+        Extensions { shared_memory, idle_timeout, protection, early: None }.emit(out);
     }
 }
 
@@ -240,8 +247,8 @@ impl Answer {
         })?;
         let element = reader.element()?;
         let body_len_max = reader.body_len_max()?;
-        let Extensions { shared_memory, idle_timeout, protection } =
-            reader.extensions(1..=SOCKET_NAME_LEN_MAX)?;
+        let found = reader.extensions(1..=SOCKET_NAME_LEN_MAX)?;
+        let Extensions { shared_memory, idle_timeout, protection, .. } = found;
         Ok(Answer::Choice(Choice {
             version,
             cipher,
@@ -281,6 +288,7 @@ struct Extensions<'a> {
     shared_memory: Option<&'a [u8]>,
     idle_timeout: Option<Duration>,
     protection: Option<HeaderProtection>,
+    early: Option<u8>,
 }
 
 impl Extensions<'_> {
@@ -301,6 +309,9 @@ impl Extensions<'_> {
         }
         if let Some(protection) = self.protection {
             emit(HEADER_PROTECTION, &[protection.exponent()]);
+        }
+        if let Some(count) = self.early {
+            emit(EARLY, &[count]);
         }
         let len = (out.len() - at - 2) as u16;
         out[at..at + 2].copy_from_slice(&len.to_be_bytes());
@@ -394,6 +405,14 @@ impl<'a> Reader<'a> {
                     }
                     found.protection = asked;
                 }
+                EARLY => {
+                    let count = <[u8; 1]>::try_from(value).map_or(0, |[count]| count);
+                    if count == 0 || found.early.is_some() {
+                        let expected = "one number of ADUs of 1 byte, from 1";
+                        return Err(self.malformed(expected, len as u64, self.at - 2));
+                    }
+                    found.early = Some(count);
+                }
                 _ => {}
             }
             self.at += len;
@@ -424,6 +443,7 @@ mod tests {
             shared_memory: false,
             idle_timeout: None,
             protection: None,
+            early: 0,
         }
     }
 

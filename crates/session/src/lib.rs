@@ -13,6 +13,7 @@
 mod allow_list;
 mod calls;
 mod config;
+pub mod early;
 mod error;
 mod exporter;
 mod fingerprint;
@@ -35,6 +36,7 @@ pub use config::{
     Allow, BODY_LEN_MAX, ClientConfig, DataPass, Executions, IDLE_TIMEOUT_DEFAULT, ServerConfig,
     Settings, Trust,
 };
+pub use early::EARLY_LEN_MAX;
 pub use error::{Error, HandshakeError, Misuse, Violation};
 pub use exporter::{Draws, Exporter, MacKey, TAG_LEN};
 pub use fingerprint::Fingerprint;

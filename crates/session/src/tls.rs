@@ -1,5 +1,5 @@
 //! How rustls is set up: TLS 1.3 only, Ed25519 raw public keys on both sides (RFC 7250), no tickets, no
-//! early data, ALPN `fusewire/2`.
+//! early data of its own, ALPN `fusewire/2`.
 
 use crate::config::{ClientConfig, ServerConfig, Settings, Trust};
 use crate::error::{Error, HandshakeError};
@@ -19,6 +19,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 /// The application protocol: records and what they carry. 2: messages of the transfer that can be extended.
 pub(crate) const ALPN: &[u8] = b"fusewire/2";
+/// The same, by who sends and takes ADUs in the handshake.
+pub(crate) const ALPN_EARLY: &[u8] = b"fusewire/2+early";
 
 /// A SubjectPublicKeyInfo of Ed25519 (RFC 8410, section 4) is these bytes and 32 more.
 const ED25519_SPKI_PREFIX: [u8; 12] =
@@ -49,7 +51,7 @@ pub(crate) fn client(config: &ClientConfig, seen: Seen) -> Result<rustls::Client
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(key)));
-    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.alpn_protocols = protocols(&config.settings);
     tls.key_log = key_log(&config.settings);
     tls.resumption = Resumption::disabled();
     tls.enable_early_data = false;
@@ -65,12 +67,18 @@ pub(crate) fn server(config: &ServerConfig, seen: Seen) -> Result<rustls::Server
         .map_err(HandshakeError::Tls)?
         .with_client_cert_verifier(Arc::new(Verifier { trust: Trust::Ask, seen }))
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(key)));
-    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.alpn_protocols = protocols(&config.settings);
     tls.key_log = key_log(&config.settings);
     tls.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     tls.send_tls13_tickets = 0;
     tls.max_early_data_size = 0;
     Ok(rustls::ServerConnection::new(Arc::new(tls)).map_err(HandshakeError::Tls)?)
+}
+
+/// Best first.
+fn protocols(settings: &Settings) -> Vec<Vec<u8>> {
+    let early = settings.early.then(|| ALPN_EARLY.to_vec());
+    early.into_iter().chain([ALPN.to_vec()]).collect()
 }
 
 fn key_log(settings: &Settings) -> Arc<dyn rustls::KeyLog> {

@@ -2,6 +2,7 @@
 //!
 //! `FUSEWIRE_UPDATE_DOCS=1 cargo test -p fusewire-session --test specification` writes them anew.
 
+use fusewire_session::early::Early;
 use fusewire_session::hello::{Choice, Hello, VERSION};
 use fusewire_session::keys::{TrafficSecret, expand_label};
 use fusewire_session::record::{HEADER_LEN, RecordParams};
@@ -152,6 +153,7 @@ fn hello() -> String {
         shared_memory: false,
         idle_timeout: None,
         protection: None,
+        early: 0,
     };
     hello.emit(&mut out);
     assert_eq!(Hello::parse(&out).unwrap(), hello);
@@ -174,6 +176,19 @@ fn choice() -> String {
     hex(&out) + "\n"
 }
 
+fn early() -> String {
+    let mut text = String::new();
+    for (body, element, padding) in
+        [(&b"first"[..], Swap::None, None), (b"\x04\x03\x02\x01\x05", Swap::Bytes32, Some(8))]
+    {
+        let mut early = Early::default();
+        // The example is that of a little-endian machine's memory.
+        assert!(early.push(body, element, padding.and_then(HeaderProtection::with_padding)));
+        early.messages().for_each(|message| text += &(hex(message) + "\n"));
+    }
+    text
+}
+
 fn examples() -> Vec<(&'static str, String)> {
     let adu = RecordType::Adu;
     let end = RecordType::EndOfStream;
@@ -193,6 +208,7 @@ fn examples() -> Vec<(&'static str, String)> {
     vec![
         ("hello", hello()),
         ("choice", choice()),
+        ("early", early()),
         ("keys", keys()),
         (
             "aes-256-gcm",

@@ -9,6 +9,7 @@
 //! transport accepts it: if sum or tag fail, the segment never came. Several in one segment: `packed`. A piece of a record is stored as
 //! ciphertext and acknowledged; if the record put together fails, the connection ends (Law 3).
 
+mod early;
 mod ending;
 mod packed;
 mod sending;
@@ -131,6 +132,10 @@ pub(crate) struct Connection {
     /// Stream bytes that need no memory any more. Counted, not a place: what is held stays within the
     /// window also when ADUs are consumed out of order.
     consumed: u64,
+    /// Of ADUs that wait, bytes that are counted there already.
+    counted: u64,
+    /// ADUs that the handshake did not take along, to be sealed before all others.
+    left: VecDeque<Vec<u8>>,
     /// The peer's end-of-stream record came.
     peer_ended: bool,
     /// The code that the peer's application gave the connection up with.
@@ -234,6 +239,8 @@ impl Connection {
             joined: Vec::new(),
             handshake_out: Vec::new(),
             consumed: 0,
+            counted: 0,
+            left: VecDeque::new(),
             peer_ended: false,
             peer_code: None,
             finishing: false,
@@ -451,7 +458,7 @@ impl Connection {
                 self.next = self.ahead.pop_front().map_or(self.next, |r| r.end);
             }
             let took = match &self.phase {
-                Phase::Handshake(_) => self.advance_handshake(),
+                Phase::Handshake(_) => self.advance_handshake(id, app),
                 Phase::Open(_) => self.advance_record(id, app),
                 Phase::Closed => false,
             };
@@ -462,7 +469,7 @@ impl Connection {
         self.assembly.advance(self.next);
     }
 
-    fn advance_handshake(&mut self) -> bool {
+    fn advance_handshake(&mut self, id: ConnectionId, app: &mut dyn Application) -> bool {
         let Phase::Handshake(handshake) = &mut self.phase else { return false };
         let available = self.assembly.available(self.next);
         if available == 0 {
@@ -475,7 +482,7 @@ impl Connection {
                 self.next += taken as u64;
                 self.consumed += taken as u64;
                 self.flush_session();
-                self.poll_handshake();
+                self.poll_handshake(id, app);
                 // What is left belongs to records.
                 matches!(self.phase, Phase::Open(_))
             }
@@ -491,10 +498,11 @@ impl Connection {
     }
 
     /// Becomes open when the handshake is complete and its last bytes are on their way.
-    fn poll_handshake(&mut self) {
+    fn poll_handshake(&mut self, id: ConnectionId, app: &mut dyn Application) {
         let Phase::Handshake(handshake) = &mut self.phase else { return };
         let side = handshake.side();
-        let Some(established) = handshake.poll() else { return };
+        let Some(mut established) = handshake.poll() else { return };
+        let early = std::mem::take(&mut established.early);
         self.path.open(Keys::new(&established.exporter, side));
         let (sender, receiver) = (&established.sender, &established.receiver);
         let calls = Calls::new(&established.exporter, side, sender, receiver);
@@ -520,6 +528,13 @@ impl Connection {
         self.assembly.widen(self.sizes.recv_window as usize);
         self.machine.widen_window(self.sizes.initial_recv_window);
         self.phase = Phase::Open(Box::new(open));
+        match side {
+            Side::Client => {
+                self.left = early.into();
+                self.send_left();
+            }
+            Side::Server => self.take_early(id, early, app),
+        }
     }
 
     /// Opens the record at `next` if all of it is there, and the application near it. A failure ends the connection: its
@@ -622,7 +637,7 @@ impl Connection {
                     self.ring.acknowledge(upto_offset);
                     self.path.acknowledged(self.now, upto_offset);
                     let ends = self.finishing || self.closing.is_some();
-                    if ends || !self.handshake_out.is_empty() {
+                    if ends || !self.handshake_out.is_empty() || !self.left.is_empty() {
                         self.flush_session();
                     }
                     if std::mem::take(&mut self.wants_room) {
@@ -687,7 +702,10 @@ impl Connection {
     pub fn took(&mut self, id: ConnectionId, len: usize) {
         if let Phase::Open(open) = &self.phase {
             let header = RecordHeader { kind: RecordType::Adu, body_len: len as u32, index: 0 };
-            self.consumed += open.receiver.record_len(&header) as u64;
+            let len = open.receiver.record_len(&header) as u64;
+            let counted = len.min(self.counted);
+            self.counted -= counted;
+            self.consumed += len - counted;
             // Before the next transmission, so that it tells the peer of the larger window.
             self.machine.consumed(self.consumed);
         }

@@ -1,6 +1,7 @@
 //! Links whose carrier brings records in order and to this link alone: kernel TCP, shared memory. What they share is the
 //! session's half.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::task::Poll;
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub(crate) struct Records {
     end: Option<Opened>,
     /// The code that this side gave the connection up with.
     closing: Option<u64>,
+    /// ADUs that came with the handshake, before all others.
+    pub early: VecDeque<(u64, Vec<u8>)>,
 }
 
 impl Records {
@@ -53,8 +56,8 @@ impl Records {
         sender.set_check(Check::None);
         receiver.set_check(Check::None);
         let offset = receiver.start_offset();
-        let (inbox, end, closing) = (Inbox::default(), None, None);
-        Records { remote, peer, options, sender, receiver, inbox, offset, end, closing }
+        let (inbox, end, closing, early) = (Inbox::default(), None, None, VecDeque::new());
+        Records { remote, peer, options, sender, receiver, inbox, offset, end, closing, early }
     }
 
     /// True once the peer's last record has come.
@@ -77,6 +80,12 @@ impl Records {
             self.end = Some(opened);
         }
         Ok(opened)
+    }
+
+    /// Takes the next ADU that came with the handshake, if there is one.
+    pub fn take_early(&mut self, app: &mut dyn Application) -> Option<Opened> {
+        let (index, body) = self.early.pop_front()?;
+        Some(self.inbox.take(ID, index, &body, app))
     }
 
     /// An ADU that nobody has placed is lost.

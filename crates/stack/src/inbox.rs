@@ -1,8 +1,9 @@
 //! Where an opened record goes: into memory of the application's, or here, where verified ADUs wait for it.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 
-use fusewire_session::{RecordHeader, RecordType};
+use fusewire_session::{RecordHeader, RecordType, unmarshal};
 
 use crate::ConnectionId;
 use crate::application::{Adu, Application, Destination};
@@ -110,6 +111,25 @@ impl Inbox {
         self.recycle(buffer);
         self.skip(index);
         Ok(opened)
+    }
+
+    /// Takes an ADU that lies open in `body`, as [`Inbox::open`] does.
+    pub fn take(
+        &mut self,
+        id: ConnectionId,
+        index: u64,
+        body: &[u8],
+        app: &mut (impl Application + ?Sized),
+    ) -> Opened {
+        let header = RecordHeader { kind: RecordType::Adu, body_len: body.len() as u32, index };
+        let Ok(opened) = self.open::<Infallible>(id, &header, app, |to| {
+            match to {
+                Destination::Bytes(dst) => dst.copy_from_slice(body),
+                Destination::Message(into) => unmarshal(body, into),
+            }
+            Ok(())
+        });
+        opened
     }
 
     /// A buffer of `len` bytes to open an ADU into.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::Waker;
 use fusewire_session::record::HEADER_LEN;
 use fusewire_session::{
-    ClientConfig, Error as SessionError, Established, Handshake, RecordSender, ServerConfig,
+    ClientConfig, Error as SessionError, Established, Handshake, RecordSender, ServerConfig, Side,
 };
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -21,6 +21,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 use crate::application::{Application, Destination};
 use crate::in_order::{InOrder, Records, Sealed};
 use crate::inbox::Opened;
+use crate::link::Link;
 use crate::{Error, Result};
 
 /// Sealed records that leave together, in bytes.
@@ -55,6 +56,27 @@ impl Connection {
     /// [`Error::Session`], [`Error::Os`].
     pub fn connect(stream: TcpStream, config: &ClientConfig) -> Result<Connection> {
         Connection::open(stream, Handshake::client(config)?, None)
+    }
+
+    /// As [`Connection::connect`], and sends these ADUs first: within the handshake, as far as there is room
+    /// ([`EARLY_LEN_MAX`](fusewire_session::EARLY_LEN_MAX)), the server's key is pinned and it takes them so.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::connect`]; [`Error::TooLong`].
+    pub fn connect_sending(
+        stream: TcpStream,
+        config: &ClientConfig,
+        adus: &[&[u8]],
+    ) -> Result<Connection> {
+        let mut handshake = Handshake::client(config)?;
+        let sent = adus.iter().take_while(|adu| handshake.send_early(adu)).count();
+        let mut connection = Connection::open(stream, handshake, None)?;
+        if !connection.trusted {
+            return Err(Error::Untrusted(connection.session().peer));
+        }
+        adus[sent..].iter().try_for_each(|adu| connection.send(adu))?;
+        connection.flush()?;
+        Ok(connection)
     }
 
     /// The server's side of a session over an accepted stream.
@@ -101,6 +123,7 @@ impl Connection {
         mut handshake: Handshake,
         until: Option<Instant>,
     ) -> Result<Connection> {
+        let side = handshake.side();
         stream.set_nodelay(true).map_err(Error::os("setting TCP_NODELAY"))?;
         let mut out = Vec::new();
         let mut input = vec![0; HANDSHAKE_BYTES];
@@ -133,15 +156,21 @@ impl Connection {
         };
         // The kernel forgets it with the connection, and it is wanted then.
         let remote = stream.stream.peer_addr().map_err(Error::os("asking for the peer"))?;
-        let Established { peer, trusted, options, sender, receiver, .. } = established;
+        let Established { peer, trusted, options, sender, receiver, early, .. } = established;
         let longest = receiver.record_len_max();
         if input.len() < longest + RECEIVE_BYTES {
             input.resize(longest + RECEIVE_BYTES, 0);
         }
         out.resize(SEND_BYTES.max(sender.record_len(sender.body_len_max())), 0);
-        let records = Records::new(remote, peer, options, sender, receiver);
+        let mut records = Records::new(remote, peer, options, sender, receiver);
         let stream = stream.stream;
-        Ok(Connection {
+        let left = if side == Side::Client {
+            early
+        } else {
+            records.early = (0..).zip(early).collect();
+            Vec::new()
+        };
+        let mut connection = Connection {
             stream,
             records,
             trusted,
@@ -152,7 +181,9 @@ impl Connection {
             input,
             from,
             to,
-        })
+        };
+        left.iter().try_for_each(|adu| connection.send(adu))?;
+        Ok(connection)
     }
 
     /// Whether the configuration has judged the peer's key. If not, judge it before anything is sent.
@@ -224,15 +255,16 @@ impl Connection {
         }
     }
 
-    /// Bytes of the whole record at the front of the input, if there is one; its header may be none.
+    /// There is a whole record at the front of the input, whose header may be none, or what comes before all records.
     fn has_record(&self) -> bool {
         let input = &self.input[self.from..self.to];
-        input.len() >= HEADER_LEN
-            && self
-                .records
-                .receiver
-                .header(self.records.offset, input)
-                .map_or(true, |header| self.records.receiver.record_len(&header) <= input.len())
+        !self.records.early.is_empty()
+            || input.len() >= HEADER_LEN
+                && self
+                    .records
+                    .receiver
+                    .header(self.records.offset, input)
+                    .map_or(true, |header| self.records.receiver.record_len(&header) <= input.len())
     }
 }
 
@@ -287,6 +319,9 @@ impl InOrder for Connection {
     }
 
     fn open_next(&mut self, app: &mut dyn Application) -> Result<Option<Opened>> {
+        if let Some(opened) = self.records.take_early(app) {
+            return Ok(Some(opened));
+        }
         let input = &self.input[self.from..self.to];
         if self.records.peer_has_ended() || input.len() < HEADER_LEN {
             return Ok(None);

@@ -44,6 +44,15 @@ impl Opening {
         Ok(Opening { stack, id, remote, session: None })
     }
 
+    /// Has an ADU go with the handshake, and so be there a round trip sooner. False, and it is not sent: the configuration
+    /// pins no key, or there is no room left ([`EARLY_LEN_MAX`](fusewire_session::EARLY_LEN_MAX)).
+    ///
+    /// # Errors
+    /// As [`Stack::send`].
+    pub fn send(&mut self, adu: &[u8]) -> Result<bool> {
+        self.stack.send(self.id, adu)
+    }
+
     /// Goes on, and sleeps for `timeout` at most; true when the handshake is through.
     ///
     /// # Errors

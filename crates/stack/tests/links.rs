@@ -383,3 +383,59 @@ fn a_reason_is_told_when_there_is_room_for_it() {
     let (client, server) = over_shared_memory(None);
     Full.run("shm", client, server);
 }
+
+/// In order, and each once: what goes with the handshake, and what has no room in it.
+#[test]
+fn what_is_sent_first_comes_first() {
+    let adus: Vec<Vec<u8>> =
+        [10, 0, 3000, 100_000, 20].iter().zip(0..).map(|(len, n)| content(n, *len)).collect();
+    let first: Vec<&[u8]> = adus.iter().map(Vec::as_slice).collect();
+    for transport in Protocol::ALL {
+        let transport = either::Config::of_records(transport);
+        let pair = pair(&Config { transport, ..Config::default() });
+        thread::scope(|s| {
+            s.spawn(|| came(pair.listener.accept().unwrap(), &adus));
+            let address = pair.server.local_addr();
+            finish(pair.client.connect_sending(address, &pair.config(), &first).unwrap());
+        });
+    }
+    for takes in [true, false] {
+        let (identity, listener) = (identity(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let mut serving = ServerConfig::new(identity.clone());
+        serving.settings.early = takes;
+        thread::scope(|s| {
+            s.spawn(|| {
+                let stream = listener.accept().unwrap().0;
+                came(kernel_tcp::Connection::accept(stream, &serving).unwrap(), &adus);
+            });
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let config = client(&identity, None);
+            finish(kernel_tcp::Connection::connect_sending(stream, &config, &first).unwrap());
+        });
+    }
+    let pair = pair(&Config::default());
+    let stack = Stack::new(Box::new(device()) as Box<dyn Device>, Config::default(), &[5; 32]);
+    let mut opening = Opening::new(stack, pair.server.local_addr(), &pair.config()).unwrap();
+    let early = first.iter().take_while(|adu| opening.send(adu).unwrap()).count();
+    assert_eq!(early, 3);
+    thread::scope(|s| {
+        s.spawn(|| came(pair.listener.accept().unwrap(), &adus));
+        let mut client = opening.connect(|_| unreachable!("it is pinned")).unwrap();
+        first[early..].iter().for_each(|adu| client.send(adu).unwrap());
+        finish(client);
+    });
+}
+
+fn came(mut server: impl Link, adus: &[Vec<u8>]) {
+    for adu in adus {
+        let got = soon(&mut server, |link| link.try_recv_adu()).unwrap();
+        assert!(got.as_ref() == Some(adu), "{}: one of {} bytes", server.carrier(), adu.len());
+    }
+    assert_eq!(soon(&mut server, |link| link.try_recv_adu()).unwrap(), None);
+    soon(&mut server, |link| link.try_finish()).unwrap();
+}
+
+fn finish(mut client: impl Link) {
+    soon(&mut client, |link| link.try_finish()).unwrap();
+    assert_eq!(soon(&mut client, |link| link.try_recv_adu()).unwrap(), None);
+}

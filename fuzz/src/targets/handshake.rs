@@ -51,6 +51,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         shared_memory: true,
         idle_timeout,
         protection: HeaderProtection::with_padding(256),
+        early: 2,
     };
     let (cipher, shared_memory) = (Cipher::AES_256_GCM, Some(b"0123a".to_vec()));
     let protection = hello.protection;

@@ -48,7 +48,7 @@ impl HeaderProtection {
     /// Bytes of a body of `len` when it has been filled up. None becomes longer than the longest that there may be, and
     /// an empty one is filled up too.
     #[inline]
-    pub(super) fn padded(self, len: usize, longest: usize) -> usize {
+    pub(crate) fn padded(self, len: usize, longest: usize) -> usize {
         if self.exponent == 0 {
             return len;
         }

@@ -24,6 +24,7 @@ pub struct RecordSender {
     epoch_end: u64,
     next_offset: u64,
     next_index: u64,
+    first_index: u64,
     begun: bool,
     ended: bool,
     check: Check,
@@ -50,10 +51,17 @@ impl RecordSender {
             epoch_end: epoch_end(offset, params.epoch_exponent),
             next_offset: offset,
             next_index: 0,
+            first_index: 0,
             begun: false,
             ended: false,
             check: Check::default(),
         })
+    }
+
+    /// Counts on from `count` ADUs that went before its records.
+    pub(crate) fn after(mut self, count: u64) -> RecordSender {
+        (self.first_index, self.next_index) = (count, count);
+        self
     }
 
     /// What is found of the records to come, besides their tags: without it the sums that are given mean nothing.
@@ -105,6 +113,11 @@ impl RecordSender {
     /// Where the next record begins.
     pub fn next_offset(&self) -> u64 {
         self.next_offset
+    }
+
+    /// True once a record was sealed.
+    pub fn has_sealed(&self) -> bool {
+        self.next_index > self.first_index
     }
 
     /// The index that the next record has.

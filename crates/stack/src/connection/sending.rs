@@ -5,16 +5,21 @@ use super::*;
 impl Connection {
     /// Seals `body` into the ring, in one pass. False: no room now.
     pub fn send(&mut self, body: &[u8]) -> Result<bool> {
-        Ok(self.may_send()? && self.seal(RecordType::Adu, body)?)
+        Ok(self.send_early(body) || self.may_send()? && self.seal(RecordType::Adu, body)?)
     }
 
     /// As `send`, of several bodies of one length, as far as there is room for them, in a super-packet of so many bytes
     /// too; says of how many. Those that share a segment are reserved, placed and committed together.
     pub fn send_run(&mut self, bodies: &[&[u8]], super_packet: usize) -> Result<usize> {
         let mut sent = 0;
-        while let [body, ..] = &bodies[sent..]
-            && self.may_send()?
-        {
+        while let [body, ..] = &bodies[sent..] {
+            if self.send_early(body) {
+                sent += 1;
+                continue;
+            }
+            if !self.may_send()? {
+                break;
+            }
             let run = self.together(body.len(), bodies.len() - sent, super_packet).max(1);
             let seal = |sender: &mut RecordSender, nth: usize, offset, dst: &mut [u8]| {
                 sender.seal(offset, RecordType::Adu, bodies[sent + nth], dst)
@@ -54,7 +59,8 @@ impl Connection {
         let seal = |sender: &mut RecordSender, _, offset, dst: &mut [u8]| {
             sender.seal_message(offset, body, dst)
         };
-        Ok(self.may_send()? && self.seal_with(body.marshalled_len(), 1, seal)?)
+        let is_early = self.send_early_message(body);
+        Ok(is_early || self.may_send()? && self.seal_with(body.marshalled_len(), 1, seal)?)
     }
 
     /// False: not yet.
@@ -68,6 +74,9 @@ impl Connection {
         }
         if self.finishing {
             return Err(Error::Misuse("an ADU after the end of the stream"));
+        }
+        if !self.left.is_empty() {
+            return Ok(self.no_room());
         }
         Ok(true)
     }
@@ -92,7 +101,7 @@ impl Connection {
         room.max(len)
     }
 
-    fn seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
+    pub(super) fn seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
         self.seal_with(body.len(), 1, |sender, _, offset, dst| sender.seal(offset, kind, body, dst))
     }
 
@@ -128,7 +137,7 @@ impl Connection {
         let staged = self.ring.stages(self.is_taken, open.sender.stores_once());
         let is_packed = each <= PACKED_RECORD_BYTES || len > self.machine.max_payload() as usize;
         let joins = self.packs
-            && open.sender.next_index() > 0
+            && open.sender.has_sealed()
             && is_packed
             && self.machine.joins(len as u32)
             && self.ring.joins(len, staged);
@@ -200,8 +209,10 @@ impl Connection {
             done += piece.len();
         }
         self.handshake_out.drain(..done);
-        let may_end = matches!(&self.phase, Phase::Open(o) if !o.sender.ended());
-        if !may_end || !self.handshake_out.is_empty() {
+        if !self.handshake_out.is_empty() || !self.send_left() {
+            return;
+        }
+        if !matches!(&self.phase, Phase::Open(o) if !o.sender.ended()) {
             return;
         }
         let sealed = match self.closing {

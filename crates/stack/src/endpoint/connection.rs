@@ -48,6 +48,14 @@ impl Held {
         self.connection(session)
     }
 
+    /// The connection, if the configuration has judged its peer.
+    pub fn believed(self, session: Connected) -> Result<Connection> {
+        if !session.trusted {
+            return Err(Error::Untrusted(session.peer));
+        }
+        Ok(self.connection(session))
+    }
+
     pub fn connection(self, session: Connected) -> Connection {
         Connection { held: self, session }
     }

@@ -175,10 +175,11 @@ impl<F> Call<'_, F> {
 /// let listener = server.listen(ServerConfig::new(identity.clone()))?;
 /// let client = Endpoint::udp("127.0.0.1:0".parse()?)?;
 /// let config = ClientConfig::new(identity.clone(), Trust::Pinned(identity.fingerprint()));
-/// let (here, there) =
-///     tokio::join!(client.connect_async(server.local_addr(), &config), listener.accept_async());
+/// // What is sent first goes with the handshake, and saves a round trip.
+/// let (address, first) = (server.local_addr(), [&b"a question"[..]]);
+/// let connecting = client.connect_sending_async(address, &config, &first);
+/// let (here, there) = tokio::join!(connecting, listener.accept_async());
 /// let (here, there) = (here?, there?);
-/// here.send_async(b"a question").await?;
 /// assert_eq!(there.recv_async().await?.as_deref(), Some(&b"a question"[..]));
 ///
 /// // One side gives the connection up, and the other's application learns its code.
@@ -309,13 +310,61 @@ impl Endpoint {
         Ok(held.trust(session))
     }
 
-    fn begin(&self, remote: SocketAddr, client: &ClientConfig) -> Result<Held> {
-        let id = self.handle.call(|state| {
+    /// [`Endpoint::connect`], and sends these ADUs first. They go with the handshake, and are there a round trip sooner, as
+    /// far as there is room for them in it ([`EARLY_LEN_MAX`](fusewire_session::EARLY_LEN_MAX)) and the server takes
+    /// them so; those that do not go as soon as they can.
+    ///
+    /// # Errors
+    /// The errors of [`Endpoint::connect`] and of [`Connection::send`].
+    pub fn connect_sending(
+        &self,
+        remote: SocketAddr,
+        client: &ClientConfig,
+        adus: &[&[u8]],
+    ) -> Result<Connection> {
+        let (held, sent) = self.begin_sending(remote, client, adus)?;
+        let session = held.connecting().block()?;
+        let connection = held.believed(session)?;
+        connection.send_batch(adus[sent..].iter().copied())?;
+        Ok(connection)
+    }
+
+    /// [`Endpoint::connect_sending`] for tasks. Cancelled, the connection is reset.
+    ///
+    /// # Errors
+    /// The errors of [`Endpoint::connect_sending`].
+    pub async fn connect_sending_async(
+        &self,
+        remote: SocketAddr,
+        client: &ClientConfig,
+        adus: &[&[u8]],
+    ) -> Result<Connection> {
+        let (held, sent) = self.begin_sending(remote, client, adus)?;
+        let session = held.connecting().wait().await?;
+        let connection = held.believed(session)?;
+        connection.send_batch_async(adus[sent..].iter().copied()).await?;
+        Ok(connection)
+    }
+
+    /// Begins, and says how many of the ADUs go with the handshake.
+    fn begin_sending(
+        &self,
+        remote: SocketAddr,
+        client: &ClientConfig,
+        adus: &[&[u8]],
+    ) -> Result<(Held, usize)> {
+        let (id, sent) = self.handle.call(|state| {
             let id = state.stack.connect(remote, PORT, client)?;
             state.opened(id);
-            Result::Ok(id)
+            Result::Ok((id, state.stack.send_run(id, adus)))
         })?;
-        Ok(Held { handle: self.handle.clone(), id })
+        // From here on who fails drops it.
+        let held = Held { handle: self.handle.clone(), id };
+        Ok((held, sent?))
+    }
+
+    fn begin(&self, remote: SocketAddr, client: &ClientConfig) -> Result<Held> {
+        Ok(self.begin_sending(remote, client, &[])?.0)
     }
 
     /// Waits until all connections have ended: what was closed has been told, what was finished has arrived.

@@ -454,7 +454,9 @@ impl Stack {
     // ---- ADUs ---------------------------------------------------------------------------------
 
     /// Seals one ADU into the retransmission memory, in one pass. False when there is no room:
-    /// `Event::Writable` tells when to try again. Full super-packets leave by themselves; call
+    /// `Event::Writable` tells when to try again. Before [`Event::Connected`] an ADU to a server whose key is pinned goes
+    /// with the handshake, and is there a round trip sooner, as far as there is room
+    /// ([`EARLY_LEN_MAX`](fusewire_session::EARLY_LEN_MAX)). Full super-packets leave by themselves; call
     /// [`Stack::flush`] for the rest.
     ///
     /// # Errors

@@ -28,6 +28,17 @@ pub fn identity() -> Arc<Identity> {
     Arc::new(identity)
 }
 
+/// Two devices with a link between that does as `rules` say, both ways.
+fn impaired(rules: Rules, seed: u64) -> (Box<dyn Device>, Box<dyn Device>, Arc<AtomicU64>) {
+    let network = Network::new(memory::Config { coalesce: true, ..memory::Config::default() });
+    let a = network.attach(A.parse().unwrap()).unwrap();
+    let b = network.attach(B.parse().unwrap()).unwrap();
+    let ns = Arc::new(AtomicU64::new(1));
+    let t = ns.clone();
+    let now = move || Instant::from_ns(t.load(Ordering::Relaxed));
+    (Box::new(Impair::new(a, rules, rules, seed, now)), Box::new(b), ns)
+}
+
 /// Two stacks, their clock, and what each was told.
 pub struct World {
     pub ns: Arc<AtomicU64>,
@@ -51,15 +62,8 @@ impl World {
         seed: u64,
         config: &Config,
     ) -> World {
-        let network = Network::new(memory::Config { coalesce: true, ..memory::Config::default() });
-        let a = network.attach(A.parse().unwrap()).unwrap();
-        let b = network.attach(B.parse().unwrap()).unwrap();
-        let ns = Arc::new(AtomicU64::new(1));
-        let (t, rules_back) = (ns.clone(), rules);
-        let device = Impair::new(a, rules, rules_back, seed, move || {
-            Instant::from_ns(t.load(Ordering::Relaxed))
-        });
-        World::asking(protection, Box::new(device), Box::new(b), ns, config)
+        let (a, b, ns) = impaired(rules, seed);
+        World::asking(protection, a, b, ns, config)
     }
 
     pub fn with(
@@ -91,20 +95,40 @@ impl World {
         config: &Config,
     ) -> World {
         let is_insecure = ciphers.iter().any(|cipher| cipher.is_insecure());
-        let config = Config { clock: Clock::virtual_ns(ns.clone()), ..config.clone() };
-        let mut client = Stack::new(a, config.clone(), &[1; 32]);
-        let mut server = Stack::new(b, config, &[2; 32]);
         let identity = identity();
         let mut serving = ServerConfig::new(identity.clone());
         serving.settings.ciphers = ciphers.to_vec();
         serving.settings.allow_insecure = is_insecure;
-        server.listen(PORT, serving, &Secrets { isn: [3; 16], cookie: [4; 16] });
         let trust = Trust::Pinned(identity.fingerprint());
         let mut asking = ClientConfig::new(identity, trust);
         asking.settings.ciphers = ciphers.to_vec();
         asking.settings.allow_insecure = is_insecure;
         asking.settings.protection = protection;
-        let id = client.connect(B.parse().unwrap(), PORT, &asking).unwrap();
+        World::between([a, b], ns, config, &asking, serving)
+    }
+
+    /// A server that takes ADUs in the handshake, or does not.
+    pub fn taking_early(takes: bool, rules: Rules, seed: u64, config: &Config) -> World {
+        let (a, b, ns) = impaired(rules, seed);
+        let identity = identity();
+        let asking = ClientConfig::new(identity.clone(), Trust::Pinned(identity.fingerprint()));
+        let mut serving = ServerConfig::new(identity);
+        serving.settings.early = takes;
+        World::between([a, b], ns, config, &asking, serving)
+    }
+
+    fn between(
+        [a, b]: [Box<dyn Device>; 2],
+        ns: Arc<AtomicU64>,
+        config: &Config,
+        asking: &ClientConfig,
+        serving: ServerConfig,
+    ) -> World {
+        let config = Config { clock: Clock::virtual_ns(ns.clone()), ..config.clone() };
+        let mut client = Stack::new(a, config.clone(), &[1; 32]);
+        let mut server = Stack::new(b, config, &[2; 32]);
+        server.listen(PORT, serving, &Secrets { isn: [3; 16], cookie: [4; 16] });
+        let id = client.connect(B.parse().unwrap(), PORT, asking).unwrap();
         World { ns, client, server, id, served: None, client_events: vec![], server_events: vec![] }
     }
 
