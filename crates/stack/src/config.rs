@@ -30,7 +30,8 @@ pub struct Config {
     pub datagram_bytes: Option<usize>,
     /// Short ADUs that wait share a segment. None waits for another in any case.
     pub packs: bool,
-    /// How long to look for frames without sleeping after there was work.
+    /// How long to look for frames without sleeping after there was work; for the answer to a call up to eight times as
+    /// long, where answers come so soon lately.
     pub spin: Duration,
     /// Connections at once; further ones are refused.
     pub max_connections: usize,

@@ -9,6 +9,8 @@
 //! ```
 //! Here is what is kept of them; `stack::calls` moves it.
 
+mod eager;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 
@@ -21,6 +23,7 @@ use fusewire_transport::xtp::{Config, Header};
 use fusewire_wire::xtp::Key;
 
 use crate::{ConnectionId, Error, Result};
+use eager::Eager;
 
 /// Calls of one connection that are under way, and requests that wait for its application.
 const CALLS_MAX: usize = 256;
@@ -132,6 +135,7 @@ pub(crate) struct Outgoing {
     pub request: Request,
     pub connection: ConnectionId,
     pub call: CallId,
+    pub begun: Instant,
     pub remote: SocketAddr,
     /// The request's record.
     pub record: Vec<u8>,
@@ -158,6 +162,7 @@ pub(crate) struct Calls {
     pub outgoing: HashMap<Key, Outgoing>,
     due: BTreeSet<(Instant, Key)>,
     pub incoming: HashMap<Id, Incoming>,
+    pub eager: Eager,
 }
 
 impl Calls {
@@ -179,6 +184,7 @@ impl Calls {
             outgoing: HashMap::new(),
             due: BTreeSet::new(),
             incoming: HashMap::new(),
+            eager: Eager::default(),
         }
     }
 

@@ -62,7 +62,10 @@ impl Stack {
             beside.began(key);
         }
         let (answer, due) = (Vec::new(), None);
-        let outgoing = Outgoing { request, connection: id, call, remote, record, answer, due };
+        let (connection, begun) = (id, now);
+        let outgoing = Outgoing { request, connection, call, begun, remote, record, answer, due };
+        self.last_work = now;
+        self.calls.eager.began(now, self.config.spin);
         self.settle_call(now, key, outgoing, None);
         Ok(Some(call))
     }
@@ -145,6 +148,7 @@ impl Stack {
         responder.set_tpdu_len(asked.id, cfg.send_tpdu_len);
         responder.answer(now, asked.id, len, true);
         self.send_replies(now);
+        self.last_work = now;
         Ok(())
     }
 
@@ -401,6 +405,9 @@ impl Stack {
             return self.calls.put(key, outgoing);
         };
         let (id, call, peer) = (outgoing.connection, outgoing.call, outgoing.remote);
+        let (took, is_last) =
+            (now.saturating_since(outgoing.begun), self.calls.outgoing.is_empty());
+        self.calls.eager.answered(took, self.config.spin, is_last);
         let answer = match (outcome, opened) {
             (Outcome::Answered { .. }, Some(answer)) => Ok(answer),
             (Outcome::Answered { len }, None) => {

@@ -141,10 +141,13 @@ impl Stack {
         Ok(true)
     }
 
-    /// True shortly after there was work: looking again is cheaper than sleeping.
+    /// True shortly after there was work, and while the answer to a call may come at any moment: looking again is cheaper
+    /// than sleeping.
     pub fn wants_spin(&self) -> bool {
         let unread = self.batch.as_ref().is_some_and(|b| self.cursor.packet < b.len());
-        unread || self.clock.now().saturating_since(self.last_work) < self.config.spin
+        let now = self.clock.now();
+        let worked = now.saturating_since(self.last_work) < self.config.spin;
+        unread || worked || self.calls.eager.is_eager(now)
     }
 
     /// A stream comes, all of it that is here was taken, and more is about to come: for how long nobody need look.
