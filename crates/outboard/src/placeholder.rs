@@ -38,11 +38,11 @@ pub struct Pair {
     pub cookie: u64,
 }
 
-/// Makes the pair for a socket.
+/// Makes a pair for a socket; [`name_it`] says of which.
 ///
 /// # Errors
 /// No descriptor is left.
-pub fn pair(instance: u64, socket: u64, kind: Kind) -> Result<Pair, Errno> {
+pub fn pair(kind: Kind) -> Result<Pair, Errno> {
     let unix = match kind {
         Kind::Stream => SocketType::STREAM,
         // A pair of datagram sockets shows no hangup.
@@ -50,9 +50,15 @@ pub fn pair(instance: u64, socket: u64, kind: Kind) -> Result<Pair, Errno> {
     };
     let (p, q) = socketpair(AddressFamily::UNIX, unix, SocketFlags::CLOEXEC, None)?;
     rustix::io::ioctl_fionbio(&q, true)?;
-    bind(&q, &SocketAddrUnix::new_abstract_name(&name(instance, socket))?)?;
     let cookie = socket_cookie(&p)?;
     Ok(Pair { p, q, cookie })
+}
+
+/// Lets `P` say by `getpeername` of which socket it is. Where somebody else has taken the name, it says nothing, and an
+/// attach alone tells.
+pub fn name_it(q: &OwnedFd, instance: u64, socket: u64) {
+    let name = SocketAddrUnix::new_abstract_name(&name(instance, socket));
+    let _ = name.and_then(|name| bind(q, &name));
 }
 
 /// The outboard and the socket that a descriptor says it stands for. Anybody can take such a name: it is shown to be
@@ -95,12 +101,19 @@ mod tests {
     }
 
     fn stream() -> Pair {
-        pair(7, 9, Kind::Stream).unwrap()
+        pair(Kind::Stream).unwrap()
     }
 
     #[test]
     fn a_placeholder_says_of_whom_it_is() {
-        assert_eq!(identity(stream().p.as_fd()), Some((7, 9)));
+        let (instance, first, second) =
+            (0xfeed_0000 + u64::from(std::process::id()), stream(), stream());
+        name_it(&first.q, instance, 9);
+        assert_eq!(identity(first.p.as_fd()), Some((instance, 9)));
+        // The name is taken: it says nothing, and goes on.
+        name_it(&second.q, instance, 9);
+        assert_eq!(identity(second.p.as_fd()), None);
+        assert_eq!(shown(&second.p), PollFlags::OUT);
         let (other, _end) = std::os::unix::net::UnixStream::pair().unwrap();
         assert_eq!(identity(other.as_fd()), None);
     }
@@ -131,7 +144,7 @@ mod tests {
 
     #[test]
     fn datagrams_keep_their_ends_and_show_the_last_close() {
-        let Pair { p, q, .. } = pair(1, 2, Kind::Datagram).unwrap();
+        let Pair { p, q, .. } = pair(Kind::Datagram).unwrap();
         send(&p, b"one", SendFlags::empty()).unwrap();
         send(&p, b"two", SendFlags::empty()).unwrap();
         let mut bytes = [0; 16];

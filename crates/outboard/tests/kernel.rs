@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,10 +13,12 @@ use fusewire_outboard::client::{self, Client};
 use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, SocketType};
 use fusewire_outboard::server::{Server, Settings};
 use fusewire_stack::{ip, on_interface};
+use fusewire_testkit::Random;
 use fusewire_testkit::namespace::{Need, Peer, in_namespace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What a process of this test is, when it is started as another.
 const ROLE: &str = "FUSEWIRE_OUTBOARD_ROLE";
@@ -54,6 +56,8 @@ fn role() {
         ["outboard"] => outboard(),
         ["peer"] => peer(),
         ["idle", port] => idle(port.parse().unwrap()),
+        ["heir"] => heir(),
+        ["busy"] => busy(),
         _ => panic!("{role}"),
     }
 }
@@ -148,6 +152,33 @@ fn idle(port: u16) {
     }
     println!("ready");
     let _ = wait_for(&listener, PollFlags::HUP);
+}
+
+/// Opens, sends, receives and closes whatever there is, until it is killed.
+fn busy() {
+    let client = Client::new(&socket_path()).unwrap();
+    println!("ready");
+    loop {
+        let (listener, of_listener) = client.socket(STREAM).unwrap();
+        client.listen(of_listener, 4).unwrap();
+        let begun = client.socket(STREAM).unwrap();
+        client.connect(begun.0.as_fd(), begun.1, Some(at(PEER, 7009))).unwrap();
+        let mut stream = UnixStream::from(connected(&client, at(PEER, 7000)).0);
+        stream.write_all(&content(5, 3000)).unwrap();
+        stream.read_exact(&mut [0; 1000]).unwrap();
+        let (p, _) = client.socket(DATAGRAM).unwrap();
+        let pieces = [IoSlice::new(b"one of many")];
+        client::send_to(&p, &pieces, Some(at(PEER, 7000)), SendFlags::empty()).unwrap();
+        drop(listener);
+    }
+}
+
+/// Has a connection as its standard input, and nothing else of it.
+fn heir() {
+    let (p, client) = (std::io::stdin(), Client::new(&socket_path()).unwrap());
+    let (handle, of) = client.attach(p.as_fd()).unwrap();
+    assert_eq!((client.peer(handle), of), (Ok(at(PEER, 7000)), STREAM));
+    assert_eq!(rustix::io::write(&p, b"by the heir"), Ok(11));
 }
 
 /// A process of this test's program; gone when it is dropped.
@@ -253,6 +284,7 @@ fn streams_and_datagrams_are_what_was_sent() {
         bulk_goes_both_ways(&client);
         datagrams(&client);
         accepts(&client, &mut kernel);
+        an_heir_goes_on(&client);
     });
 }
 
@@ -345,7 +377,34 @@ fn accepts(client: &Client, kernel: &mut Process) {
         stream.read_exact(&mut hello).unwrap();
         assert_eq!(&hello, b"from the kernel");
     }
+    // No number is left: the connection is lost, and offered again.
+    let limit = getrlimit(Resource::Nofile);
+    writeln!(input, "10.9.0.2:9000").unwrap();
+    wait_for(&listener, PollFlags::IN);
+    let next = listener.try_clone().unwrap().as_raw_fd() as u64;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(next), ..limit.clone() }).unwrap();
+    let none = client::accept(listener.as_fd(), true);
+    setrlimit(Resource::Nofile, limit).unwrap();
+    assert_eq!(none.err(), Some(Errno::MFILE));
+    wait_for(&listener, PollFlags::IN);
+    let mut stream = UnixStream::from(client::accept(listener.as_fd(), true).unwrap().p);
+    let mut hello = [0; 15];
+    stream.read_exact(&mut hello).unwrap();
+    assert_eq!(&hello, b"from the kernel");
     kernel.child.stdin = Some(input);
+}
+
+/// Another program, by `fork` and `exec`, has the connection and is told what it is.
+fn an_heir_goes_on(client: &Client) {
+    let (p, _) = connected(client, at(PEER, 7000));
+    let mut heir = Command::new(std::env::current_exe().unwrap());
+    heir.args(["--exact", "role", "--ignored", "--nocapture", "--test-threads=1"]);
+    heir.env(ROLE, "heir").stdin(p.try_clone().unwrap());
+    let done = heir.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let mut back = [0; 11];
+    UnixStream::from(p).read_exact(&mut back).unwrap();
+    assert_eq!(&back, b"by the heir");
 }
 
 #[test]
@@ -375,11 +434,38 @@ fn every_end_of_a_connection_is_told_to_both_sides() {
             application.kill();
             kernel.says(end);
         }
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while outboard.descriptors() > before {
-            assert!(Instant::now() < deadline, "{} for {before}", outboard.descriptors());
-            std::thread::sleep(Duration::from_millis(20));
+        comes_back(&outboard, before);
+    });
+}
+
+/// The outboard has as many descriptors as before, soon.
+fn comes_back(outboard: &Process, before: usize) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while outboard.descriptors() > before {
+        assert!(Instant::now() < deadline, "{} for {before}", outboard.descriptors());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// `FUSEWIRE_ROUNDS` says how many are killed.
+#[test]
+fn applications_killed_at_any_moment_leave_nothing() {
+    let name = "applications_killed_at_any_moment_leave_nothing";
+    in_namespace(name, Need::Root, SETUP, || {
+        let Scene { client, outboard, peer: _kernel, _host } = scene();
+        drop(connected(&client, at(PEER, 7000)));
+        std::thread::sleep(Duration::from_millis(100));
+        let (before, mut random) = (outboard.descriptors(), Random::new(18));
+        let rounds = std::env::var("FUSEWIRE_ROUNDS").map_or(15, |n| n.parse().unwrap());
+        for _ in 0..rounds {
+            let mut some: Vec<_> = (0..2).map(|_| Process::here("busy")).collect();
+            std::thread::sleep(random.duration_below(Duration::from_millis(40)));
+            some.iter_mut().for_each(Process::kill);
         }
+        comes_back(&outboard, before);
+        let mut stream = UnixStream::from(connected(&client, at(PEER, 7000)).0);
+        stream.write_all(b"alive").unwrap();
+        stream.read_exact(&mut [0; 5]).unwrap();
     });
 }
 

@@ -316,10 +316,11 @@ impl Engine {
     fn again(&mut self, listener: &Socket, other: &mut Socket, stack: &mut Stack) -> bool {
         let State::Stream(id) = other.state else { return false };
         let Ok(tuple) = stack.tcp_tuple(id) else { return false };
-        let made = placeholder::pair(self.instance, other.handle.socket, Kind::Stream);
-        let Ok(Pair { p, q, cookie }) = made else { return false };
+        let Ok(Pair { p, q, cookie }) = placeholder::pair(Kind::Stream) else { return false };
         self.table.forget_cookie(other.cookie);
+        // With the old one its name is gone.
         (other.q, other.cookie, other.lost_at) = (q, cookie, None);
+        placeholder::name_it(&other.q, self.instance, other.handle.socket);
         other.shown = super::table::Shown { writable: true, ..Default::default() };
         (other.has_finished, other.peer_is_told) = (false, false);
         let offered = Offer { handle: other.handle, peer: tuple.remote, local: tuple.local };

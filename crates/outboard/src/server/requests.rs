@@ -152,7 +152,8 @@ impl Engine {
     /// Makes a socket with its placeholder.
     pub fn open(&mut self, of: SocketType, uid: u32, state: State) -> Result<(Handle, OwnedFd)> {
         let number = self.table.next_number();
-        let pair = placeholder::pair(self.instance, number, of.kind)?;
+        let pair = placeholder::pair(of.kind)?;
+        placeholder::name_it(&pair.q, self.instance, number);
         let token = fusewire_device::random().map_err(|_| Errno::NOMEM)?;
         let handle = Handle { socket: number, token };
         let index = self.table.insert(Socket {
