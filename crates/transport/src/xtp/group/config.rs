@@ -14,6 +14,8 @@ pub struct SenderConfig {
     pub service: Service,
     /// Bytes of header and body in one packet.
     pub send_tpdu_len: usize,
+    /// Messages prove themselves: the check covers the header alone of what they are sent in (NOCHECK).
+    pub nocheck: bool,
     /// Bytes that may be reserved, queued and in flight together.
     pub send_buffer: u32,
     /// Entries of the ring of queued and in-flight packets.
@@ -46,6 +48,7 @@ impl Default for SenderConfig {
             address: Address::in_udp(0),
             service: Service::Multicast,
             send_tpdu_len: 1472,
+            nocheck: false,
             send_buffer: 8 << 20,
             max_packets_in_flight: 16 << 10,
             out_rate: Rate::NONE,
@@ -69,6 +72,8 @@ pub struct ReceiverConfig {
     pub address: Address,
     /// Bytes of header and body that we take in one packet.
     pub tpdu_len: usize,
+    /// The check need not cover data (NOCHECK): messages prove themselves.
+    pub nocheck: bool,
     /// Bytes of the receiver's memory.
     pub recv_window: u32,
     /// Spans beyond a gap that are remembered.
@@ -86,6 +91,7 @@ impl Default for ReceiverConfig {
         ReceiverConfig {
             address: Address::in_udp(0),
             tpdu_len: 65_507,
+            nocheck: false,
             recv_window: 8 << 20,
             max_ranges: 1024,
             wtimer: Duration::from_millis(200),

@@ -74,6 +74,8 @@ pub(super) struct Member {
     pub known_to: u64,
     pub confirmed: bool,
     pub done: bool,
+    /// Since then it says that it has all, and not that it is done.
+    pub all_since: Option<Instant>,
     /// Packets that it was the first to report missing: of this round, as a mean of rounds, and all.
     pub lost_in_round: u32,
     pub loss: u32,

@@ -84,8 +84,8 @@ impl Sender {
             return self.refuse(now, from, key, Reason::NoResource);
         }
         if self.asks.len() == self.cfg.members_max {
-            // Who still wants to asks again.
-            self.asks.pop_front();
+            // Who is not told of asks again; what others make up is bounded by that.
+            return self.counters.drop(DropCause::Backlog);
         }
         self.asks.push_back(Ask { key, from, sync: h.sync });
         self.events.push_back(SenderEvent::Asked { key, from });
@@ -126,6 +126,7 @@ impl Sender {
             known_to: begins_at,
             confirmed: false,
             done: false,
+            all_since: None,
             lost_in_round: 0,
             loss: 0,
             lost: 0,
@@ -322,8 +323,16 @@ impl Sender {
         let since = now - self.looked_at;
         self.looked_at = now;
         let silence = self.cfg.silence;
-        let silent =
-            |m: &Member| m.waits_since.is_some_and(|since| now - since.max(m.heard_at) >= silence);
+        let ends = self.wclosed && self.una == self.end;
+        for m in self.members.values_mut().filter(|m| ends && !m.done) {
+            m.all_since.get_or_insert(now);
+        }
+        let silent = |m: &Member| {
+            let unanswered = m.waits_since.map(|since| since.max(m.heard_at));
+            // Who has all says that, and is done.
+            let since = [unanswered, m.all_since.filter(|_| !m.done)].into_iter().flatten().min();
+            since.is_some_and(|since| now - since >= silence)
+        };
         let silent: Vec<Key> =
             self.members.iter().filter(|(_, m)| silent(m)).map(|(id, _)| *id).collect();
         for id in silent {

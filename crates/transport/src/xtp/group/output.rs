@@ -209,6 +209,7 @@ impl Sender {
         let mechanisms = if reliable { Options::FASTNAK } else { Options::NOERR | Options::NOFLOW };
         let options = Options::MULTI
             | mechanisms
+            | when(self.cfg.nocheck, Options::NOCHECK)
             | when(asks, Options::SREQ)
             | when(s.has(flag::PUSH), Options::EOM)
             | when(ends, Options::WCLOSE);

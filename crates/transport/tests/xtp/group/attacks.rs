@@ -2,11 +2,17 @@
 
 use core::time::Duration;
 
+use fusewire_base::Instant;
 use fusewire_testkit::{Random, for_each_seed_of};
-use fusewire_wire::xtp::{Body, Code, Control, Diag, Key, Options, Reason, Span, SpanList};
+use fusewire_transport::xtp::Header;
+use fusewire_transport::xtp::group::{Sender, SenderConfig, SenderEvent, To};
+use fusewire_wire::xtp::{
+    Address, Body, Code, Control, Diag, JoinControl, Key, Options, Reason, Service, Span, SpanList,
+    Traffic, TrafficControl,
+};
 
-use super::loss;
-use super::world::{SENDER, World};
+use super::world::{Lie, SENDER, World};
+use super::{loss, slow};
 use crate::frame::Frame;
 
 /// A packet that was sent, with something in it that makes it nobody's; and whether it is to come from another address.
@@ -82,4 +88,123 @@ fn forged_packets_change_nothing() {
         });
         world.assert_all_have_all();
     });
+}
+
+/// Who says that it has what it has not, or is another, is left behind; the others have all, and wait no longer than for
+/// one that is slow.
+#[test]
+fn who_lies_about_what_has_come_harms_nobody_but_itself() {
+    for lie in [Lie::HasAll, Lie::HasNothing, Lie::IsAnother] {
+        for_each_seed_of(8, "group::attacks::who_lies_about_what_has_come", |_, random| {
+            let mut scenario = slow::scenario(random, 0.01);
+            scenario.plans[0].lies = Some(lie);
+            slow::run(&scenario, random);
+        });
+    }
+}
+
+/// A JCNTL with a key of its own.
+fn jcntl(sender: Key, key: u64) -> Header {
+    let traffic = TrafficControl {
+        control: Control { rseq: 0, alloc: 0, echo: 0 },
+        delay_us: 0,
+        xkey: Key::new(key).expect("not zero"),
+        traffic: Traffic { service: Service::Multicast, limits: None },
+    };
+    Header {
+        key: sender,
+        returned: true,
+        options: Options::MULTI | Options::SREQ,
+        check: 0,
+        sort: 0,
+        sync: key as u32,
+        seq: 0,
+        data_len: 0,
+        body: Body::Jcntl(JoinControl { traffic, address: Address::in_udp(0) }),
+    }
+}
+
+/// Ten thousand that want to join, at addresses that nobody has: who is a member notices nothing, they are told little,
+/// and what is kept of them is bounded, also where nobody looks at who asks.
+#[test]
+fn a_flood_of_joins_changes_nothing() {
+    for_each_seed_of(5, "group::attacks::a_flood_of_joins_changes_nothing", |_, random| {
+        let scenario = slow::scenario(random, 0.01);
+        let mut world = World::new(&scenario, random);
+        let (key, start) = (world.sender.key(), world.now);
+        let mut left = 10_000;
+        world.run_with(|world| {
+            for _ in 0..left.min(100) {
+                let from = ([172, 16, left as u8, (left >> 8) as u8], 1000).into();
+                world.sender.handle(world.now, from, &jcntl(key, 2 * left + 1));
+                world.sender.assert_invariants();
+                left -= 1;
+            }
+        });
+        world.assert_all_have_all();
+        assert!(world.sides.iter().all(|side| side.left.is_none()), "{}", world.describe());
+        let seconds = (world.now - start).as_secs() + 1;
+        assert!(left == 0 && world.to_strangers > 0);
+        assert!(world.to_strangers <= 100 * seconds, "{} in {seconds} s", world.to_strangers);
+    });
+    let key = Key::new(77).expect("not zero");
+    let now = Instant::from_ms(5);
+    let mut sender = Sender::new(&SenderConfig::default(), key, now);
+    for n in 0..10_000 {
+        sender.handle(
+            now,
+            ([172, 16, n as u8, (n >> 8) as u8], 1000).into(),
+            &jcntl(key, 2 * n + 1),
+        );
+    }
+    sender.assert_invariants();
+    let mut asked = 0;
+    while let Some(event) = sender.poll_event() {
+        asked += u64::from(matches!(event, SenderEvent::Asked { .. }));
+    }
+    assert_eq!(asked, SenderConfig::default().members_max as u64);
+}
+
+/// One that joins ten thousand times, by a new key each time, and leaves or does not: there are never more members than
+/// there may be, and then nobody else gets in; with those that say nothing dropped, there is room again.
+#[test]
+fn who_joins_ten_thousand_times_is_a_member_no_more_often_than_there_may_be() {
+    let key = Key::new(77).expect("not zero");
+    let mut now = Instant::from_ms(5);
+    let config = SenderConfig { members_max: 16, ..SenderConfig::default() };
+    let most = config.members_max;
+    let from = |n: u64| ([172, 16, n as u8, (n >> 8) as u8], 1000).into();
+    let mut sender = Sender::new(&config, key, now);
+    let (mut accepted, mut told) = (0, 0);
+    for n in 0..10_000 {
+        let own = Key::new(2 * n + 1).expect("not zero");
+        sender.handle(now, from(n), &jcntl(key, own.bits()));
+        while let Some(event) = sender.poll_event() {
+            if let SenderEvent::Asked { key: ask, .. } = event {
+                let id = Key::new(1 << 40 | n).expect("not zero");
+                accepted += u64::from(sender.accept(now, ask, id).is_some());
+                if n % 2 == 0 {
+                    sender.remove(now, id);
+                }
+            }
+        }
+        assert!(sender.members().count() <= most);
+        sender.assert_invariants();
+        now += Duration::from_millis(1);
+        sender.handle_timeout(now);
+        while let Some((to, _)) = sender.poll_transmit(now) {
+            told += u64::from(to != To::Group);
+        }
+    }
+    // All but those that came while it was full.
+    assert!(accepted >= most as u64 && accepted < 10_000, "{accepted}");
+    // An answer and a last word for each; questions to who says nothing; refusals have their bound.
+    assert!(told < 10 * 10_000, "{told}");
+    // Two seconds of silence are over, and another one.
+    for _ in 0..40 {
+        now += Duration::from_millis(100);
+        sender.handle_timeout(now);
+        while sender.poll_transmit(now).is_some() {}
+    }
+    assert_eq!(sender.members().count(), 0);
 }

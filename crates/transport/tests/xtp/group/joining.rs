@@ -51,6 +51,23 @@ fn who_may_not_join_is_told_so() {
 }
 
 #[test]
+fn what_no_check_covers_is_taken_by_who_wants_it_alone() {
+    for_each_seed_of(5, "group::joining::what_no_check_covers", |_, random| {
+        let mut plans = vec![plan(0), plan(0)];
+        plans[0].config.nocheck = true;
+        let sender = SenderConfig { nocheck: true, ..Scenario::default().sender };
+        let scenario = Scenario { plans, sender, ..Scenario::default() };
+        let mut world = World::new(&scenario, random);
+        world.run();
+        world.assert_all_have_all();
+        let [takes, refuses] = &world.sides[..] else { unreachable!() };
+        assert!(!takes.messages.is_empty() && refuses.messages.is_empty());
+        // The other did not wait for it.
+        assert!(takes.left.is_none() && refuses.left.is_some(), "{}", world.describe());
+    });
+}
+
+#[test]
 fn without_answers_what_comes_whole_is_told_and_the_rest_is_told_to_be_lost() {
     let name = "group::joining::without_answers";
     for_each_seed_of(30, name, |_, random| {

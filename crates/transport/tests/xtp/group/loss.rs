@@ -27,11 +27,13 @@ pub fn link(random: &mut Random) -> Impairments {
 
 pub fn scenario(random: &mut Random) -> Scenario {
     let count = random.range(1..9) as usize;
+    let nocheck = random.chance(0.3);
     let plans = (0..count).map(|_| Plan {
         config: ReceiverConfig {
             recv_window: 1 << random.range(16..21),
             max_ranges: random.range(4..256) as usize,
             patience: Duration::from_secs(1000),
+            nocheck,
             ..ReceiverConfig::default()
         },
         links: [link(random), link(random)],
@@ -49,6 +51,7 @@ pub fn scenario(random: &mut Random) -> Scenario {
             // Links that lose one packet of three both ways: nobody is given up.
             silence: Duration::from_secs(40),
             floor: 0,
+            nocheck,
             congestion: *random.pick(&[
                 Some(Algorithm::Bbr),
                 Some(Algorithm::Bbr),

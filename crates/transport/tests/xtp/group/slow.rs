@@ -23,7 +23,7 @@ fn link(random: &mut Random, loss: f64) -> Impairments {
 }
 
 /// Eight receivers on a good network.
-fn scenario(random: &mut Random, loss: f64) -> Scenario {
+pub fn scenario(random: &mut Random, loss: f64) -> Scenario {
     let plan = |random: &mut Random| Plan {
         config: ReceiverConfig { recv_window: 1 << 18, ..ReceiverConfig::default() },
         links: [link(random, loss), link(random, loss)],
@@ -39,7 +39,7 @@ fn scenario(random: &mut Random, loss: f64) -> Scenario {
 }
 
 /// Runs it; only the first receiver may be dropped, and nobody waited for longer than is stated.
-fn run(scenario: &Scenario, random: &mut Random) -> World {
+pub fn run(scenario: &Scenario, random: &mut Random) -> World {
     let mut world = World::new(scenario, random);
     world.run();
     world.assert_all_have_all();

@@ -12,7 +12,7 @@ use fusewire_transport::xtp::Transmit;
 use fusewire_transport::xtp::group::{
     Leaving, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent, To,
 };
-use fusewire_wire::xtp::Key;
+use fusewire_wire::xtp::{Body, Control, Key, Options, Span, SpanList};
 
 use crate::frame::Frame;
 use crate::two_ends::Frame as _;
@@ -35,6 +35,19 @@ pub struct Plan {
     pub takes: Option<u64>,
     /// The sender does not let it in.
     pub denied: bool,
+    /// What it says is not true.
+    pub lies: Option<Lie>,
+}
+
+/// What somebody says who is a member and wants to harm the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// It has everything, what was never sent to it, too.
+    HasAll,
+    /// It has nothing but the last byte.
+    HasNothing,
+    /// Every other time it is another member, and has everything.
+    IsAnother,
 }
 
 impl Default for Plan {
@@ -48,6 +61,7 @@ impl Default for Plan {
             frozen: None,
             takes: None,
             denied: false,
+            lies: None,
         }
     }
 }
@@ -121,6 +135,8 @@ pub struct World {
     pub packets: Vec<Frame>,
     pub keeps_packets: bool,
     pub joined: usize,
+    /// Packets that went to who is nobody's.
+    pub to_strangers: u64,
     pub ended: bool,
     /// The longest time without progress while there was something to send to somebody, and what there was then.
     pub stall: Duration,
@@ -169,6 +185,7 @@ impl World {
             packets: Vec::new(),
             keeps_packets: false,
             joined: 0,
+            to_strangers: 0,
             ended: false,
             stall: Duration::ZERO,
             progress: (0, 0, start),
@@ -310,7 +327,7 @@ impl World {
             self.sides[n].machine.handle_timeout(now);
             self.collect(n);
             while let Some(transmit) = self.sides[n].machine.poll_transmit(now) {
-                let frame = Frame::of(&transmit, &self.content, true);
+                let frame = self.lie(n, Frame::of(&transmit, &self.content, true));
                 let side = &mut self.sides[n];
                 if self.traced {
                     eprintln!("{now} {n} says {frame}");
@@ -327,6 +344,32 @@ impl World {
         self.note_progress();
     }
 
+    /// What a liar says instead.
+    fn lie(&self, n: usize, frame: Frame) -> Frame {
+        let Some(lie) = self.sides[n].plan.lies else { return frame };
+        let Some((mut header, _)) = frame.parse() else { return frame };
+        let sent = self.sender.sent();
+        let (Body::Cntl(control) | Body::Ecntl(control, _)) = header.body else { return frame };
+        let is_true = lie == Lie::IsAnother && self.sides[n].controls % 2 == 0;
+        if header.options.has(Options::RCLOSE) || sent == 0 || is_true {
+            return frame;
+        }
+        let all = Control { rseq: sent, alloc: control.alloc.max(sent + (1 << 20)), ..control };
+        header.body = match lie {
+            Lie::HasAll | Lie::IsAnother => Body::Cntl(all),
+            Lie::HasNothing => {
+                let nothing = Control { rseq: self.sides[n].begins_at.unwrap_or(0), ..control };
+                let mut spans = SpanList::new(nothing.rseq);
+                spans.push(Span { left: sent - 1, right: sent });
+                Body::Ecntl(nothing, spans)
+            }
+        };
+        if let (Lie::IsAnother, Some(other)) = (lie, self.sides[n + 1].id) {
+            header.key = other;
+        }
+        Frame::forged(&header, &[])
+    }
+
     fn carry(&mut self, to: To, transmit: &Transmit) {
         let frame = Frame::of(transmit, &self.content, true);
         if self.traced {
@@ -336,6 +379,8 @@ impl World {
         if self.keeps_packets {
             self.packets.push(frame.clone());
         }
+        let is_known = |addr| self.sides.iter().any(|side| To::One(side.addr) == addr);
+        self.to_strangers += u64::from(to != To::Group && !is_known(to));
         for side in &mut self.sides {
             if to == To::Group || to == To::One(side.addr) {
                 side.down.send(self.now, frame.clone());
@@ -376,7 +421,10 @@ impl World {
             }
             match event {
                 SenderEvent::Asked { key, .. } => {
-                    let side = self.sides.iter_mut().find(|s| s.key == key).expect("ours");
+                    let Some(side) = self.sides.iter_mut().find(|s| s.key == key) else {
+                        self.sender.deny(self.now, key);
+                        continue;
+                    };
                     if side.plan.denied {
                         self.sender.deny(self.now, key);
                         continue;
@@ -465,7 +513,9 @@ impl World {
     /// Who was let in and stayed has every message from its beginning on, in order.
     pub fn assert_all_have_all(&self) {
         for (n, side) in self.sides.iter().enumerate() {
-            let Some(begins_at) = side.begins_at else { continue };
+            let Some(begins_at) = side.begins_at.filter(|_| side.plan.lies.is_none()) else {
+                continue;
+            };
             let first = self.sent.partition_point(|range| range.start < begins_at);
             let is_start = self.sent.get(first).is_none_or(|range| range.start == begins_at);
             assert!(is_start, "{n} begins within a message\n{}", self.describe());
