@@ -52,8 +52,17 @@ fn receive(config: &ReceiverConfig, key: u64) -> (Vec<usize>, Vec<ReceiverEvent>
 
 #[test]
 fn every_receiver_gets_every_message() {
-    let group = group(1);
-    let config = ReceiverConfig { interface: Some("lo".into()), ..ReceiverConfig::new(group) };
+    every_message(group(1), false);
+}
+
+#[test]
+fn and_messages_that_prove_themselves() {
+    every_message(group(2), true);
+}
+
+fn every_message(group: SocketAddr, nocheck: bool) {
+    let config =
+        ReceiverConfig { interface: Some("lo".into()), nocheck, ..ReceiverConfig::new(group) };
     let receivers = (1..=2).map(|key| {
         let config = config.clone();
         std::thread::spawn(move || receive(&config, key))
@@ -62,6 +71,7 @@ fn every_receiver_gets_every_message() {
     let config = SenderConfig {
         interface: Some("lo".into()),
         local: ([127, 0, 0, 1], 0).into(),
+        nocheck,
         ..SenderConfig::new(group)
     };
     let mut sender = Sender::open(&config).unwrap();

@@ -42,7 +42,12 @@ impl Udp {
         if !group.addr.ip().is_multicast() || group.addr.is_ipv4() != addr.is_ipv4() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a group's address"));
         }
-        let udp = Udp::bind(addr, config)?;
+        let mut udp = Udp::bind(addr, config)?;
+        if let Some(mtu) = link_mtu(group) {
+            let headers = if group.addr.is_ipv4() { 20 + 8 } else { 40 + 8 };
+            let datagram = mtu.saturating_sub(headers);
+            udp.caps.max_datagram = udp.caps.max_datagram.min(datagram);
+        }
         let (socket, hops) = (&udp.socket, u32::from(group.hops));
         match group.addr.ip() {
             IpAddr::V4(ip) => {
@@ -65,6 +70,29 @@ impl Udp {
     }
 }
 
+/// What the link that leads to the group takes at once, if the kernel knows: bytes of an IP packet.
+fn link_mtu(group: &Group) -> Option<usize> {
+    let any: IpAddr = match group.addr {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    let (level, name) = match group.addr.ip() {
+        IpAddr::V4(ip) => {
+            let none = Ipv4Addr::UNSPECIFIED;
+            let index = group.interface;
+            sockopt::set_ip_multicast_if_with_ifindex(&socket, &ip, &none, index).ok()?;
+            (libc::IPPROTO_IP, libc::IP_MTU)
+        }
+        IpAddr::V6(_) => {
+            sockopt::set_ipv6_multicast_if(&socket, group.interface).ok()?;
+            (libc::IPPROTO_IPV6, libc::IPV6_MTU)
+        }
+    };
+    socket.connect(group.addr).ok()?;
+    usize::try_from(crate::sys::sockopt::get(socket.as_fd(), level, name).ok()?).ok()
+}
+
 /// Hears a group on its port, where others of this host may hear it too, and talks to and from any peer by a port of its
 /// own.
 pub struct Member {
@@ -72,9 +100,12 @@ pub struct Member {
     own: Udp,
     /// Readable when either is.
     both: rustix::fd::OwnedFd,
-    /// The group is looked at first.
-    group_first: bool,
+    /// So often the group was looked at first.
+    group_first: u8,
 }
+
+/// So often the group is looked at first before one's own port is.
+const GROUP_FIRST: u8 = 8;
 
 impl Member {
     /// Joins the group of hosts.
@@ -98,7 +129,7 @@ impl Member {
             let name = epoll::EventData::new_u64(n as u64);
             epoll::add(&both, udp.flows.set(), name, epoll::EventFlags::IN)?;
         }
-        Ok(Member { group, own, both, group_first: true })
+        Ok(Member { group, own, both, group_first: 0 })
     }
 
     /// The port that the group is heard on.
@@ -154,10 +185,12 @@ impl Device for Member {
     }
 
     fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
-        self.group_first = !self.group_first;
-        let (first, second) = match self.group_first {
-            true => (&mut self.group, &mut self.own),
-            false => (&mut self.own, &mut self.group),
+        // What comes to one's own port is little, and waits no longer than that.
+        let own_first = self.group_first == GROUP_FIRST;
+        self.group_first = if own_first { 0 } else { self.group_first + 1 };
+        let (first, second) = match own_first {
+            true => (&mut self.own, &mut self.group),
+            false => (&mut self.group, &mut self.own),
         };
         match first.receive(batch)? {
             0 => second.receive(batch),

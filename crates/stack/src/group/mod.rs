@@ -57,6 +57,9 @@ pub struct SenderConfig {
     pub buffer: usize,
     /// Bytes of a packet: what every path to a member carries in one datagram.
     pub packet_len: usize,
+    /// Messages prove themselves, as records with tags do: no sum is made of them beside UDP's (NOCHECK). Receivers have
+    /// to know.
+    pub nocheck: bool,
     /// What controls congestion; `None` only on a path that the user vouches for.
     pub congestion: Option<crate::Congestion>,
     /// What to ask the kernel for.
@@ -79,7 +82,8 @@ impl SenderConfig {
             silence: Duration::from_secs(2),
             members_max: 256,
             buffer: 8 << 20,
-            packet_len: 1472,
+            packet_len: packet_len(group),
+            nocheck: false,
             congestion: Some(crate::Congestion::Bbr),
             udp: udp::Config::default(),
         }
@@ -95,6 +99,8 @@ pub struct ReceiverConfig {
     pub interface: Option<String>,
     /// Bytes of memory for what has not been taken.
     pub buffer: usize,
+    /// Messages prove themselves to who takes them: what has no sum beside UDP's is taken (NOCHECK).
+    pub nocheck: bool,
     /// A member that hears nothing of its sender for so long gives up.
     pub patience: Duration,
     /// What to ask the kernel for.
@@ -108,9 +114,18 @@ impl ReceiverConfig {
             group,
             interface: None,
             buffer: 8 << 20,
+            nocheck: false,
             patience: Duration::from_secs(120),
             udp: udp::Config::default(),
         }
+    }
+}
+
+/// What a datagram holds on a link of 1500 bytes, beside the headers of IP and UDP.
+fn packet_len(group: SocketAddr) -> usize {
+    match group {
+        SocketAddr::V4(_) => 1500 - 20 - 8,
+        SocketAddr::V6(_) => 1500 - 40 - 8,
     }
 }
 
@@ -138,11 +153,16 @@ fn device_group(
     hops: u8,
     loopback: bool,
 ) -> Result<udp::Group> {
-    let interface = match interface {
-        Some(name) => {
+    let interface = match (interface, addr) {
+        (Some(name), _) => {
             udp::interface_index(name).map_err(Error::os("finding the network interface"))?
         }
-        None => 0,
+        // Of a link, or of an interface (RFC 4291, section 2.7).
+        (None, SocketAddr::V6(v6)) if v6.scope_id() == 0 && v6.ip().octets()[1] & 15 <= 2 => {
+            return Err(Error::Misuse("a group of one link needs its network interface"));
+        }
+        (None, SocketAddr::V6(v6)) => v6.scope_id(),
+        (None, SocketAddr::V4(_)) => 0,
     };
     Ok(udp::Group { addr, interface, hops, loopback })
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use fusewire_base::Sum;
 use fusewire_device::{Device, Waker, udp};
+use fusewire_kernels::Level;
 use fusewire_transport::machine::{DropCause, Initial, Verdict};
+use fusewire_transport::xtp::Header;
 use fusewire_transport::xtp::group as machine;
 use fusewire_wire::xtp::Key;
 
@@ -38,7 +40,9 @@ impl Heard {
         else {
             return None;
         };
-        (srcport != 0).then(|| SocketAddr::new(self.machine.from.ip(), srcport))
+        let mut sessions = self.machine.from;
+        sessions.set_port(srcport);
+        (srcport != 0).then_some(sessions)
     }
 
     /// Members answer, and what they miss goes again.
@@ -118,6 +122,7 @@ impl<D: Device> Receiver<D> {
         let config = machine::ReceiverConfig {
             address: address(config.group, 0),
             tpdu_len: turns.device.caps().max_datagram,
+            nocheck: config.nocheck,
             recv_window: u32::try_from(config.buffer).unwrap_or(u32::MAX),
             ctimeout: config.patience,
             ..machine::ReceiverConfig::default()
@@ -161,18 +166,18 @@ impl<D: Device> Receiver<D> {
             let verdict = match &initial {
                 Initial::Drop(_) => return,
                 Initial::Payload(plan) if plan.len > 0 && plan.is_whole() => {
-                    let sum = sum + store(level, memory, plan.offset, data);
-                    match sum.verifies() {
+                    let stored = store(level, memory, plan.offset, data, header.checks_all());
+                    match (sum + stored).verifies() {
                         true => Verdict::Accept { len: plan.len },
                         false => Verdict::Reject(DropCause::Checksum),
                     }
                 }
-                _ if !(sum + fusewire_kernels::sum(level, data)).verifies() => {
+                _ if !(sum + summed(level, header, data)).verifies() => {
                     Verdict::Reject(DropCause::Checksum)
                 }
                 Initial::Payload(plan) if plan.len > 0 => {
                     let data = &data[plan.trim_front as usize..][..plan.len as usize];
-                    store(level, memory, plan.offset, data);
+                    store(level, memory, plan.offset, data, false);
                     Verdict::Accept { len: plan.len }
                 }
                 _ => Verdict::Control,
@@ -261,15 +266,20 @@ impl<D: Device> Receiver<D> {
     }
 }
 
-/// Copies to where `offset` lies in the ring, and sums.
-fn store(level: fusewire_kernels::Level, memory: &mut [u8], offset: u64, data: &[u8]) -> Sum {
+/// The sum over data, where the check covers them.
+fn summed(level: Level, header: &Header, data: &[u8]) -> Sum {
+    if header.checks_all() { fusewire_kernels::sum(level, data) } else { Sum::ZERO }
+}
+
+/// Copies to where `offset` lies in the ring, and sums in the same pass if `sums`.
+fn store(level: Level, memory: &mut [u8], offset: u64, data: &[u8], sums: bool) -> Sum {
     let at = (offset % memory.len() as u64) as usize;
     let room = memory.len() - at;
-    if data.len() <= room {
+    if sums && data.len() <= room {
         return fusewire_kernels::copy_sum(level, data, &mut memory[at..at + data.len()]);
     }
-    let (behind, front) = data.split_at(room);
-    memory[at..].copy_from_slice(behind);
+    let (behind, front) = data.split_at(room.min(data.len()));
+    memory[at..at + behind.len()].copy_from_slice(behind);
     memory[..front.len()].copy_from_slice(front);
-    fusewire_kernels::sum(level, data)
+    if sums { fusewire_kernels::sum(level, data) } else { Sum::ZERO }
 }

@@ -142,6 +142,7 @@ impl<D: Device> Sender<D> {
                 false => Service::UnacknowledgedMulticast,
             },
             send_tpdu_len: packet_len,
+            nocheck: config.nocheck,
             send_buffer: u32::try_from(config.buffer).unwrap_or(u32::MAX),
             max_packets_in_flight: (4 * config.buffer / packet_len).max(1024),
             out_rate: rate,
@@ -219,6 +220,7 @@ impl<D: Device> Sender<D> {
         })?;
         self.machine.handle_timeout(now);
         self.ring.release(self.machine.acked());
+        self.heed_device()?;
         let mut sent = 0;
         for _ in 0..TURNS_MAX {
             let now = self.turns.clock.now();
@@ -240,6 +242,20 @@ impl<D: Device> Sender<D> {
         }
         self.ring.release(self.machine.acked());
         Ok(received + sent > 0)
+    }
+
+    /// What is larger than the first link takes reaches nobody.
+    fn heed_device(&mut self) -> Result<()> {
+        while let Some(event) = self.turns.device.poll_event() {
+            if let fusewire_device::Event::TooBig { peer, len } = event
+                && peer == self.group
+            {
+                let most = "packets to the group are larger than its network interface takes";
+                tracing::warn!(len, "{most}");
+                return Err(Error::Misuse(most));
+            }
+        }
+        Ok(())
     }
 
     /// What happened; `None` when there is nothing new.

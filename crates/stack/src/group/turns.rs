@@ -15,8 +15,9 @@ use crate::{Clock, Error, Result};
 const FRAMES: usize = 128;
 /// The longest header of ours: ECNTL with all spans, or JCNTL with IPv6's segment.
 const HEADER_MAX: usize = HEADER_LEN + 24 + 16 * SPANS;
-/// Super-packets that are taken at once.
-const SLOTS: usize = 4;
+/// Super-packets that are taken at once, and how often that is done in one turn while more wait.
+const SLOTS: usize = 8;
+const TAKES_MAX: usize = 8;
 /// A timer that is nearer than this is waited for awake.
 const SPIN: Duration = Duration::from_micros(60);
 /// How long the device may stay full before what is left counts as lost.
@@ -106,20 +107,17 @@ impl<D: Device> Turns<D> {
     /// Takes what waits in the device; `each` gets who sent it, the header, the header's sum with its check, and the
     /// data. How many there were.
     pub fn take(&mut self, mut each: impl FnMut(SocketAddr, &Header, Sum, &[u8])) -> Result<usize> {
-        self.device.receive(&mut self.batch).map_err(Error::os("receiving"))?;
         let mut count = 0;
-        for packet in self.batch.iter() {
-            for frame in packet.frames() {
-                count += 1;
-                // What cannot be read is nobody's.
-                let Ok(parsed) = Packet::parse(frame) else { continue };
-                if parsed.trailer.is_some() {
-                    continue;
+        for _ in 0..TAKES_MAX {
+            self.device.receive(&mut self.batch).map_err(Error::os("receiving"))?;
+            for packet in self.batch.iter() {
+                for frame in packet.frames() {
+                    count += 1;
+                    take_frame(packet.peer, frame, &mut each);
                 }
-                let header = parsed.header.keep::<SPANS>();
-                let before = frame.len() - parsed.data.len();
-                let covered = if header.checks_all() { before } else { HEADER_LEN };
-                each(packet.peer, &header, Sum::of_few(&frame[..covered]), parsed.data);
+            }
+            if self.batch.len() < self.batch.capacity() {
+                break;
             }
         }
         Ok(count)
@@ -140,4 +138,20 @@ impl<D: Device> Turns<D> {
         self.device.wait(wait, false).map_err(Error::os("waiting"))?;
         Ok(())
     }
+}
+
+fn take_frame(
+    from: SocketAddr,
+    frame: &[u8],
+    each: &mut impl FnMut(SocketAddr, &Header, Sum, &[u8]),
+) {
+    // What cannot be read is nobody's.
+    let Ok(parsed) = Packet::parse(frame) else { return };
+    if parsed.trailer.is_some() {
+        return;
+    }
+    let header = parsed.header.keep::<SPANS>();
+    let before = frame.len() - parsed.data.len();
+    let covered = if header.checks_all() { before } else { HEADER_LEN };
+    each(from, &header, Sum::of_few(&frame[..covered]), parsed.data);
 }
