@@ -188,6 +188,8 @@ impl Cast {
             rate: self.rate.map(bounded),
             floor: bounded(self.floor),
             silence: Duration::from_millis(self.silence),
+            // Records with tags.
+            nocheck: true,
             ..SenderConfig::new(self.group)
         };
         Ok(Sender::open(&config).map_err(|error| {
@@ -303,7 +305,9 @@ impl<'a> Teller<'a> {
             self.begun.get_or_insert_with(Instant::now);
         }
         self.bytes_sent = told.bytes_sent;
-        self.members.clone_from(&told.members);
+        // Who came again is one receiver, by its last session.
+        let members = told.members.iter().filter(|(_, standing, ..)| !standing.is_replaced);
+        self.members = members.cloned().collect();
         for failed in &told.failed {
             self.failed += 1;
             say(&format!("{}: {}", failed.0, failed.1));
@@ -312,7 +316,7 @@ impl<'a> Teller<'a> {
         if told.has_begun && self.sent.is_none() && !self.members.iter().any(receiving) {
             self.sent = self.begun.map(|begun| begun.elapsed());
         }
-        for member in &told.members {
+        for member in &self.members {
             let word = word(member, self.files);
             if self.told.insert(member.0, word) == Some(word) || matches!(word, "joining") {
                 continue;
@@ -362,7 +366,7 @@ impl<'a> Teller<'a> {
         let seconds = self.sent.or(self.begun.map(|begun| begun.elapsed())).unwrap_or_default();
         let complete = self.members.iter().filter(|m| word(m, self.files) == "complete").count();
         let per_s = self.bytes_sent as f64 / seconds.as_secs_f64().max(1e-9);
-        let all = self.told.len();
+        let all = self.members.len();
         if self.cast.json {
             json(&json!({
                 "event": "summary", "files": self.files, "bytes": self.bytes,
@@ -390,7 +394,7 @@ impl<'a> Teller<'a> {
             Ok(CastEnd::Nobody) => {
                 fail(Code::Connection, "nobody was there when it was time to begin")
             }
-            Ok(CastEnd::Complete) if complete < self.told.len() => {
+            Ok(CastEnd::Complete) if complete < all => {
                 fail(Code::Failed, "not every receiver has everything")
             }
             Ok(CastEnd::Complete) if self.failed > 0 => fail(Code::Failed, ""),

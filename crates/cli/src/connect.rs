@@ -43,6 +43,13 @@ pub struct Connect {
     pub common: Common,
 }
 
+impl Connect {
+    /// Whose key is right was said.
+    pub fn is_told_whom_to_trust(&self) -> bool {
+        self.trust.is_some()
+    }
+}
+
 /// An error, and whether another address may do better.
 type Tried = (bool, Box<dyn std::error::Error>);
 

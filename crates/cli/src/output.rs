@@ -56,6 +56,11 @@ impl Failure {
     pub fn new(code: Code, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into() }
     }
+
+    /// Whether an error is one of this code.
+    pub fn is(error: &(dyn StdError + 'static), code: Code) -> bool {
+        error.downcast_ref::<Failure>().is_some_and(|failure| failure.code as u8 == code as u8)
+    }
 }
 
 impl fmt::Display for Failure {

@@ -1,6 +1,7 @@
 //! `fusewire receive`.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,8 @@ use crate::url::Url;
 
 /// How often it is looked whether there is news.
 const LOOK: Duration = Duration::from_millis(5);
+/// How long another sender is listened for after one that is not trusted: each announces itself once a second.
+const ANOTHER: Duration = Duration::from_secs(3);
 
 /// Which group to listen to, and where to put what is cast.
 #[derive(Args)]
@@ -76,29 +79,27 @@ pub fn run(receive: &Receive) -> Result {
     };
     let stop = transfer::stop_flag()?;
     let mut receiver = receive.open()?;
-    let Some(heard) = receive.listen(&mut receiver, &stop)? else {
-        return Err(match stop.load(Ordering::Relaxed) {
-            true => Failure::new(Code::Interrupted, "interrupted"),
-            false => {
-                Failure::new(Code::Connection, format!("nothing is heard of {}", receive.group))
-            }
-        }
-        .into());
-    };
-    let url = receive.url(&heard)?;
+    let Found { heard, url, mut connector, link } = receive.find(&mut receiver, &stop)?;
     std::fs::create_dir_all(&receive.output).map_err(|error| {
         Failure::new(Code::Failed, format!("cannot make {}: {error}", receive.output.display()))
     })?;
-    let (mut connector, link) = transfer::connect(moving, &url)?;
     let reporter = Reporter::new(moving.voice(), &url);
     let mail = Arc::new(Mail::default());
     // 63 bits that nobody foretells, and not zero.
     let group_key = u64::from_be_bytes(fusewire_device::random()?) >> 1 | 1;
-    let session = Session::begin(link, &mail, group_key)?;
+    let session = Session::begin(link, &mail, (group_key, receive.place()?))?;
     let part = Part { receive, receiver, heard, group_key, wanted, reporter, stop: &stop };
     let done = part.run(&mail, &mut connector);
     session.end(&done, &mail);
     done.map(drop)
+}
+
+/// A sender, and a session with it.
+struct Found<'a> {
+    heard: Heard,
+    url: Url,
+    connector: Connector<'a>,
+    link: Client,
 }
 
 /// The session in which this is a member, in a thread of its own.
@@ -108,8 +109,8 @@ struct Session {
 }
 
 impl Session {
-    fn begin(mut link: Client, mail: &Arc<Mail>, group_key: u64) -> Result<Session> {
-        let mut joiner = Joiner::new(mail, group_key, link.element())?;
+    fn begin(mut link: Client, mail: &Arc<Mail>, keys: (u64, u64)) -> Result<Session> {
+        let mut joiner = Joiner::new(mail, keys, link.element())?;
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let thread = thread::Builder::new().name("session".into()).spawn(move || {
@@ -135,14 +136,69 @@ impl Session {
 impl Receive {
     fn open(&self) -> Result<Receiver> {
         let interface = self.interface.clone();
-        let config = ReceiverConfig { interface, ..ReceiverConfig::new(self.group) };
+        let config = ReceiverConfig { interface, nocheck: true, ..ReceiverConfig::new(self.group) };
         Ok(Receiver::open(&config).map_err(|error| {
             Failure::new(Code::Failed, format!("cannot listen to {}: {error}", self.group))
         })?)
     }
 
-    /// The group's sender, once it is heard.
-    fn listen(&self, receiver: &mut Receiver, stop: &AtomicBool) -> Result<Option<Heard>> {
+    /// What the sender knows this receiver by when it comes again: the folder that things go to.
+    fn place(&self) -> Result<u64> {
+        let folder = std::fs::metadata(&self.output)?;
+        Ok(folder.ino() ^ folder.dev().rotate_left(40))
+    }
+
+    /// The sender that is meant. Anyone can announce the group: where it is said who is trusted, who has another key is
+    /// passed over, unless nobody else is heard.
+    fn find(&self, receiver: &mut Receiver, stop: &AtomicBool) -> Result<Found<'_>> {
+        let mut others = Vec::new();
+        let mut refused: Option<Box<dyn std::error::Error>> = None;
+        loop {
+            let patience = match refused {
+                None => self.patience.map(Duration::from_secs),
+                Some(_) => Some(self.patience.map_or(ANOTHER, Duration::from_secs).max(ANOTHER)),
+            };
+            let Some(heard) = self.listen(receiver, stop, &others, patience)? else {
+                let text = format!("nothing is heard of {}", self.group);
+                return Err(match (stop.load(Ordering::Relaxed), refused) {
+                    (true, _) => Failure::new(Code::Interrupted, "interrupted").into(),
+                    (false, None) => Failure::new(Code::Connection, text).into(),
+                    (false, Some(error)) => {
+                        transfer::not_connected(&self.moving, &*error)?;
+                        error
+                    }
+                });
+            };
+            let url = self.url(&heard)?;
+            if self.from.is_some() || !self.moving.connect.is_told_whom_to_trust() {
+                let (connector, link) = transfer::connect(&self.moving, &url)?;
+                return Ok(Found { heard, url, connector, link });
+            }
+            let connected = Connector::new(&self.moving.connect, &url)
+                .and_then(|mut connector| connector.open().map(|link| (connector, link)));
+            match connected {
+                Ok((connector, link)) => return Ok(Found { heard, url, connector, link }),
+                Err(error) if Failure::is(&*error, Code::Refused) => {
+                    tracing::info!(%error, "another sender is looked for");
+                    others.extend(heard.sessions());
+                    refused.get_or_insert(error);
+                }
+                Err(error) => {
+                    transfer::not_connected(&self.moving, &*error)?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// A sender of the group that is none of `others`, once it is heard.
+    fn listen(
+        &self,
+        receiver: &mut Receiver,
+        stop: &AtomicBool,
+        others: &[SocketAddr],
+        patience: Option<Duration>,
+    ) -> Result<Option<Heard>> {
         let from: Option<Vec<SocketAddr>> = match &self.from {
             None => None,
             Some(host) => Some(
@@ -155,10 +211,9 @@ impl Receive {
         };
         let is_meant = |heard: &Heard| match (&from, heard.sessions()) {
             (_, None) => false,
-            (None, Some(_)) => true,
+            (None, Some(sessions)) => !others.contains(&sessions),
             (Some(all), Some(sessions)) => all.contains(&sessions),
         };
-        let patience = self.patience.map(Duration::from_secs);
         Ok(group::listen(receiver, patience, stop, &is_meant)?)
     }
 

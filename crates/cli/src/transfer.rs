@@ -166,20 +166,28 @@ pub fn connect<'a>(moving: &'a Moving, url: &Url) -> Result<(Connector<'a>, Clie
         let link = connector.open()?;
         Ok((connector, link))
     });
-    if let (Err(error), true) = (&connected, moving.json) {
-        let (event, none) = ("summary", 0);
-        json(&json!({
-            "event": event,
-            "files": none,
-            "files_done": none,
-            "bytes": none,
-            "bytes_done": none,
-            "failed": none,
-            "interrupted": false,
-            "error": error.to_string(),
-        }))?;
+    if let Err(error) = &connected {
+        not_connected(moving, &**error)?;
     }
     connected
+}
+
+/// Says in JSON that there is no connection.
+pub fn not_connected(moving: &Moving, error: &dyn std::error::Error) -> Result {
+    if !moving.json {
+        return Ok(());
+    }
+    let (event, none) = ("summary", 0);
+    json(&json!({
+        "event": event,
+        "files": none,
+        "files_done": none,
+        "bytes": none,
+        "bytes_done": none,
+        "failed": none,
+        "interrupted": false,
+        "error": error.to_string(),
+    }))
 }
 
 /// Who does without the sender's hash needs tags that say the same.

@@ -104,14 +104,20 @@ impl World {
 
     fn join_as(&mut self, wanted: Wanted) -> usize {
         let at = self.members.len();
+        self.join_from(wanted, at as u8, &format!("member {at}"), at as u64)
+    }
+
+    /// One with this key, at this host, for this place there.
+    fn join_from(&mut self, wanted: Wanted, who: u8, peer: &str, place: u64) -> usize {
+        let at = self.members.len();
         let dir = self.dir.path().join(format!("to{at}"));
         let _ = fs::create_dir(&dir);
         let settings = Settings { reorder: 3, seed: at as u64 + 5, ..Settings::default() };
         let (a, b) = memory::pair(settings);
         let mail = Arc::new(Mail::default());
-        let who = Fingerprint::from_bytes([at as u8; 32]);
-        let session = self.share.session_of(Some(who), OCTETS).named(format!("member {at}"));
-        let joiner = Joiner::new(&mail, 100 + at as u64, OCTETS).unwrap();
+        let who = Fingerprint::from_bytes([who; 32]);
+        let session = self.share.session_of(Some(who), OCTETS).named(peer.to_string());
+        let joiner = Joiner::new(&mail, (100 + at as u64, place), OCTETS).unwrap();
         self.members.push(Member {
             dir,
             session: Some((session, a)),
@@ -369,6 +375,37 @@ fn who_comes_late_gets_what_was_missed_and_no_more() {
     assert!((2 * BLOCK_LEN..=3 * BLOCK_LEN).contains(&rest), "{rest}");
     (0..2).for_each(|at| world.same(at, "a"));
     world.has_no_leftovers(1);
+}
+
+#[test]
+fn who_comes_again_is_the_receiver_that_was_there() {
+    let wanted = || Wanted { filter: Filter::default(), existing: Existing::Replace, sync: false };
+    let first = (1, "10.0.0.1:5000", 7);
+    for (again, is_same) in [
+        ((1, "10.0.0.1:6000", 7), true),
+        ((2, "10.0.0.1:6000", 7), false),
+        ((1, "10.0.0.2:5000", 7), false),
+        ((1, "10.0.0.1:6000", 8), false),
+    ] {
+        // What it was is still there, or is gone: of that nothing is kept.
+        for is_gone in [false, true] {
+            let mut world = World::new(make_all);
+            for (n, (who, peer, place)) in [first, again].into_iter().enumerate() {
+                world.join_from(wanted(), who, peer, place);
+                world.settle();
+                if n == 0 && is_gone {
+                    world.members[0].session = None;
+                }
+            }
+            let all = world.board.members();
+            let parts = all.iter().filter(|(_, standing)| standing.has_part()).count();
+            let replaced = all.iter().filter(|(_, standing)| standing.is_replaced).count();
+            assert_eq!(parts, 1 + usize::from(!is_same && !is_gone), "{again:?} {all:?}");
+            assert_eq!(replaced, usize::from(is_same && !is_gone), "{again:?} {all:?}");
+            assert_eq!(world.board.admits(100), !is_same && !is_gone);
+            assert!(world.board.admits(101));
+        }
+    }
 }
 
 /// The sender stops after `until` bytes, and each member at once.

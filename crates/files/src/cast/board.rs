@@ -4,18 +4,21 @@ use crate::blocks::BlockHash;
 use crate::cast::Tally;
 use crate::error::Error;
 use crate::message::{
-    Body, Cast, CastFile, Code, ENTRIES_MAX, Epoch, Failed, Hashed, Hashes, Kind, List, Listed,
-    Meta, Over, octets,
+    Body, Cast, CastFile, Code, ENTRIES_MAX, Epoch, Failed, Hashed, Hashes, Join, Kind, List,
+    Listed, Meta, Over, octets,
 };
 use crate::name::RemotePath;
 use crate::server::{Listing, Share};
 use fusewire_session::group::GroupKey;
 use fusewire_session::{Cipher, Fingerprint};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a hash in a message, with all that stands around it.
 const HASHED_LEN: usize = 48;
+/// Sessions that are remembered when they have ended, beside those that go on.
+const KEPT_MAX: usize = 8192;
 /// Bytes of a file besides its path, in XDR, with fill.
 const FILE_LEN: usize = 72;
 
@@ -32,12 +35,30 @@ pub struct Standing {
     pub peer: Arc<str>,
     /// Under which the group's packets know it.
     pub group_key: u64,
+    /// The same whenever its things go to the same folder there.
+    pub place: u64,
     /// It was told which files there are.
     pub is_told: bool,
     /// What it says that it has.
     pub tally: Option<Tally>,
     /// It is no member any more; its session has ended, or its key is not admitted.
     pub is_gone: bool,
+    /// It came again: the same key and place at the same host have a later session.
+    pub is_replaced: bool,
+}
+
+impl Standing {
+    /// It is a member: its session goes on, and it has no later one.
+    pub fn has_part(&self) -> bool {
+        !self.is_gone && !self.is_replaced
+    }
+
+    /// Whether another session is the same receiver's.
+    fn is_same(&self, other: &Standing) -> bool {
+        let host =
+            |peer: &str| peer.parse::<SocketAddr>().map_or(peer.into(), |a| a.ip().to_string());
+        (self.key, self.place) == (other.key, other.place) && host(&self.peer) == host(&other.peer)
+    }
 }
 
 /// What a cast is, shared by its sessions and by who sends to the group.
@@ -114,7 +135,7 @@ impl Board {
 
     /// Whether a receiver with this key in the group has a session: only then it may join.
     pub fn admits(&self, group_key: u64) -> bool {
-        self.lock().members.values().any(|m| m.group_key == group_key && !m.is_gone)
+        self.lock().members.values().any(|m| m.group_key == group_key && m.has_part())
     }
 
     /// Everybody who is a member, or was one.
@@ -153,7 +174,7 @@ impl Board {
         xid: u32,
         key: Fingerprint,
         peer: &Arc<str>,
-        group_key: u64,
+        Join { key: group_key, place }: Join,
     ) -> Membership {
         let mut state = self.lock();
         let id = state.next_member;
@@ -162,10 +183,22 @@ impl Board {
             key,
             peer: Arc::clone(peer),
             group_key,
+            place,
             is_told: false,
             tally: None,
             is_gone: false,
+            is_replaced: false,
         };
+        for earlier in state.members.values_mut().filter(|earlier| earlier.is_same(&member)) {
+            earlier.is_replaced = true;
+        }
+        // Of who comes again and again the last is kept, and of all that are gone so many.
+        state.members.retain(|_, m| !(m.is_gone && m.is_replaced));
+        if state.members.len() >= KEPT_MAX
+            && let Some((&first, _)) = state.members.iter().find(|(_, m)| m.is_gone)
+        {
+            state.members.remove(&first);
+        }
         state.members.insert(id, member);
         let told = Told { epoch: 0, files: 0, has_listed: false, hashes: 0, is_over: false };
         Membership { board: Arc::clone(self), id, xid, told }

@@ -156,13 +156,18 @@ pub struct Joining {
 }
 
 impl Joiner {
-    /// For a receiver that the group's packets know by `group_key`. What comes goes to `mail`.
+    /// For a receiver that the group's packets know by `group_key`, and the sender by `place` when it comes again. What
+    /// comes goes to `mail`.
     ///
     /// # Errors
     /// None in fact: what is asked is short.
-    pub fn new(mail: &Arc<Mail>, group_key: u64, element: Element) -> Result<Joiner, Error> {
+    pub fn new(
+        mail: &Arc<Mail>,
+        (group_key, place): (u64, u64),
+        element: Element,
+    ) -> Result<Joiner, Error> {
         let mut asker = Asker::new(element);
-        let join = asker.ask(Body::Join(Join { key: group_key }))?;
+        let join = asker.ask(Body::Join(Join { key: group_key, place }))?;
         let mail = Arc::clone(mail);
         let joining = Joining { asker, mail, join, report: None, is_done: false };
         Ok(Machine::of(joining, element, false))

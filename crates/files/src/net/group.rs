@@ -144,7 +144,7 @@ pub fn cast(
         if casting.looks() {
             let told = casting.look(has_begun);
             progress(&told);
-            let waits = |s: &Standing| !s.is_gone && s.tally.is_none();
+            let waits = |s: &Standing| s.has_part() && s.tally.is_none();
             if has_ended && !told.members.iter().any(|(_, standing, ..)| waits(standing)) {
                 return Ok(CastEnd::Complete);
             }
@@ -204,7 +204,7 @@ impl Casting {
         let infos: Vec<MemberInfo> = sender.members().collect();
         for info in &infos {
             let is_admitted =
-                |(_, s): &&(MemberId, Standing)| s.group_key == info.key.bits() && !s.is_gone;
+                |(_, s): &&(MemberId, Standing)| s.group_key == info.key.bits() && s.has_part();
             if !standings.iter().any(|entry| is_admitted(&entry)) {
                 sender.remove(info.id);
             }

@@ -11,7 +11,7 @@ use crate::folder::Last;
 use crate::inbox::{Receiver, WINDOW_LEN};
 use crate::machine::{Machine, Outbox, Step, Work};
 use crate::message::{
-    Body, Code, Done, Entry, Failed, Get, Hole, Kind, Meta, Prefix, Report, Run, octets,
+    Body, Code, Done, Entry, Failed, Get, Hole, Join, Kind, Meta, Prefix, Report, Run, octets,
 };
 use crate::meta::Found;
 use crate::rate::Rate;
@@ -346,11 +346,11 @@ impl Desk {
         Ok(true)
     }
 
-    fn join(&mut self, xid: u32, key: u64) -> Result<(), Error> {
+    fn join(&mut self, xid: u32, join: Join) -> Result<(), Error> {
         let who = self.uploads.owner();
         match (self.share.cast(), who, &self.member) {
             (Some(board), Some(who), None) => {
-                self.member = Some(board.join(xid, who, &self.uploads.peer, key));
+                self.member = Some(board.join(xid, who, &self.uploads.peer, join));
                 Ok(())
             }
             _ => Err(Error::local(Code::BadRequest, b"")),
@@ -409,7 +409,7 @@ impl Desk {
             Body::Put(put) => self.uploads.put(xid, &put),
             Body::Commit(commit) => self.uploads.commit(xid, commit.of).map(|()| None),
             Body::Touch(touch) => self.uploads.touch(&touch),
-            Body::Join(join) => self.join(xid, join.key).map(|()| None),
+            Body::Join(join) => self.join(xid, join).map(|()| None),
             Body::Report(report) => self.report(&report).map(Some),
             Body::Cancel(cancel) => {
                 self.cancel(cancel.of).map(|()| Some(Body::Done(Done { grew: false })))
