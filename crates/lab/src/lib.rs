@@ -10,6 +10,8 @@
 #[cfg(feature = "experiments")]
 pub mod bench;
 #[cfg(feature = "experiments")]
+pub mod cast;
+#[cfg(feature = "experiments")]
 pub mod change;
 #[cfg(feature = "experiments")]
 pub mod codec;

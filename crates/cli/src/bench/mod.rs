@@ -1,5 +1,6 @@
 //! `fusewire bench …`.
 
+mod cast;
 mod codec;
 mod connections;
 mod files;
@@ -23,6 +24,8 @@ pub enum Bench {
     Connections(connections::Options),
     /// Many small files, a large one, a tree again, a large one resumed, beside rsync and cp.
     Files(files::Options),
+    /// One file to many hosts at once, beside uftp and udpcast. Needs root.
+    Cast(cast::Options),
     /// Round trips of 64 bytes, alone and beside idle connections; beside kernel UDP, `ip::Host` and quinn.
     Latency(latency::Options),
     /// Each pipeline: one loop beside strips, separate passes and the best library.
@@ -43,6 +46,7 @@ pub fn run(bench: Bench) -> Result {
         Bench::Transfer(options) => transfer::run(options),
         Bench::Connections(options) => connections::run(&options),
         Bench::Files(options) => files::run(options),
+        Bench::Cast(options) => cast::run(options),
         Bench::Latency(options) => latency::run(&options),
         Bench::Kernels(options) => kernels::run(&options),
         Bench::Parts(options) => parts::run(&options),
