@@ -13,25 +13,33 @@ impl Drop for Server {
 }
 
 #[test]
-fn payments_over_tcp_and_udp() {
+fn payments_over_tcp_udp_and_xtp() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
     let program = env!("CARGO_BIN_EXE_ledger-server");
     let mut child =
-        Command::new(program).arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap();
-    let mut addr = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut addr).unwrap();
+        Command::new(program).arg("127.0.0.1:0").arg(&key).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut addr, mut xtp) = (String::new(), String::new());
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut addr).unwrap();
+    lines.read_line(&mut xtp).unwrap();
     let _server = Server(child);
     let run = |addr: &str, words: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ledger-client"));
-        let output = command.arg(addr).args(words.split(' ')).output().unwrap();
+        let command = command.arg(addr).env("LEDGER_KEY", &key);
+        let output = command.args(words.split(' ')).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let (tcp, udp) = (addr.trim(), format!("udp:{}", addr.trim()));
+    let (tcp, udp, xtp) = (addr.trim(), format!("udp:{}", addr.trim()), xtp.trim());
     assert_eq!(run(tcp, "pay bank ada 1200"), "payment 1\n");
     assert_eq!(run(&udp, "pay ada bob 500"), "payment 2\n");
     assert_eq!(run(&udp, "pay ada bob 701"), "refused: NotEnough\n");
     assert_eq!(run(tcp, "pay eve bob 1"), "refused: NoSuchAccount\n");
     assert_eq!(run(tcp, "balance ada"), "700\n");
     assert_eq!(run(&udp, "balance bank"), "-1200\n");
-    assert_eq!(run(tcp, "history ada"), "bank ada 1200\nada bob 500\n");
+    assert_eq!(run(xtp, "pay bank eve 7"), "payment 3\n");
+    assert_eq!(run(xtp, "pay eve bob 8"), "refused: NotEnough\n");
+    assert_eq!(run(tcp, "balance eve"), "7\n");
+    assert_eq!(run(xtp, "history ada"), "bank ada 1200\nada bob 500\n");
 }
