@@ -4,6 +4,7 @@
 //! included, and says so with each packet ([`Checksum`], [`Segmentation`]): the meaning is that of
 //! `virtio_net_hdr` (Virtual I/O Device specification 1.2, section 5.1.6). Nothing here parses a header.
 
+mod classify;
 pub mod devices;
 mod features;
 pub mod flows;
@@ -16,6 +17,7 @@ mod steer;
 pub mod tap;
 pub mod unfinished;
 pub mod vnet;
+mod withhold;
 pub mod xdp;
 
 use std::io::{self, IoSlice};

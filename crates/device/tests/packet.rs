@@ -24,6 +24,15 @@ fn packets_and_super_frames_go_both_ways() {
             exchange::udp_super_frames(&mut packet, veth_flow());
             exchange::tcp_super_frames(&mut packet, veth_flow());
         }
+        for blocks in [false, true] {
+            let config = Config { blocks, super_frames: false, ..Config::new("fwb") };
+            let mut packet = Packet::open(&config).unwrap();
+            let got = packet.capabilities();
+            assert!(!got.checksum && !got.tcp_segmentation && !got.udp_segmentation);
+            assert_eq!(got.max_packet_bytes, 1514);
+            assert!(got.notes[0].contains("no super-frames"), "{:?}", got.notes);
+            exchange::datagrams(&mut packet, veth_flow());
+        }
     });
 }
 
@@ -31,12 +40,16 @@ fn packets_and_super_frames_go_both_ways() {
 fn the_ring_goes_round_and_what_does_not_fit_is_counted() {
     let test = "the_ring_goes_round_and_what_does_not_fit_is_counted";
     in_namespace(test, Need::Namespace, VETH, || {
-        for blocks in [false, true] {
-            let config = Config { blocks, ring_bytes: 1, ..Config::new("fwb") };
+        for (blocks, super_frames) in [(false, true), (true, true), (false, false), (true, false)] {
+            let config = Config { blocks, super_frames, ring_bytes: 1, ..Config::new("fwb") };
             let mut packet = Packet::open(&config).unwrap();
+            if !blocks {
+                let fits = if super_frames { 31 } else { 1024 };
+                assert_eq!(packet.queue_packets(), fits, "in two megabytes");
+            }
             let socket = UdpSocket::bind("10.78.0.1:7001").unwrap();
             let payload = content(1400);
-            for n in 0..200u32 {
+            for n in 0..1200u32 {
                 let numbered = [&n.to_be_bytes(), &payload[4..]].concat();
                 socket.send_to(&numbered, "10.78.0.2:7000").unwrap();
                 receive_until(&mut packet, |packet| {

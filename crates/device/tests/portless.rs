@@ -129,6 +129,51 @@ fn all_of_it_is_ours_and_the_kernel_keeps_silent() {
     });
 }
 
+/// With rights and a kernel that allow it. Nobody has reserved anything here, so the kernel refuses what it sees.
+#[test]
+fn of_what_is_ours_the_kernel_sees_nothing() {
+    in_namespace("of_what_is_ours_the_kernel_sees_nothing", Need::Root, "", || {
+        let peer = hosts();
+        sh(
+            "echo 0 > /proc/sys/net/ipv4/icmp_ratelimit; echo 0 > /proc/sys/net/ipv6/icmp/ratelimit",
+        );
+        for [ours, _] in [V4, V6] {
+            let port = Port { addr: ours.parse().unwrap(), protocol: Protocol::Xtp, port: 0 };
+            let mut interface = open("packet", []);
+            let notes = interface.capabilities().notes.clone();
+            if !notes.iter().any(|note| note.contains("ends here")) {
+                return eprintln!("skipped: {notes:?}");
+            }
+            let mut refused = refusals();
+            let mut refuses = |times, what| {
+                refused += times;
+                assert_eq!(refusals(), refused, "{ours}: {what}");
+            };
+            send(&peer, ours, XTP, 100);
+            refuses(1, "it is not ours yet");
+            interface.steer(&Flows::ports([port])).unwrap();
+            for (len, pieces) in [(100, 1), (1400, 1), (3000, 3)] {
+                send(&peer, ours, XTP, len);
+                let mut came = 0;
+                receive_until(&mut *interface, |packet| {
+                    came += usize::from(protocol_of(packet.bytes) == XTP);
+                    came == pieces
+                });
+                refuses(0, "it is ours");
+            }
+            send(&peer, ours, 253, 100);
+            refuses(1, "another protocol");
+            interface.steer(&Flows::default()).unwrap();
+            send(&peer, ours, XTP, 100);
+            refuses(1, "it is ours no more");
+            interface.steer(&Flows::ports([port])).unwrap();
+            drop(interface);
+            send(&peer, ours, XTP, 100);
+            refuses(1, "nobody is there");
+        }
+    });
+}
+
 #[test]
 fn one_has_it_on_an_address() {
     in_namespace("one_has_it_on_an_address", Need::Root, "ip link set lo up", || {

@@ -1,7 +1,8 @@
 //! AF_PACKET: an interface of the host's, shared with the kernel. Received packets lie in a ring of memory
 //! that the kernel fills, with a virtio header before each; those that are sent are gathered by `sendmmsg`.
 //!
-//! A filter in the kernel lets only our flows come, and these are copies: the kernel still sees them, and
+//! A filter in the kernel lets only our flows come, and these are copies. Of the originals the kernel's stack sees what
+//! others may want, too, and where the rights or the kernel do not suffice all of them (`super::withhold`): it
 //! answers for a port that nobody holds (see [`super::reserved_port`]). Each process on the interface has a socket of its own
 //! with a filter of its own; several queues of one process split its flows by hash (`PACKET_FANOUT`).
 
@@ -14,12 +15,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::flows::{self, Flows};
 use super::host::Watch;
-use super::vnet;
+use super::withhold::Withheld;
 use super::{Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
+use super::{unfinished, vnet};
 use crate::Waker;
 use crate::kernel::Version;
 use crate::sys::gather::{Gather, MAX_PACKETS, MAX_PIECES};
-use crate::sys::packet::{self as sys, Ring};
+use crate::sys::packet::{self as sys, Received, Ring, Shape};
 use crate::sys::{ifreq, sockopt};
 
 /// Packets that one `receive` takes.
@@ -41,6 +43,10 @@ pub struct Config {
     pub blocks: bool,
     /// What is sent does not wait in the interface's queue; when the hardware is full it is dropped.
     pub bypass_queue: bool,
+    /// The kernel merges packets before they come and cuts them after they went, with their checksums. Without, each is at
+    /// most as long as the MTU, sent and received with less ado, and many more fit into the ring: for flows of which the
+    /// kernel makes no super-frames.
+    pub super_frames: bool,
     /// Number of a group of queues, of this process or several, among which flows are split by hash.
     pub fanout: Option<u16>,
 }
@@ -55,6 +61,7 @@ impl Config {
             ring_bytes: 16 << 20,
             blocks: false,
             bypass_queue: false,
+            super_frames: true,
             fanout: None,
         }
     }
@@ -68,6 +75,8 @@ pub struct Packet {
     batch: Vec<Slot>,
     gather: Gather,
     capabilities: Capabilities,
+    /// Keeps what is ours from the kernel's stack, where it may.
+    withheld: Option<Withheld>,
     malformed: u64,
     dropped: Cell<u64>,
     watch: Watch,
@@ -100,8 +109,12 @@ impl Packet {
         };
         let mtu = ifreq::mtu(fd.as_fd(), &config.name)?;
         steer(fd.as_fd(), &config.flows)?;
-        sockopt::set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
-        let mut notes = vec![format!("AF_PACKET on {}, virtio header both ways", config.name)];
+        let vnet = config.super_frames;
+        sockopt::set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_VNET_HDR, i32::from(vnet))?;
+        let mut notes = vec![match vnet {
+            true => format!("AF_PACKET on {}, virtio header both ways", config.name),
+            false => format!("AF_PACKET on {}, a packet a frame, no super-frames", config.name),
+        }];
         if sockopt::set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1).is_err() {
             notes.push("what this host sends comes too: Linux 4.20 could leave it out".into());
         }
@@ -110,7 +123,9 @@ impl Packet {
             notes.push("sent packets bypass the interface's queue".into());
         }
         let version = if config.blocks { sys::Version::Blocks } else { sys::Version::Slots };
-        let ring = Ring::new(fd.as_fd(), version, config.ring_bytes)?;
+        let max_packet_bytes = ETHERNET_BYTES + if vnet { 65_535 } else { mtu };
+        let (bytes, packet_bytes) = (config.ring_bytes, max_packet_bytes.max(LEAST_ROOM));
+        let ring = Ring::new(fd.as_fd(), Shape { version, bytes, packet_bytes, vnet })?;
         notes.push(match version {
             sys::Version::Slots => "ring of slots (TPACKET_V2): each packet is seen at once".into(),
             sys::Version::Blocks => {
@@ -129,8 +144,9 @@ impl Packet {
             sockopt::set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT, i32::from(group))?;
             notes.push(format!("shares its flows by hash with fanout group {group}"));
         }
-        let udp_segmentation = Version::running().is_none_or(|v| v >= UDP_SEGMENTATION);
-        if !udp_segmentation {
+        let withheld = withhold(index, &config.flows, &mut notes);
+        let runs_recent = Version::running().is_none_or(|v| v >= UDP_SEGMENTATION);
+        if !runs_recent && vnet {
             notes.push(format!("UDP super-frames need Linux {UDP_SEGMENTATION}"));
         }
         let capabilities = Capabilities {
@@ -138,11 +154,11 @@ impl Packet {
             link: Link::Ethernet,
             mac: Some(config.mac.unwrap_or(own)),
             mtu,
-            checksum: true,
-            tcp_segmentation: true,
-            udp_segmentation,
-            receive_offload: true,
-            max_packet_bytes: 14 + 65_535,
+            checksum: vnet,
+            tcp_segmentation: vnet,
+            udp_segmentation: vnet && runs_recent,
+            receive_offload: vnet,
+            max_packet_bytes,
             notes,
         };
         Ok(Packet {
@@ -151,6 +167,7 @@ impl Packet {
             batch: Vec::with_capacity(BATCH_PACKETS),
             gather: Gather::default(),
             capabilities,
+            withheld,
             malformed: 0,
             dropped: Cell::new(0),
             watch: Watch::new(index)?,
@@ -161,6 +178,7 @@ impl Packet {
     /// As many packets as one call carries.
     fn send(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
         let mut taken = packets.len().min(MAX_PACKETS);
+        let has_vnet = self.capabilities.checksum;
         for (i, packet) in packets[..taken].iter().enumerate() {
             let sound = packet.admit(&self.capabilities).and_then(|_| {
                 let fits = packet.payload.len() <= MAX_PIECES
@@ -178,15 +196,38 @@ impl Packet {
             }
         }
         let pieces = packets[..taken].iter().map(|packet| {
-            let header = vnet::emit(packet, Link::Ethernet).unwrap_or_default();
-            (header, packet.header, packet.payload)
+            let header = || vnet::emit(packet, Link::Ethernet).unwrap_or_default();
+            (has_vnet.then(header), packet.header, packet.payload)
         });
         self.gather.send(self.fd.as_fd(), pieces)
     }
 }
 
+/// A frame beyond its packet.
+const ETHERNET_BYTES: usize = 14;
+/// The least room of a slot, so that the MTU may grow somewhat.
+const LEAST_ROOM: usize = 1900;
 /// The virtio header of packet sockets knows UDP super-frames from this version on.
 const UDP_SEGMENTATION: Version = Version { major: 6, minor: 2 };
+
+/// Keeps flows from the kernel's stack, if that may be, and notes whether it does.
+fn withhold(index: u32, flows: &Flows, notes: &mut Vec<String>) -> Option<Withheld> {
+    if flows.everything {
+        return None;
+    }
+    match Withheld::attach(index) {
+        Ok(mut withheld) => {
+            withheld.keep(flows);
+            notes.push("what is ours ends here: the kernel's stack does not handle it, too".into());
+            Some(withheld)
+        }
+        Err(e) => {
+            let wants = "it takes Linux 6.6, CAP_BPF and CAP_NET_ADMIN to end that";
+            notes.push(format!("the kernel's stack handles what is ours, too ({e}): {wants}"));
+            None
+        }
+    }
+}
 
 fn steer(fd: BorrowedFd<'_>, wanted: &Flows) -> io::Result<()> {
     match flows::assemble(wanted) {
@@ -242,7 +283,7 @@ impl Interface for Packet {
         self.batch.clear();
         let count = self.ring.advance(BATCH_PACKETS);
         for index in 0..count {
-            let packet = self.ring.packet(index).and_then(|(vnet, bytes)| vnet::parse(vnet, bytes));
+            let packet = self.ring.packet(index).and_then(described);
             match packet {
                 Some(RxPacket { checksum, segmentation, .. }) => {
                     self.batch.push(Slot { index, checksum, segmentation });
@@ -255,7 +296,7 @@ impl Interface for Packet {
 
     fn packet(&self, index: usize) -> RxPacket<'_> {
         let Slot { index, checksum, segmentation } = self.batch[index];
-        let bytes = self.ring.packet(index).map_or(&[][..], |(_, bytes)| bytes);
+        let bytes = self.ring.packet(index).map_or(&[][..], |packet| packet.bytes);
         RxPacket { bytes, checksum, segmentation }
     }
 
@@ -277,13 +318,27 @@ impl Interface for Packet {
     }
 
     fn steer(&mut self, flows: &Flows) -> io::Result<()> {
-        steer(self.fd.as_fd(), flows)
+        let Packet { fd, withheld, .. } = self;
+        // At no time has nobody a packet.
+        if let Some(withheld) = withheld {
+            withheld.release(flows);
+        }
+        steer(fd.as_fd(), flows)?;
+        if let Some(withheld) = withheld {
+            withheld.keep(flows);
+        }
+        Ok(())
     }
 
     fn poll_change(&mut self) -> Option<Change> {
         let change = self.watch.poll()?;
         if let Change::Mtu(mtu) = change {
-            self.capabilities.mtu = mtu;
+            // What is longer than its slot is cut.
+            let room = if self.capabilities.checksum { usize::MAX } else { self.ring.room() };
+            self.capabilities.mtu = mtu.min(room - ETHERNET_BYTES);
+            if !self.capabilities.checksum {
+                self.capabilities.max_packet_bytes = self.capabilities.mtu + ETHERNET_BYTES;
+            }
         }
         Some(change)
     }
@@ -296,6 +351,16 @@ impl Interface for Packet {
         self.dropped.set(self.dropped.get() + sys::dropped(self.fd.as_fd()));
         self.dropped.get() + self.malformed
     }
+}
+
+/// What is known of a packet of the ring; `None` when its virtio header contradicts it.
+fn described(packet: Received<'_>) -> Option<RxPacket<'_>> {
+    let Received { vnet, bytes, is_unfinished } = packet;
+    let Some(vnet) = vnet else {
+        let checksum = if is_unfinished { unfinished::checksum(bytes) } else { Checksum::InPlace };
+        return Some(RxPacket { bytes, checksum, segmentation: Segmentation::None });
+    };
+    vnet::parse(vnet, bytes)
 }
 
 /// Full, and not broken: to be tried again.

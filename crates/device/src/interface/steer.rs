@@ -1,72 +1,35 @@
-//! The XDP program that gives an AF_XDP socket our flows and leaves the kernel all else, assembled here:
-//! nothing has to be compiled for it, and the verifier checks it each time that it is loaded.
+//! The XDP program that gives an AF_XDP socket our flows and leaves the kernel all else.
 //!
 //! ```text
-//! any       is everything on this queue ours?   ─┐
-//! ARP       target in flows?                     │
-//! IPv4, v6  (destination, protocol, port) or     ├─▶ the socket of this queue, else the kernel
-//!           (destination) in flows?              │
-//! ICMPv6    solicited target in flows?          ─┘
+//! is everything on this queue ours?   ─┐
+//! is its flow (super::classify)?      ─┴▶ the socket of this queue, else the kernel
 //! ```
-//! Flows are a hash map, so that they change under way, and each is of one queue: a queue's flows are those of the
-//! process that has its socket. Several processes so share one program, which the first hangs on the interface
-//! and the others find there. Fragments, IP options and IPv6 extension headers have no port where the program
-//! looks: with flows by port they stay the kernel's. XTP's port is always 0: of it what has options is ours too,
-//! and fragments.
+//! A queue's flows are those of the process that has its socket. Several processes so share one program, which the first
+//! hangs on the interface and the others find there.
 //!
 //! A flow is an entry for each queue of its process, so that a process with many queues has fewer flows: a port more
 //! or less costs a system call for each queue, and none for the other ports.
 
 use std::collections::HashSet;
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::flows::{Flows, Port, Protocol};
+use super::classify::{
+    Assembler, CONTEXT, FRAME, KEY_BYTES, KEY_QUEUE, Key, LOOKUP, Label, MAX_FLOWS, Packet, QUEUE,
+    R0, R1, R2, R3, R4, W, classify, keys, on,
+};
+use super::flows::Flows;
 use super::host::Host;
 use crate::sys::bpf::{self, Map};
 
-/// Bytes of a key: address (IPv4 mapped), port, protocol, queue. No port and no protocol stand for all that is
-/// sent to the address.
-const KEY_BYTES: usize = 20;
-type Key = [u8; KEY_BYTES];
-/// Where in a key the queue is.
-const KEY_QUEUE: usize = 19;
-/// Most flows at a time, over all queues of all processes.
-const MAX_FLOWS: u32 = 1 << 18;
 /// Most queues of an interface: what fits into a key.
 pub(crate) const MAX_QUEUES: u32 = 256;
 
 /// Whose program is on an interface may change while we look: so often it is tried again, after so long.
 const TRIES: u32 = 5;
 const TRY_AGAIN: Duration = Duration::from_millis(10);
-
-fn key(addr: IpAddr, port: u16, protocol: u8) -> Key {
-    let addr = match addr {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-        IpAddr::V6(v6) => v6,
-    };
-    let mut key = [0; KEY_BYTES];
-    key[..16].copy_from_slice(&addr.octets());
-    key[16..18].copy_from_slice(&port.to_be_bytes());
-    key[18] = protocol;
-    key
-}
-
-/// The keys of these flows, of queue 0.
-fn keys(flows: &Flows) -> HashSet<Key> {
-    let port = |p: &Port| key(p.addr, p.port, p.protocol as u8);
-    let addrs = flows.addrs.iter().map(|addr| key(*addr, 0, 0));
-    flows.ports.iter().map(port).chain(addrs).collect()
-}
-
-/// The same flow on another queue.
-fn on(queue: u8, mut key: Key) -> Key {
-    key[KEY_QUEUE] = queue;
-    key
-}
 
 /// What the program looks into. Queues of several processes are in it.
 #[derive(Debug)]
@@ -151,8 +114,8 @@ impl Steering {
 
     fn link_or_join(interface: u32, generic: bool) -> io::Result<Attached> {
         let maps = Maps::new()?;
-        let program = bpf::load_xdp(&assemble(&maps))?;
-        let link = |mode| bpf::link_xdp(program.as_fd(), interface, mode);
+        let program = bpf::load(bpf::Kind::Xdp, &assemble(&maps))?;
+        let link = |mode| bpf::link(program.as_fd(), interface, bpf::Kind::Xdp, mode);
         let linked = match if generic { None } else { Some(link(bpf::NATIVE)) } {
             Some(Ok(link)) => Ok((link, true)),
             // Somebody else's program is there; another mode would not change that.
@@ -280,184 +243,10 @@ fn join(interface: u32, program: BorrowedFd<'_>, busy: io::Error) -> io::Result<
     Ok(Attached { maps, link: there.link, is_native, is_joined: true })
 }
 
-// Registers (BPF instruction set, RFC 9669, section 2.1).
-const R0: u8 = 0;
-const R1: u8 = 1;
-const R2: u8 = 2;
-const R3: u8 = 3;
-const R4: u8 = 4;
-/// The context, over calls.
-const CONTEXT: u8 = 6;
-/// The packet's begin and end, over calls.
-const DATA: u8 = 7;
-const END: u8 = 8;
-/// The protocol, over calls.
-const PROTOCOL: u8 = 9;
-const FRAME: u8 = 10;
-
-/// XTP's number in IP, and that of IPv6's fragment header.
-const XTP: i32 = Protocol::Xtp as i32;
-const FRAGMENT: i32 = 44;
-
 const PASS: i32 = 2;
-const LOOKUP: i32 = 1;
 const REDIRECT: i32 = 51;
-/// Where on the stack the key lies, and the queue's number.
-const KEY: i16 = -24;
-const QUEUE: i16 = -4;
-
-/// Sizes of loads and stores.
-const W: u8 = 0x00;
-const H: u8 = 0x08;
-const B: u8 = 0x10;
-const DW: u8 = 0x18;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Label {
-    V4,
-    V6,
-    /// XTP, in the map under port 0.
-    Portless,
-    /// IPv6, and no fragment.
-    Whole,
-    Address,
-    Found,
-    Pass,
-}
-
-/// Instructions, and jumps whose target is known later.
-#[derive(Default)]
-struct Assembler {
-    code: Vec<u64>,
-    jumps: Vec<(usize, Label)>,
-    labels: Vec<(Label, usize)>,
-}
-
-impl Assembler {
-    fn push(&mut self, opcode: u8, to: u8, from: u8, offset: i16, immediate: i32) {
-        let registers = from << 4 | to;
-        let [low, high] = offset.to_le_bytes();
-        let [a, b, c, d] = immediate.to_le_bytes();
-        self.code.push(u64::from_le_bytes([opcode, registers, low, high, a, b, c, d]));
-    }
-
-    /// `to = *(from + offset)`
-    fn load(&mut self, size: u8, to: u8, from: u8, offset: i16) {
-        self.push(0x61 | size, to, from, offset, 0);
-    }
-
-    /// `*(to + offset) = from`
-    fn store(&mut self, size: u8, to: u8, offset: i16, from: u8) {
-        self.push(0x63 | size, to, from, offset, 0);
-    }
-
-    /// `*(to + offset) = value`
-    fn store_value(&mut self, size: u8, to: u8, offset: i16, value: i32) {
-        self.push(0x62 | size, to, 0, offset, value);
-    }
-
-    fn copy(&mut self, to: u8, from: u8) {
-        self.push(0xbf, to, from, 0, 0);
-    }
-
-    fn set(&mut self, to: u8, value: i32) {
-        self.push(0xb7, to, 0, 0, value);
-    }
-
-    fn add(&mut self, to: u8, value: i32) {
-        self.push(0x07, to, 0, 0, value);
-    }
-
-    fn and(&mut self, to: u8, value: i32) {
-        self.push(0x57, to, 0, 0, value);
-    }
-
-    /// `to = map`: an instruction of two halves.
-    fn map(&mut self, to: u8, map: &Map) {
-        self.push(0x18, to, 1, 0, map.number());
-        self.push(0, 0, 0, 0, 0);
-    }
-
-    fn call(&mut self, function: i32) {
-        self.push(0x85, 0, 0, 0, function);
-    }
-
-    fn exit(&mut self) {
-        self.push(0x95, 0, 0, 0, 0);
-    }
-
-    fn label(&mut self, label: Label) {
-        self.labels.push((label, self.code.len()));
-    }
-
-    fn jump(&mut self, opcode: u8, to: u8, from: u8, value: i32, label: Label) {
-        self.jumps.push((self.code.len(), label));
-        self.push(opcode, to, from, 0, value);
-    }
-
-    fn goto(&mut self, label: Label) {
-        self.jump(0x05, 0, 0, 0, label);
-    }
-
-    fn if_equal(&mut self, register: u8, value: i32, label: Label) {
-        self.jump(0x15, register, 0, value, label);
-    }
-
-    fn if_differs(&mut self, register: u8, value: i32, label: Label) {
-        self.jump(0x55, register, 0, value, label);
-    }
-
-    /// To the kernel with packets that have not this many bytes.
-    fn need(&mut self, bytes: i32) {
-        self.copy(R2, DATA);
-        self.add(R2, bytes);
-        self.jump(0x2d, R2, END, 0, Label::Pass);
-    }
-
-    /// The IPv4 address at this place, mapped, becomes the key's.
-    fn key_v4(&mut self, at: i16) {
-        self.load(W, R3, DATA, at);
-        self.store_value(H, FRAME, KEY + 10, 0xffff);
-        self.store(W, FRAME, KEY + 12, R3);
-    }
-
-    /// The IPv6 address at this place becomes the key's.
-    fn key_v6(&mut self, at: i16) {
-        for word in [0, 4, 8, 12] {
-            self.load(W, R3, DATA, at + word);
-            self.store(W, FRAME, KEY + word, R3);
-        }
-    }
-
-    /// To [`Label::Found`] when the key is in the map.
-    fn lookup(&mut self, flows: &Map) {
-        self.map(R1, flows);
-        self.copy(R2, FRAME);
-        self.add(R2, i32::from(KEY));
-        self.call(LOOKUP);
-        self.if_differs(R0, 0, Label::Found);
-    }
-
-    fn finish(mut self) -> Vec<u64> {
-        for (at, label) in &self.jumps {
-            let found = self.labels.iter().find(|(name, _)| name == label);
-            let target = found.expect("every label that is jumped to is set").1;
-            let offset =
-                i16::try_from(target as isize - *at as isize - 1).expect("a short program");
-            let [low, high] = offset.to_le_bytes();
-            let mut bytes = self.code[*at].to_le_bytes();
-            (bytes[2], bytes[3]) = (low, high);
-            self.code[*at] = u64::from_le_bytes(bytes);
-        }
-        // The kernel wants instructions in memory as they are written here, byte by byte.
-        self.code.iter().map(|i| u64::from_ne_bytes(i.to_le_bytes())).collect()
-    }
-}
-
-/// Two bytes of the network, as a load of two bytes gives them.
-fn net(value: u16) -> i32 {
-    i32::from(u16::from_ne_bytes(value.to_be_bytes()))
-}
+/// Of `struct xdp_md`.
+const PACKET: Packet = Packet { data: 0, end: 4 };
 
 fn assemble(maps: &Maps) -> Vec<u64> {
     let mut a = Assembler::default();
@@ -473,7 +262,7 @@ fn assemble(maps: &Maps) -> Vec<u64> {
     a.if_equal(R0, 0, Label::Pass);
     a.load(W, R4, R0, 0);
     a.if_differs(R4, 0, Label::Found);
-    classify(&mut a, &maps.flows);
+    classify(&mut a, &maps.flows, PACKET);
     a.label(Label::Found);
     a.map(R1, &maps.sockets);
     a.load(W, R2, FRAME, QUEUE);
@@ -485,79 +274,6 @@ fn assemble(maps: &Maps) -> Vec<u64> {
     a.set(R0, PASS);
     a.exit();
     a.finish()
-}
-
-fn classify(a: &mut Assembler, flows: &Map) {
-    // `data` and `data_end`
-    a.load(W, DATA, CONTEXT, 0);
-    a.load(W, END, CONTEXT, 4);
-    a.store_value(DW, FRAME, KEY, 0);
-    a.store_value(DW, FRAME, KEY + 8, 0);
-    a.store_value(W, FRAME, KEY + 16, 0);
-    a.load(W, R4, FRAME, QUEUE);
-    a.store(B, FRAME, KEY + KEY_QUEUE as i16, R4);
-    // No more than any packet has, and enough for ARP.
-    a.need(42);
-    a.load(H, R4, DATA, 12);
-    a.if_equal(R4, net(0x0800), Label::V4);
-    a.if_equal(R4, net(0x86dd), Label::V6);
-    a.if_differs(R4, net(0x0806), Label::Pass);
-    a.key_v4(38);
-    a.goto(Label::Address);
-
-    a.label(Label::V4);
-    a.key_v4(30);
-    a.load(B, PROTOCOL, DATA, 23);
-    a.if_equal(PROTOCOL, XTP, Label::Portless);
-    // Options, or a fragment: no ports here.
-    a.load(B, R4, DATA, 14);
-    a.if_differs(R4, 0x45, Label::Address);
-    a.load(H, R4, DATA, 20);
-    a.and(R4, net(0x3fff));
-    a.if_differs(R4, 0, Label::Address);
-    a.load(H, R4, DATA, 36);
-    ports(a, flows);
-    a.goto(Label::Address);
-
-    a.label(Label::V6);
-    a.need(58);
-    a.key_v6(38);
-    a.load(B, PROTOCOL, DATA, 20);
-    a.if_equal(PROTOCOL, XTP, Label::Portless);
-    a.if_differs(PROTOCOL, FRAGMENT, Label::Whole);
-    // What is in fragments is named by the fragment's header.
-    a.load(B, PROTOCOL, DATA, 54);
-    a.if_equal(PROTOCOL, XTP, Label::Portless);
-    a.goto(Label::Address);
-    a.label(Label::Whole);
-    a.load(H, R4, DATA, 56);
-    ports(a, flows);
-    // Of ICMPv6 a neighbour solicitation: its target.
-    a.if_differs(PROTOCOL, 58, Label::Address);
-    a.need(78);
-    a.load(B, R4, DATA, 54);
-    a.if_differs(R4, 135, Label::Address);
-    a.key_v6(62);
-    a.goto(Label::Address);
-
-    a.label(Label::Portless);
-    a.set(R4, 0);
-    ports(a, flows);
-
-    a.label(Label::Address);
-    a.lookup(flows);
-    a.goto(Label::Pass);
-}
-
-/// Looks for the key with the port in `R4`, where the protocol has ports, and puts the key back.
-fn ports(a: &mut Assembler, flows: &Map) {
-    // Others have no such key: the map holds TCP, UDP and XTP only. An address alone has protocol 0, which is
-    // an IPv6 hop-by-hop header: it is found by its address all the same.
-    a.store(H, FRAME, KEY + 16, R4);
-    a.store(B, FRAME, KEY + 18, PROTOCOL);
-    a.lookup(flows);
-    a.store_value(H, FRAME, KEY + 16, 0);
-    a.store_value(B, FRAME, KEY + 18, 0);
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Maps, programs and links by `bpf(2)`: as much as an XDP program of a few dozen instructions needs.
+//! Maps, programs and links by `bpf(2)`: as much as a program of a few dozen instructions needs.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -24,8 +24,36 @@ const INFO: u32 = 15;
 const LINK_CREATE: u32 = 28;
 const LINK_BY_ID: u32 = 30;
 const LINK_NEXT_ID: u32 = 31;
-const PROG_TYPE_XDP: u32 = 6;
-const ATTACH_XDP: u32 = 37;
+
+/// What a program is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Packets as they leave the driver.
+    Xdp,
+    /// Packets behind packet sockets and before the kernel's stack (`tcx`, Linux 6.6).
+    Tcx,
+}
+
+impl Kind {
+    /// `BPF_PROG_TYPE_*`
+    fn program(self) -> u32 {
+        match self {
+            Kind::Xdp => 6,
+            // `SCHED_CLS`
+            Kind::Tcx => 3,
+        }
+    }
+
+    /// `enum bpf_attach_type`
+    fn place(self) -> u32 {
+        match self {
+            Kind::Xdp => 37,
+            // Ingress.
+            Kind::Tcx => 46,
+        }
+    }
+}
+
 const LINK_TYPE_XDP: u32 = 6;
 
 /// `union bpf_attr`, filled by offset; what is not filled is zero, as the kernel wants it.
@@ -141,31 +169,34 @@ impl Map {
     }
 }
 
-/// Loads an XDP program that looks at the beginnings of packets alone. Refused, the error has the last lines of
+/// Loads a program that looks at the beginnings of packets alone. Refused, the error has the last lines of
 /// what the verifier says.
-pub(crate) fn load_xdp(program: &[u64]) -> io::Result<OwnedFd> {
+pub(crate) fn load(kind: Kind, program: &[u64]) -> io::Result<OwnedFd> {
     // Packets of several buffers (`BPF_F_XDP_HAS_FRAGS`): Linux 5.18.
-    load_logged(program, 1 << 5, &mut []).or_else(|_| load_logged(program, 0, &mut [])).or_else(
-        |error| {
-            let mut log = vec![0; 1 << 16];
-            load_logged(program, 0, &mut log).map_err(|_| {
-                // Missing rights and a program that is refused look the same, but the latter has reasons.
-                let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
-                let text = String::from_utf8_lossy(&log[..end]);
-                let last: Vec<_> = text.lines().rev().take(3).collect();
-                match last.is_empty() {
-                    true => error,
-                    false => io::Error::new(io::ErrorKind::InvalidData, last.join(" < ")),
-                }
-            })
-        },
-    )
+    let with_frags = match kind {
+        Kind::Xdp => load_logged(kind, program, 1 << 5, &mut []).ok(),
+        Kind::Tcx => None,
+    };
+    let loaded = with_frags.map_or_else(|| load_logged(kind, program, 0, &mut []), Ok);
+    loaded.or_else(|error| {
+        let mut log = vec![0; 1 << 16];
+        load_logged(kind, program, 0, &mut log).map_err(|_| {
+            // Missing rights and a program that is refused look the same, but the latter has reasons.
+            let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
+            let text = String::from_utf8_lossy(&log[..end]);
+            let last: Vec<_> = text.lines().rev().take(3).collect();
+            match last.is_empty() {
+                true => error,
+                false => io::Error::new(io::ErrorKind::InvalidData, last.join(" < ")),
+            }
+        })
+    })
 }
 
-fn load_logged(program: &[u64], flags: u32, log: &mut [u8]) -> io::Result<OwnedFd> {
+fn load_logged(kind: Kind, program: &[u64], flags: u32, log: &mut [u8]) -> io::Result<OwnedFd> {
     let licence = c"Apache-2.0";
     let mut attributes = Attributes::new()
-        .u32(0, PROG_TYPE_XDP)
+        .u32(0, kind.program())
         .u32(4, program.len() as u32)
         .pointer(8, program.as_ptr())
         .pointer(16, licence.as_ptr())
@@ -173,16 +204,21 @@ fn load_logged(program: &[u64], flags: u32, log: &mut [u8]) -> io::Result<OwnedF
         .u32(28, log.len() as u32)
         .pointer(32, if log.is_empty() { std::ptr::null() } else { log.as_ptr() })
         .u32(44, flags)
-        .u32(68, ATTACH_XDP);
+        .u32(68, kind.place());
     // SAFETY: the program is as long as said, an instruction eight bytes; the licence ends with zero; the log,
     // borrowed exclusively, is as long as said. The kernel reads the first two and writes the last.
     unsafe { bpf(PROG_LOAD, &mut attributes) }.map(owned)
 }
 
 /// Hangs a program on an interface for as long as the descriptor lives.
-pub(crate) fn link_xdp(program: BorrowedFd<'_>, interface: u32, mode: u32) -> io::Result<OwnedFd> {
+pub(crate) fn link(
+    program: BorrowedFd<'_>,
+    interface: u32,
+    kind: Kind,
+    mode: u32,
+) -> io::Result<OwnedFd> {
     let mut attributes =
-        Attributes::new().fd(0, program).u32(4, interface).u32(8, ATTACH_XDP).u32(12, mode);
+        Attributes::new().fd(0, program).u32(4, interface).u32(8, kind.place()).u32(12, mode);
     // SAFETY: there is no pointer in them.
     unsafe { bpf(LINK_CREATE, &mut attributes) }.map(owned)
 }

@@ -1,4 +1,4 @@
-//! `sendmmsg` of packets in pieces, each with a virtio header before it.
+//! `sendmmsg` of packets in pieces, each with a virtio header before it or none.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,7 +14,7 @@ pub(crate) const MAX_PIECES: usize = 1022;
 /// What a call reads, made once. Pointers in it are written before each call and are dead after it.
 #[derive(Default)]
 pub(crate) struct Gather {
-    vnets: Vec<[u8; VNET_HEADER_BYTES]>,
+    vnets: Vec<Option<[u8; VNET_HEADER_BYTES]>>,
     iovecs: Vec<libc::iovec>,
     /// Where the pieces of each packet end.
     ends: Vec<usize>,
@@ -24,8 +24,8 @@ pub(crate) struct Gather {
 // SAFETY: the raw pointers inside are only used during `send`, which has `&mut self` and made them all anew.
 unsafe impl Send for Gather {}
 
-/// One packet: its virtio header, its headers, its payload of at most [`MAX_PIECES`].
-pub(crate) type Pieces<'a> = ([u8; VNET_HEADER_BYTES], &'a [u8], &'a [IoSlice<'a>]);
+/// One packet: its virtio header where the socket takes one, its headers, its payload of at most [`MAX_PIECES`].
+pub(crate) type Pieces<'a> = (Option<[u8; VNET_HEADER_BYTES]>, &'a [u8], &'a [IoSlice<'a>]);
 
 impl Gather {
     /// Sends packets on a bound socket; returns how many the kernel took. An error is the first's.
@@ -44,9 +44,11 @@ impl Gather {
         };
         for (vnet, header, payload) in packets.take(MAX_PACKETS) {
             assert!(payload.len() <= MAX_PIECES);
+            if vnet.is_some() {
+                // The header's place is known when all of them are there.
+                self.iovecs.push(entry(&[]));
+            }
             self.vnets.push(vnet);
-            // The header's place is known when all of them are there.
-            self.iovecs.push(entry(&[]));
             self.iovecs.push(entry(header));
             for piece in payload {
                 // What lies next to each other is one piece for the kernel.
@@ -61,7 +63,9 @@ impl Gather {
         }
         let mut first = 0;
         for (vnet, end) in self.vnets.iter().zip(&self.ends) {
-            self.iovecs[first] = entry(vnet);
+            if let Some(vnet) = vnet {
+                self.iovecs[first] = entry(vnet);
+            }
             // SAFETY: a C structure of numbers and pointers, for which zero is valid.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
             message.msg_hdr.msg_iov = self.iovecs.as_mut_ptr().wrapping_add(first);

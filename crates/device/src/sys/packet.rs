@@ -15,12 +15,12 @@ use crate::interface::flows::Instruction;
 const ALL_PROTOCOLS: u16 = (libc::ETH_P_ALL as u16).to_be();
 /// Bytes of a block of the ring.
 pub(crate) const BLOCK_BYTES: usize = 2 << 20;
-/// Bytes of a slot: Linux's headers, and the largest super-frame.
-const SLOT_BYTES: usize = 65_792;
+/// Bytes that Linux's headers take of a slot before an Ethernet frame, and some to spare.
+const SLOT_HEAD_BYTES: usize = 128;
 /// Bytes of a block that closes as a whole: several super-frames.
 const CLOSED_BLOCK_BYTES: usize = 256 << 10;
-/// Before each packet lies its virtio header.
-pub(crate) const VNET_BYTES: usize = crate::interface::VNET_HEADER_BYTES;
+/// A virtio header.
+const VNET_BYTES: usize = crate::interface::VNET_HEADER_BYTES;
 
 /// From now on the socket gets the packets of the interface (`bind`).
 pub(crate) fn bind(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
@@ -122,6 +122,30 @@ struct Taken {
     len: usize,
     /// It was longer than its room.
     is_cut: bool,
+    /// It never left this host, and nobody has made its checksum.
+    is_unfinished: bool,
+}
+
+/// A packet in the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received<'a> {
+    /// Its virtio header, where the socket has them.
+    pub vnet: Option<&'a [u8]>,
+    pub bytes: &'a [u8],
+    /// It never left this host, and nobody has made its checksum. With a virtio header that says it better.
+    pub is_unfinished: bool,
+}
+
+/// How a ring is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub version: Version,
+    /// Bytes of all of it, about.
+    pub bytes: usize,
+    /// The longest packet that is taken whole.
+    pub packet_bytes: usize,
+    /// A virtio header before each packet.
+    pub vnet: bool,
 }
 
 /// The receive ring of a packet socket.
@@ -133,6 +157,10 @@ pub(crate) struct Ring {
     base: NonNull<u8>,
     len: usize,
     version: Version,
+    /// Of a slot.
+    slot_bytes: usize,
+    /// Of a virtio header before each packet, or 0.
+    vnet_bytes: usize,
     /// Slots or blocks.
     count: usize,
     /// The oldest one that is ours, and how many of them were taken.
@@ -145,19 +173,22 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Makes the ring of `fd`, of about `bytes`, with virtio headers.
-    pub fn new(fd: BorrowedFd<'_>, version: Version, bytes: usize) -> io::Result<Ring> {
+    /// Makes the ring of `fd`, whose packets have virtio headers if the shape says so.
+    pub fn new(fd: BorrowedFd<'_>, shape: Shape) -> io::Result<Ring> {
+        let Shape { version, bytes, .. } = shape;
+        let vnet_bytes = if shape.vnet { VNET_BYTES } else { 0 };
+        let slot_bytes = (shape.packet_bytes + SLOT_HEAD_BYTES).next_multiple_of(256);
         let number = match version {
             Version::Slots => libc::tpacket_versions::TPACKET_V2,
             Version::Blocks => libc::tpacket_versions::TPACKET_V3,
         };
         sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, number as c_int)?;
         // The packet behind an Ethernet header lies at a multiple of 16.
-        sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_RESERVE, 16 - VNET_BYTES as c_int)?;
+        sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_RESERVE, 16 - vnet_bytes as c_int)?;
         let (block, frame, blocks, count) = match version {
             Version::Slots => {
                 let blocks = bytes.div_ceil(BLOCK_BYTES).max(1);
-                (BLOCK_BYTES, SLOT_BYTES, blocks, blocks * (BLOCK_BYTES / SLOT_BYTES))
+                (BLOCK_BYTES, slot_bytes, blocks, blocks * (BLOCK_BYTES / slot_bytes))
             }
             Version::Blocks => {
                 let blocks = bytes.div_ceil(CLOSED_BLOCK_BYTES).max(2);
@@ -181,7 +212,8 @@ impl Ring {
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
         let base = unsafe { mmap(ptr::null_mut(), len, protection, flags, fd, 0)? };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Ring { base, len, version, count, first: 0, held: 0, taken: Vec::with_capacity(2048) })
+        let taken = Vec::with_capacity(2048);
+        Ok(Ring { base, len, version, slot_bytes, vnet_bytes, count, first: 0, held: 0, taken })
     }
 
     /// Slots or blocks.
@@ -189,13 +221,21 @@ impl Ring {
         self.count
     }
 
+    /// The longest frame that a slot or block takes whole.
+    pub fn room(&self) -> usize {
+        match self.version {
+            Version::Slots => self.slot_bytes - SLOT_HEAD_BYTES,
+            Version::Blocks => CLOSED_BLOCK_BYTES / 2,
+        }
+    }
+
     /// Where slot or block `index` begins.
     fn place(&self, index: usize) -> usize {
         let index = index % self.count;
         match self.version {
             Version::Slots => {
-                let a_block = BLOCK_BYTES / SLOT_BYTES;
-                index / a_block * BLOCK_BYTES + index % a_block * SLOT_BYTES
+                let a_block = BLOCK_BYTES / self.slot_bytes;
+                index / a_block * BLOCK_BYTES + index % a_block * self.slot_bytes
             }
             Version::Blocks => index * CLOSED_BLOCK_BYTES,
         }
@@ -234,7 +274,7 @@ impl Ring {
                     let at = self.place(self.first + self.held);
                     self.held += 1;
                     // Of `tpacket2_hdr`.
-                    self.take(at, SLOT_BYTES, [8, 4, 12]);
+                    self.take(at, self.slot_bytes, [0, 8, 4, 12]);
                 }
             }
             Version::Blocks if self.is_ours(self.first) => {
@@ -251,15 +291,17 @@ impl Ring {
     }
 
     /// Takes the packet whose header lies at `at`, with `room` bytes up to the next, and its fields for
-    /// captured and true length and its place at these offsets.
-    fn take(&mut self, at: usize, room: usize, [captured, len, place]: [usize; 3]) {
+    /// status, captured and true length and its place at these offsets.
+    fn take(&mut self, at: usize, room: usize, [status, captured, len, place]: [usize; 4]) {
+        let status = self.word(at + status) as u32;
         let (captured, len) = (self.word(at + captured), self.word(at + len));
         let place = self.word(at + place) & 0xffff;
         // The kernel made these; a wrong one would be its fault, and is dropped as a cut packet.
-        let fits = place >= VNET_BYTES && place + captured <= room;
+        let fits = place >= self.vnet_bytes && place + captured <= room;
         let is_cut = !fits || captured < len;
-        let (at, len) = if fits { (at + place, captured) } else { (VNET_BYTES, 0) };
-        self.taken.push(Taken { at, len, is_cut });
+        let is_unfinished = status & libc::TP_STATUS_CSUMNOTREADY != 0;
+        let (at, len) = if fits { (at + place, captured) } else { (self.vnet_bytes, 0) };
+        self.taken.push(Taken { at, len, is_cut, is_unfinished });
     }
 
     fn take_block(&mut self, block: usize) {
@@ -270,24 +312,26 @@ impl Ring {
             }
             let next = self.word(block + at);
             // Of `tpacket3_hdr`.
-            self.take(block + at, CLOSED_BLOCK_BYTES - at, [12, 16, 24]);
+            self.take(block + at, CLOSED_BLOCK_BYTES - at, [20, 12, 16, 24]);
             at += next;
         }
     }
 
-    /// The virtio header and the packet, of those that the last [`Ring::advance`] took; `None` for one that
-    /// was cut.
+    /// A packet of those that the last [`Ring::advance`] took; `None` for one that was cut.
     ///
     /// # Panics
     /// When there is none of this number.
-    pub fn packet(&self, index: usize) -> Option<(&[u8], &[u8])> {
-        let Taken { at, len, is_cut } = self.taken[index];
-        assert!(at >= VNET_BYTES && at + len <= self.len);
+    pub fn packet(&self, index: usize) -> Option<Received<'_>> {
+        let (Taken { at, len, is_cut, is_unfinished }, before) =
+            (self.taken[index], self.vnet_bytes);
+        assert!(at >= before && at + len <= self.len);
         // SAFETY: in bounds; in a slot or block that is ours until `advance`, which needs `&mut self`.
         let bytes = unsafe {
-            std::slice::from_raw_parts(self.base.as_ptr().add(at - VNET_BYTES), VNET_BYTES + len)
+            std::slice::from_raw_parts(self.base.as_ptr().add(at - before), before + len)
         };
-        (!is_cut).then(|| bytes.split_at(VNET_BYTES))
+        let (vnet, bytes) = bytes.split_at(before);
+        let vnet = (before > 0).then_some(vnet);
+        (!is_cut).then_some(Received { vnet, bytes, is_unfinished })
     }
 }
 

@@ -239,7 +239,9 @@ fn open(
     port: u16,
     choose: impl FnOnce(&[Cidr]) -> io::Result<Cidr>,
 ) -> io::Result<OnInterface> {
-    let (clock, opening) = (Clock::new(), Opening::of(settings)?);
+    let (clock, mut opening) = (Clock::new(), Opening::of(settings)?);
+    // There are none of what lies on IP itself.
+    opening.super_frames = settings.carrier == Carrier::Udp;
     let (stack, address) = if settings.own.is_empty() {
         let stack = opening.coexisting(config(), &clock)?;
         let all: Vec<Cidr> = stack.layer().addresses().map(|entry| entry.cidr).collect();
@@ -274,6 +276,7 @@ struct Opening<'a> {
     kind: Kind,
     name: &'a str,
     queue: Option<u32>,
+    super_frames: bool,
 }
 
 impl Opening<'_> {
@@ -291,7 +294,7 @@ impl Opening<'_> {
                 "tap:{name} needs an address of its own: --address ADDRESS/PREFIX"
             )));
         }
-        Ok(Opening { kind, name, queue: settings.name.queue })
+        Ok(Opening { kind, name, queue: settings.name.queue, super_frames: true })
     }
 
     /// On addresses of our own, once it is clear that nobody else has them.
@@ -352,7 +355,8 @@ impl Opening<'_> {
         Ok(match self.kind {
             Kind::Xdp => xdp::open(&xdp::Config { flows, ..xdp::Config::new(name) }, self.queue)?,
             Kind::Packet | Kind::Auto => {
-                let config = packet::Config { flows, ..packet::Config::new(name) };
+                let super_frames = self.super_frames;
+                let config = packet::Config { flows, super_frames, ..packet::Config::new(name) };
                 Box::new(packet::Packet::open(&config)?)
             }
             Kind::Tap => {
