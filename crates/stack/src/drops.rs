@@ -13,10 +13,10 @@ fusewire_base::causes! {
         BadOffload = "bad-offload",
         /// A protocol that we do not speak.
         Protocol = "protocol-unknown",
-        /// TCP for no connection and no listener; over IP answered with RST.
-        TcpStray = "tcp-stray",
+        /// For no connection and no listener; TCP's over IP is answered with RST.
+        Stray = "transport-stray",
         /// Refused by a listener: backlog, cookie, violation.
-        Listener = "tcp-listener",
+        Listener = "transport-listener",
         /// Would be told that it belongs to nobody, but too many were told so in this second.
         Refusal = "refusal-limited",
         /// The table of sockets is full.

@@ -242,7 +242,7 @@ mod tests {
         let mut stack = Stack { answered: true, ..Stack::default() };
         stack.sockets = vec![socket("1.0", 1000, 7), socket("2.0", 2000, received)];
         stack.count("packets_received", received / 100);
-        stack.dropped([("tcp-stray", dropped)]);
+        stack.dropped([("transport-stray", dropped)]);
         Report { pid: 7, program: "x\u{1b}".into(), time_ms: 0, stacks: vec![stack] }
     }
 
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(rates.connections[0].received_bytes_per_s, 2000.0);
         assert_eq!(rates.retransmissions_per_s, 2.0);
         let drop = &rates.drops[0];
-        assert_eq!((drop.per_s, drop.total, drop.cause.as_str()), (4.0, 8, "tcp-stray"));
+        assert_eq!((drop.per_s, drop.total, drop.cause.as_str()), (4.0, 8, "transport-stray"));
         assert!(!rates.connections[0].process.contains('\u{1b}'));
     }
 

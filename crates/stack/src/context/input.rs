@@ -98,7 +98,7 @@ impl Contexts {
                 self.take_packet(now, index, &came, app);
             }
             // It is somebody else's key, or its owner has moved.
-            Some(_) => self.drops.count(Cause::TcpStray),
+            Some(_) => self.drops.count(Cause::Stray),
             None => self.take_stray(now, &came, app),
         }
     }
@@ -134,12 +134,12 @@ impl Contexts {
             return self.drops.count(Cause::Checksum);
         }
         if header.options.has(Options::MULTI) {
-            return self.drops.count(Cause::TcpStray);
+            return self.drops.count(Cause::Stray);
         }
         let service = header.service();
         let listening = service.and_then(|service| self.listening.get_mut(&service));
         let (Some(listening), Some(service)) = (listening, service) else {
-            self.drops.count(Cause::TcpStray);
+            self.drops.count(Cause::Stray);
             if let Some(diag) = header.refusal(header.data_len)
                 && self.may_refuse(now)
             {

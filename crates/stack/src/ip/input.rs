@@ -497,7 +497,7 @@ impl Core {
         }
         let len = segment.payload.len() as u32;
         let Some(index) = self.listener_for(tuple.local) else {
-            self.counters.drops.count(Cause::TcpStray);
+            self.counters.drops.count(Cause::Stray);
             self.watch.note(["no such connection or port", "answered with RST, if one is due"]);
             // Fragments come for every port of the address, and the kernel answers for its own.
             if !self.shares || datagram.payload.in_frame().is_some() {

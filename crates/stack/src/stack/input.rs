@@ -329,7 +329,7 @@ impl Stack {
         }
         let Some(listening) = self.listening.as_mut().filter(|l| header.service() == Some(l.port))
         else {
-            self.drops.count(Cause::TcpStray);
+            self.drops.count(Cause::Stray);
             self.watch.note(["no such connection or port", "answered with RST, if one is due"]);
             if let Some(reply) = header.refusal(segment.payload.len() as u32) {
                 self.refuse(now, remote, reply);
@@ -424,7 +424,7 @@ impl Stack {
             _ => false,
         };
         if !done {
-            self.drops.count(Cause::TcpStray);
+            self.drops.count(Cause::Stray);
         }
     }
 

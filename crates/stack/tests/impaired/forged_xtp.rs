@@ -27,7 +27,7 @@ fn config() -> Config {
 
 /// What is wrong with a packet, by the causes under which it is counted.
 const WRONG: [(&[Wrong], &[&str]); 7] = [
-    (&[Wrong::Key, Wrong::Rtn], &["tcp-stray", "transport-malformed"]),
+    (&[Wrong::Key, Wrong::Rtn], &["transport-stray", "transport-malformed"]),
     (&[Wrong::Sync, Wrong::Alloc, Wrong::Unchecked], &["tcp-protocol"]),
     (&[Wrong::Seq], &["tcp-out-of-window"]),
     (&[Wrong::Rseq, Wrong::Echo], &["tcp-bad-ack"]),

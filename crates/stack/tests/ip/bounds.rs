@@ -137,7 +137,7 @@ fn strays_are_answered_within_limits() {
     while let n @ 1.. = other.receive().unwrap() {
         answers += n;
     }
-    assert_eq!(stack.counters().drops.of(Cause::TcpStray), 20_000);
+    assert_eq!(stack.counters().drops.of(Cause::Stray), 20_000);
     assert!((1..=2000).contains(&answers), "{answers} resets in no time at all");
 }
 

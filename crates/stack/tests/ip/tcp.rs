@@ -136,7 +136,7 @@ fn nobodys_port_refuses() {
         assert_eq!(net.stacks[0].tcp_write(client, &[0]), Err(Error::Refused));
         net.stacks[0].close(net.now, client).unwrap();
         assert_eq!(net.stacks[0].sockets(), 0);
-        assert_eq!(net.stacks[1].counters().drops.of(Cause::TcpStray), 1);
+        assert_eq!(net.stacks[1].counters().drops.of(Cause::Stray), 1);
     }
 }
 
