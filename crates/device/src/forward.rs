@@ -47,6 +47,9 @@ macro_rules! forward {
             $to.wait(timeout, want_write)
         }
     };
+    (@next_timeout $self:ident $to:expr) => {
+        fn next_timeout(&$self) -> Option<::std::time::Duration> { $to.next_timeout() }
+    };
     (@waker $self:ident $to:expr) => {
         fn waker(&$self) -> $crate::Waker { $to.waker() }
     };

@@ -251,12 +251,14 @@ impl Link {
 }
 
 /// A device behind a bad link.
-pub struct Impair<D> {
+pub struct Impair<D: Device> {
     inner: D,
-    clock: Box<dyn FnMut() -> Instant + Send>,
+    clock: Box<dyn Fn() -> Instant + Send>,
     outgoing: Link,
     incoming: Link,
     batch: RxBatch,
+    /// Dropped, it waits until all has left.
+    delivers: bool,
 }
 
 impl<D: Device> Impair<D> {
@@ -266,7 +268,7 @@ impl<D: Device> Impair<D> {
         outgoing: Rules,
         incoming: Rules,
         seed: u64,
-        clock: impl FnMut() -> Instant + Send + 'static,
+        clock: impl Fn() -> Instant + Send + 'static,
     ) -> Self {
         let mut dice = Dice(seed);
         Impair {
@@ -275,7 +277,16 @@ impl<D: Device> Impair<D> {
             outgoing: Link::new(outgoing, dice.next()),
             incoming: Link::new(incoming, dice.next()),
             batch: RxBatch::new(4),
+            delivers: false,
         }
+    }
+
+    /// What is on its way out arrives although the device is dropped, as on a wire: dropping it sleeps so long. For clocks
+    /// that go by themselves.
+    #[must_use]
+    pub fn delivering(mut self) -> Self {
+        self.delivers = true;
+        self
     }
 
     /// What happened to outgoing and to incoming frames.
@@ -321,6 +332,19 @@ impl<D: Device> Impair<D> {
             }
         }
         Ok(())
+    }
+}
+
+impl<D: Device> Drop for Impair<D> {
+    fn drop(&mut self) {
+        while self.delivers
+            && let Some(at) = self.outgoing.next_release()
+        {
+            std::thread::sleep(at.saturating_since((self.clock)()));
+            if !matches!(self.pump_out((self.clock)()), Ok(true)) {
+                break;
+            }
+        }
     }
 }
 
@@ -370,6 +394,12 @@ impl<D: Device> Device for Impair<D> {
         let now = (self.clock)();
         self.pump_out(now)?;
         Ok(ready || sooner.is_some())
+    }
+
+    fn next_timeout(&self) -> Option<Duration> {
+        let now = (self.clock)();
+        let held = self.next_release().map(|at| at.saturating_since(now));
+        held.into_iter().chain(self.inner.next_timeout()).min()
     }
 }
 

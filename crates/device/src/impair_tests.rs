@@ -108,6 +108,11 @@ fn delays_and_holds_back() {
     rig.advance_to(Instant::from_ms(20));
     assert_eq!(rig.numbers(), [1]);
 
+    assert_eq!(rig.a.next_timeout(), None);
+    rig.send(2);
+    rig.now_ns.store(25_000_000, Ordering::Relaxed);
+    assert_eq!(rig.a.next_timeout(), Some(Duration::from_millis(15)));
+
     let rules = Rules { reorder: 0.2, delay, ..Rules::NONE };
     let mut rig = Rig::new(rules, 4);
     for n in 0..1000 {
@@ -147,4 +152,26 @@ fn incoming_frames_suffer_too() {
     assert!(rig.a.wait(None, false).unwrap());
     assert_eq!(rig.a.receive(&mut batch).unwrap(), 1);
     assert_eq!(batch.iter().next().unwrap().frames().count(), 3);
+}
+
+#[test]
+fn what_is_on_its_way_arrives_although_the_device_is_dropped() {
+    let mut far = [false, true].map(|delivers| {
+        let (a, b) = memory::pair(memory::Config::default()).unwrap();
+        let rules = Rules { delay: Duration::from_millis(5), ..Rules::NONE };
+        let began = std::time::Instant::now();
+        let clock = move || Instant::from_ns(began.elapsed().as_nanos() as u64);
+        let a = Impair::new(a, rules, Rules::NONE, 7, clock);
+        let mut a = if delivers { a.delivering() } else { a };
+        let frame =
+            TxFrame { peer: b.local_addr(), header: &[1; 40], payload: &[], ecn: Ecn::NotEct };
+        assert_eq!(a.transmit(&[frame, frame]).unwrap(), 2);
+        b
+    });
+    let came = far.each_mut().map(|far| {
+        let mut batch = RxBatch::new(8);
+        far.receive(&mut batch).unwrap();
+        batch.iter().map(|packet| packet.frames().count()).sum::<usize>()
+    });
+    assert_eq!(came, [0, 2]);
 }

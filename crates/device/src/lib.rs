@@ -231,6 +231,12 @@ pub trait Device: Send {
     /// What the operating system says when the device itself is broken.
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool>;
 
+    /// How long until the device has something to give or to send on by itself, of which its descriptor does not tell:
+    /// who sleeps on that sleeps no longer, and then calls [`Device::receive`]. [`Device::wait`] knows it.
+    fn next_timeout(&self) -> Option<Duration> {
+        None
+    }
+
     /// Wakes [`Device::wait`] from another thread.
     fn waker(&self) -> Waker;
 
@@ -252,5 +258,5 @@ pub trait Device: Send {
 
 impl<D: Device + ?Sized> Device for Box<D> {
     crate::forward!(self => (**self); caps local_addr named transmit transmit_from region takes_memory);
-    crate::forward!(self => (**self); receive wait waker as_fd drops poll_event);
+    crate::forward!(self => (**self); receive wait next_timeout waker as_fd drops poll_event);
 }

@@ -83,6 +83,43 @@ fn acknowledgements_are_heard_while_nobody_calls() {
     assert!(srtt < Duration::from_millis(45), "{srtt:?}");
 }
 
+/// What a device holds back is no frame that ends a sleep: it says itself when to look.
+#[test]
+fn a_device_that_delays_is_looked_at_in_time() {
+    const DELAY: Duration = Duration::from_millis(30);
+    let delayed = |seed| {
+        let begun = Instant::now();
+        let clock = move || fusewire_base::Instant::from_ns(begun.elapsed().as_nanos() as u64);
+        let rules = Rules { delay: DELAY, ..Rules::NONE };
+        over(Impair::new(device(), rules, Rules::NONE, seed, clock), Config::default())
+    };
+    let pair = join(delayed(1), delayed(2));
+    let (client, server) = pair.connect();
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            while let Some(adu) = server.recv_adu().unwrap() {
+                server.send(&adu).unwrap();
+            }
+            server.finish().unwrap();
+        });
+        let mut trips: Vec<Duration> = (0..7)
+            .map(|n| {
+                // Longer than the device is looked at without sleeping.
+                std::thread::sleep(Duration::from_millis(40));
+                let begun = Instant::now();
+                client.send(&content(n, 100)).unwrap();
+                assert!(client.recv_adu().unwrap().is_some_and(|adu| adu == content(n, 100)));
+                begun.elapsed()
+            })
+            .collect();
+        client.finish().unwrap();
+        trips.sort_unstable();
+        let [least, median] = [trips[0], trips[3]];
+        assert!(least >= 2 * DELAY, "{trips:?}");
+        assert!(median < 2 * DELAY + Duration::from_millis(20), "{trips:?}");
+    });
+}
+
 /// Counts how often it is woken.
 #[derive(Default)]
 struct Counter(AtomicU64);

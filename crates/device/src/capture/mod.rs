@@ -140,7 +140,7 @@ impl<D, W: Write> Drop for Capture<D, W> {
 }
 
 impl<D: Device, W: Write + Send> Device for Capture<D, W> {
-    crate::forward!(self => self.inner; local_addr named waker as_fd drops poll_event);
+    crate::forward!(self => self.inner; local_addr named next_timeout waker as_fd drops poll_event);
 
     fn caps(&self) -> &Capabilities {
         self.ended.as_ref().unwrap_or_else(|| self.inner.caps())

@@ -153,7 +153,7 @@ pub(crate) fn work(task: &Task) -> Result<()> {
 fn endpoint(task: &Task, seed: u64) -> Result<Endpoint> {
     let device = Udp::bind((Ipv4Addr::LOCALHOST, 0).into(), &udp::Config::default())
         .map_err(Error::os("binding the UDP socket"))?;
-    let device = task.path.before(Box::new(device), seed)?;
+    let device = task.path.before(Box::new(device), seed);
     let config = Config { transport: Transport::of_records(task.transport), ..Config::default() };
     Ok(Endpoint::new(device, config)?)
 }

@@ -73,7 +73,7 @@ pub fn endpoint(task: &Task) -> Result<Endpoint> {
         Carrier::Shm | Carrier::Veth => bind(task, &sockets::ALL[0])?,
     };
     let seed = u64::from(matches!(task.role, Role::Send(_)));
-    let device = task.path.before(device, seed)?;
+    let device = task.path.before(device, seed);
     let mut config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
     // What is measured is a packet, and the papers' carries one ADU.
     config.packs = !task.measure;

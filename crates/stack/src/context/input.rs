@@ -211,7 +211,8 @@ impl Contexts {
     /// Time until the next timer is due: how long there is nothing to do, if nothing comes.
     pub fn next_timeout(&self) -> Option<Duration> {
         let now = self.clock.now();
-        self.timers.next_deadline().map(|at| at.saturating_since(now))
+        let next = self.timers.next_deadline().map(|at| at.saturating_since(now));
+        next.into_iter().chain(self.device.next_timeout()).min()
     }
 
     /// Sleeps until packets wait, a timer is due, another thread wakes us, or `timeout` passes. Does not sleep shortly

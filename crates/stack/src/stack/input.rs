@@ -171,12 +171,13 @@ impl Stack {
         Some(NAP)
     }
 
-    /// Time until the next timer is due.
+    /// Time until the next timer is due, or the device has something by itself.
     pub fn next_timeout(&self) -> Option<Duration> {
         let now = self.clock.now();
         let listener = self.listening.as_ref().and_then(|l| l.listener.poll_timeout());
         let timers = [self.timers.next_deadline(), listener, self.calls.poll_timeout()];
-        timers.into_iter().flatten().min().map(|at| at.saturating_since(now))
+        let next = timers.into_iter().flatten().min().map(|at| at.saturating_since(now));
+        next.into_iter().chain(self.device.next_timeout()).min()
     }
 
     /// Sleeps until frames wait, a timer is due, another thread wakes us, or `timeout` passes; does
