@@ -21,6 +21,27 @@ impl<T, const N: usize> Default for Deadlines<T, N> {
     }
 }
 
+/// The list of a machine's deadlines: the enum `Timer`, what each is for, and `Timers`, the deadlines themselves.
+macro_rules! timers {
+    ($($(#[$what:meta])+ $name:ident,)+) => {
+        /// What a deadline is for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub(super) enum Timer { $($(#[$what])+ $name,)+ }
+
+        impl $crate::deadlines::Deadline for Timer {
+            fn place(self) -> usize {
+                self as usize
+            }
+        }
+
+        /// All deadlines.
+        pub(super) type Timers =
+            $crate::deadlines::Deadlines<Timer, { [$(Timer::$name),+].len() }>;
+    };
+}
+pub(crate) use timers;
+
 impl<T: Deadline, const N: usize> Deadlines<T, N> {
     pub fn set(&mut self, timer: T, at: Instant) {
         self.0[timer.place()] = at;

@@ -12,7 +12,7 @@ use crate::congestion::Algorithm;
 use crate::isn::Key;
 use crate::machine::{
     self, Again, Answer, Counters, Cut, DropCause, Ends, Event, Info, Initial, KeepAlive, Note,
-    Probe, Reservation, Sizes, Stage, Transmit, Verdict,
+    Probe, Reservation, Sizes, Stage, Transmit, Verdict, of_connection,
 };
 use crate::{tcp, xtp};
 
@@ -374,39 +374,17 @@ impl machine::Connection for Connection {
         }
     }
 
+    of_connection!(forward);
     forward! { Connection:
         fn opens_with_data(self: &Connection) -> bool;
-        fn send_room(self: &Connection) -> u32;
-        fn send_buffer(self: &Connection) -> u32;
-        fn max_payload(self: &Connection) -> u32;
-        fn reserve(self: &mut Connection, len: u32) -> Option<Reservation>;
-        fn joins(self: &Connection, len: u32) -> bool;
-        fn joins_whole(self: &Connection) -> u32;
-        fn commit(self: &mut Connection, reservation: Reservation, cut: Cut);
         fn checks_payload(self: &Connection) -> bool;
         fn proves_from(self: &mut Connection, sent: u64, received: u64);
-        fn finish(self: &mut Connection);
-        fn abort(self: &mut Connection);
-        fn consumed(self: &mut Connection, upto: u64);
-        fn widen_window(self: &mut Connection, bytes: u32);
-        fn wants_ack(self: &Connection) -> bool;
         fn owes_ack(self: &Connection) -> bool;
         fn acknowledge(self: &mut Connection);
-        fn again(self: &Connection) -> Again;
-        fn poll_event(self: &mut Connection) -> Option<Event>;
-        fn poll_timeout(self: &Connection) -> Option<Instant>;
-        fn handle_timeout(self: &mut Connection, now: Instant);
         fn set_tpdu_len(self: &mut Connection, bytes: usize);
-        fn path_changed(self: &mut Connection);
-        fn resend_all(self: &mut Connection, now: Instant);
-        fn keep_alive(self: &Connection) -> Option<KeepAlive>;
-        fn set_keep_alive(self: &mut Connection, now: Instant, keep_alive: Option<KeepAlive>);
-        fn heard_at(self: &Connection) -> Instant;
         fn stage(self: &Connection) -> Stage;
         fn state_name(self: &Connection) -> &'static str;
         fn names(self: &Connection) -> Vec<(&'static str, String)>;
-        fn info(self: &Connection) -> Info;
-        fn counters(self: &Connection) -> &Counters;
     }
 }
 

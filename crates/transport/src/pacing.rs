@@ -52,6 +52,14 @@ impl Pacer {
         }
     }
 
+    /// Something leaves after there was nothing more to send. When meanwhile the bucket ran over, that gap is the
+    /// application's, and the controller hears of it.
+    pub fn show_gap(&self, cc: &mut impl Controller, in_flight: u64, now: Instant) {
+        if cc.keeps_packets() && in_flight < cc.window() && self.is_full(now) {
+            cc.on_app_limited(in_flight);
+        }
+    }
+
     /// Window (bytes) or smoothed round-trip time changed. A window whose round trip is not longer
     /// than a quantum is not paced.
     pub fn set_rate(&mut self, window: u64, srtt: Duration, slow_start: bool) {

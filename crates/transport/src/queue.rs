@@ -10,7 +10,7 @@
 //! sacked nor lost. Positions are 64-bit: 0 is SYN, 1 the first byte of the stream.
 
 use super::packets::Packets;
-use crate::congestion::Packet;
+use crate::congestion::{Controller, Packet, Sent};
 use fusewire_base::Instant;
 use std::collections::VecDeque;
 
@@ -124,10 +124,14 @@ impl SendQueue {
         self.packets = keep.then(Box::default);
     }
 
-    /// What the controller keeps of the sent segment at `index`.
-    pub fn note_packet(&mut self, index: usize, packet: Packet) {
-        if let Some(packets) = &mut self.packets {
-            packets.note(index, packet);
+    /// The controller sees `bytes` of the segment at `index` leave; what it gives for them is kept with it.
+    pub fn show_sent(&mut self, cc: &mut impl Controller, now: Instant, index: usize, bytes: u64) {
+        if cc.keeps_packets() {
+            let in_flight = self.in_flight();
+            let packet = cc.on_sent(&Sent { now, bytes, in_flight });
+            if let Some(packets) = &mut self.packets {
+                packets.note(index, packet);
+            }
         }
     }
 

@@ -33,6 +33,38 @@ macro_rules! own {
 }
 pub(crate) use own;
 
+/// What all connections do, by one of the macros that hand functions on.
+macro_rules! of_connection {
+    ($by:ident) => {
+        $by! { Connection:
+            fn send_room(self: &Connection) -> u32;
+            fn send_buffer(self: &Connection) -> u32;
+            fn max_payload(self: &Connection) -> u32;
+            fn reserve(self: &mut Connection, len: u32) -> Option<Reservation>;
+            fn joins(self: &Connection, len: u32) -> bool;
+            fn joins_whole(self: &Connection) -> u32;
+            fn commit(self: &mut Connection, reservation: Reservation, cut: Cut);
+            fn finish(self: &mut Connection);
+            fn abort(self: &mut Connection);
+            fn consumed(self: &mut Connection, upto: u64);
+            fn widen_window(self: &mut Connection, bytes: u32);
+            fn wants_ack(self: &Connection) -> bool;
+            fn again(self: &Connection) -> Again;
+            fn poll_event(self: &mut Connection) -> Option<Event>;
+            fn poll_timeout(self: &Connection) -> Option<Instant>;
+            fn handle_timeout(self: &mut Connection, now: Instant);
+            fn path_changed(self: &mut Connection);
+            fn resend_all(self: &mut Connection, now: Instant);
+            fn keep_alive(self: &Connection) -> Option<KeepAlive>;
+            fn set_keep_alive(self: &mut Connection, now: Instant, keep_alive: Option<KeepAlive>);
+            fn heard_at(self: &Connection) -> Instant;
+            fn info(self: &Connection) -> Info;
+            fn counters(self: &Connection) -> &Counters;
+        }
+    };
+}
+pub(crate) use of_connection;
+
 use core::fmt::Debug;
 use core::hash::Hash;
 

@@ -119,13 +119,8 @@ impl Connection {
 
     /// The controller's rate, else the window's over its round trip if this connection paces.
     fn update_pace(&mut self) {
-        if let Some(rate) = self.cc.pacing_rate() {
-            self.pacer.set_pace(rate, 2 * u64::from(self.send.max_payload));
-        } else if self.settings.pacing
-            && let Some(srtt) = self.rtt.srtt()
-        {
-            self.pacer.set_rate(self.cc.window(), srtt, self.cc.in_slow_start());
-        }
+        let (srtt, spreads) = (self.rtt.srtt(), self.settings.pacing);
+        self.pacer.follow(&self.cc, srtt, self.send.max_payload, spreads);
     }
 
     /// SND.WND, when the segment is not older than the one that last changed it. One that advances

@@ -11,7 +11,7 @@ use super::{Config, Connection, Listener, State, reset_for};
 use crate::isn::{Generator, Key};
 use crate::machine::{
     self, Again, Counters, Cut, Ends, Event, Info, Initial, KeepAlive, Note, Probe, Reservation,
-    Says, Secrets, Sizes, Stage, Transmit, Verdict, own,
+    Says, Secrets, Sizes, Stage, Transmit, Verdict, of_connection, own,
 };
 
 /// The ports of a connection, as one of its ends sees them.
@@ -145,38 +145,16 @@ impl machine::Header for Header {
 impl machine::Connection for Connection {
     type Header = Header;
 
+    of_connection!(own);
     own! { Connection:
         fn handle_initial(self: &mut Connection, now: Instant, h: &Header, len: u32) -> Initial;
         fn handle_final(
             self: &mut Connection, now: Instant, h: &Header, initial: &Initial, verdict: Verdict, marked: bool
         );
         fn could_be_the_peers(self: &Connection, now: Instant, h: &Header, len: u32) -> bool;
-        fn send_room(self: &Connection) -> u32;
-        fn send_buffer(self: &Connection) -> u32;
-        fn max_payload(self: &Connection) -> u32;
-        fn reserve(self: &mut Connection, len: u32) -> Option<Reservation>;
-        fn joins(self: &Connection, len: u32) -> bool;
-        fn joins_whole(self: &Connection) -> u32;
-        fn commit(self: &mut Connection, reservation: Reservation, cut: Cut);
-        fn finish(self: &mut Connection);
-        fn abort(self: &mut Connection);
-        fn consumed(self: &mut Connection, upto: u64);
-        fn widen_window(self: &mut Connection, bytes: u32);
-        fn wants_ack(self: &Connection) -> bool;
         fn owes_ack(self: &Connection) -> bool;
         fn acknowledge(self: &mut Connection);
         fn poll_transmit(self: &mut Connection, now: Instant) -> Option<Transmit<Header>>;
-        fn again(self: &Connection) -> Again;
-        fn poll_event(self: &mut Connection) -> Option<Event>;
-        fn poll_timeout(self: &Connection) -> Option<Instant>;
-        fn handle_timeout(self: &mut Connection, now: Instant);
-        fn path_changed(self: &mut Connection);
-        fn resend_all(self: &mut Connection, now: Instant);
-        fn keep_alive(self: &Connection) -> Option<KeepAlive>;
-        fn set_keep_alive(self: &mut Connection, now: Instant, keep_alive: Option<KeepAlive>);
-        fn heard_at(self: &Connection) -> Instant;
-        fn info(self: &Connection) -> Info;
-        fn counters(self: &Connection) -> &Counters;
     }
 
     fn probe(&self, probe: Probe, _: u32) -> Option<Header> {

@@ -6,7 +6,7 @@ use super::connection::{Connection, MIN_PAYLOAD, Probe, TIMESTAMPS_LEN, user_tim
 use super::info::Condition;
 use super::state::State;
 use super::timers::Timer;
-use crate::congestion::{Controller, Sent};
+use crate::congestion::Controller;
 use crate::machine::{Cut, Reservation, ResetCause, TransmitKind};
 use crate::queue::{Segment, flag};
 use fusewire_base::{Instant, Seq};
@@ -442,11 +442,14 @@ impl Connection {
             }
             self.send.progress_at = now;
         }
-        self.check_app_limited(now);
+        if core::mem::take(&mut self.send.ran_dry) {
+            self.pacer.show_gap(&mut self.cc, self.send.queue.in_flight(), now);
+        }
         let ends_burst = self.burst_ends();
         let s = self.send.queue.mark_sent(now, ends_burst);
         self.send.nxt = s.end();
-        self.keep_packet(now, self.send.queue.sent() - 1, u64::from(s.seq_len()));
+        let index = self.send.queue.sent() - 1;
+        self.send.queue.show_sent(&mut self.cc, now, index, u64::from(s.seq_len()));
         let in_flight = self.send.queue.in_flight();
         if self.send.una >= self.send.in_flight_round || in_flight > self.send.in_flight_max {
             (self.send.in_flight_max, self.send.in_flight_round) = (in_flight, self.send.nxt);
@@ -456,28 +459,6 @@ impl Connection {
         }
         self.arm_tail_loss_probe(now);
         self.transmit(now, &s, false)
-    }
-
-    /// The controller sees `bytes` leave; what it gives for them is kept with the segment at `index`.
-    pub(super) fn keep_packet(&mut self, now: Instant, index: usize, bytes: u64) {
-        if self.cc.keeps_packets() {
-            let in_flight = self.send.queue.in_flight();
-            let packet = self.cc.on_sent(&Sent { now, bytes, in_flight });
-            self.send.queue.note_packet(index, packet);
-        }
-    }
-
-    /// Something leaves after there was nothing more to send. When meanwhile the bucket of the pacer ran
-    /// over, that gap is the application's.
-    fn check_app_limited(&mut self, now: Instant) {
-        let in_flight = self.send.queue.in_flight();
-        if core::mem::take(&mut self.send.ran_dry)
-            && self.cc.keeps_packets()
-            && in_flight < self.cc.window()
-            && self.pacer.is_full(now)
-        {
-            self.cc.on_app_limited(in_flight);
-        }
     }
 
     /// The next unsent segment is the last of several that leave together.
@@ -515,7 +496,7 @@ impl Connection {
 
     fn retransmit(&mut self, now: Instant, index: usize) -> Transmit {
         let s = self.send.queue.mark_resent(index, now);
-        self.keep_packet(now, index, u64::from(s.seq_len()));
+        self.send.queue.show_sent(&mut self.cc, now, index, u64::from(s.seq_len()));
         self.note_retransmission(now);
         if !self.timers.is_set(Timer::Rto) {
             self.arm_rto(now);

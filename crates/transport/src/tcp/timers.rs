@@ -2,17 +2,14 @@
 
 use super::connection::{Connection, Probe};
 use super::state::State;
-use crate::deadlines::{Deadline, Deadlines};
+use crate::deadlines::timers;
 use core::time::Duration;
 use fusewire_base::Instant;
 
 /// Longest time between zero-window probes.
 const PERSIST_MAX: Duration = Duration::from_secs(60);
 
-/// What a deadline is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(super) enum Timer {
+timers! {
     /// Retransmission (RFC 6298).
     Rto,
     /// Tail loss probe (RFC 8985, section 7).
@@ -30,15 +27,6 @@ pub(super) enum Timer {
     /// Pacing lets something out.
     Pace,
 }
-
-impl Deadline for Timer {
-    fn place(self) -> usize {
-        self as usize
-    }
-}
-
-/// All deadlines.
-pub(super) type Timers = Deadlines<Timer, { Timer::Pace as usize + 1 }>;
 
 impl Connection {
     pub(super) fn arm_persist(&mut self, now: Instant) {

@@ -45,7 +45,7 @@ impl Connection {
         payload.end += bytes;
         self.pacer.on_sent(now, bytes);
         for index in self.send.queue.sent() - count..self.send.queue.sent() {
-            self.keep_packet(now, index, len);
+            self.send.queue.show_sent(&mut self.cc, now, index, len);
         }
         if pushed {
             transmit.header.flags |= Flags::PSH;

@@ -11,7 +11,7 @@ use super::{Config, Connection, Header, Listener, Name, SPANS, Spans, State};
 use crate::isn::Key;
 use crate::machine::{
     self, Again, Counters, Cut, Ends, Event, Info, Initial, KeepAlive, Note, Probe, Reservation,
-    Says, Secrets, Sizes, Stage, Transmit, Verdict, own,
+    Says, Secrets, Sizes, Stage, Transmit, Verdict, of_connection, own,
 };
 
 /// As views spell it.
@@ -181,39 +181,17 @@ impl machine::Header for Header {
 impl machine::Connection for Connection {
     type Header = Header;
 
+    of_connection!(own);
     own! { Connection:
         fn handle_initial(self: &mut Connection, now: Instant, h: &Header, len: u32) -> Initial;
         fn handle_final(
             self: &mut Connection, now: Instant, h: &Header, initial: &Initial, verdict: Verdict, marked: bool
         );
         fn also(self: &Connection) -> Option<Name>;
-        fn send_room(self: &Connection) -> u32;
-        fn send_buffer(self: &Connection) -> u32;
-        fn max_payload(self: &Connection) -> u32;
-        fn reserve(self: &mut Connection, len: u32) -> Option<Reservation>;
-        fn joins(self: &Connection, len: u32) -> bool;
-        fn joins_whole(self: &Connection) -> u32;
-        fn commit(self: &mut Connection, reservation: Reservation, cut: Cut);
         fn checks_payload(self: &Connection) -> bool;
         fn proves_from(self: &mut Connection, sent: u64, received: u64);
-        fn finish(self: &mut Connection);
-        fn abort(self: &mut Connection);
-        fn consumed(self: &mut Connection, upto: u64);
-        fn widen_window(self: &mut Connection, bytes: u32);
-        fn wants_ack(self: &Connection) -> bool;
         fn poll_transmit(self: &mut Connection, now: Instant) -> Option<Transmit<Header>>;
-        fn again(self: &Connection) -> Again;
-        fn poll_event(self: &mut Connection) -> Option<Event>;
-        fn poll_timeout(self: &Connection) -> Option<Instant>;
-        fn handle_timeout(self: &mut Connection, now: Instant);
         fn set_tpdu_len(self: &mut Connection, bytes: usize);
-        fn path_changed(self: &mut Connection);
-        fn resend_all(self: &mut Connection, now: Instant);
-        fn keep_alive(self: &Connection) -> Option<KeepAlive>;
-        fn set_keep_alive(self: &mut Connection, now: Instant, keep_alive: Option<KeepAlive>);
-        fn heard_at(self: &Connection) -> Instant;
-        fn info(self: &Connection) -> Info;
-        fn counters(self: &Connection) -> &Counters;
     }
 
     fn could_be_the_peers(&self, _: Instant, h: &Header, payload_len: u32) -> bool {

@@ -5,7 +5,7 @@ use super::Transmit;
 use super::connection::{Connection, FIRST_EXTRA, INITIAL_ALLOC};
 use super::state::State;
 use super::timers::Timer;
-use crate::congestion::{Controller, Sent};
+use crate::congestion::Controller;
 use crate::machine::{Cut, Reservation};
 use crate::queue::{Segment, flag};
 use core::time::Duration;
@@ -364,12 +364,14 @@ impl Connection {
             }
             self.send.progress_at = now;
         }
-        self.check_app_limited(now);
+        if core::mem::take(&mut self.send.ran_dry) {
+            self.pacer.show_gap(&mut self.cc, self.send.queue.in_flight(), now);
+        }
         let stamp = self.stamp(now);
         let s = self.send.queue.mark_sent(stamp, false);
         self.send.nxt = s.end();
         let index = self.send.queue.sent() - 1;
-        self.keep_packet(now, index, u64::from(s.len));
+        self.send.queue.show_sent(&mut self.cc, now, index, u64::from(s.len));
         let in_flight = self.send.queue.in_flight();
         if self.send.una >= self.send.in_flight_round || in_flight > self.send.in_flight_max {
             (self.send.in_flight_max, self.send.in_flight_round) = (in_flight, self.send.nxt);
@@ -380,7 +382,7 @@ impl Connection {
     fn resent(&mut self, now: Instant, index: usize) -> Segment {
         let stamp = self.stamp(now);
         let s = self.send.queue.mark_resent(index, stamp);
-        self.keep_packet(now, index, u64::from(s.len));
+        self.send.queue.show_sent(&mut self.cc, now, index, u64::from(s.len));
         self.counters.retransmissions += 1;
         s
     }
@@ -432,26 +434,5 @@ impl Connection {
         let ends = self.send.finishing && s.end() == self.send.end;
         let lately = now.saturating_since(self.sync.asked_at()) < ASKS_AGAIN;
         self.is_opening() || ends || !self.sync.waits() && !lately
-    }
-
-    /// The controller sees `bytes` leave; what it gives for them is kept with the segment at `index`.
-    fn keep_packet(&mut self, now: Instant, index: usize, bytes: u64) {
-        if self.cc.keeps_packets() {
-            let in_flight = self.send.queue.in_flight();
-            let packet = self.cc.on_sent(&Sent { now, bytes, in_flight });
-            self.send.queue.note_packet(index, packet);
-        }
-    }
-
-    /// Something leaves after there was nothing more to send.
-    fn check_app_limited(&mut self, now: Instant) {
-        let in_flight = self.send.queue.in_flight();
-        if core::mem::take(&mut self.send.ran_dry)
-            && self.cc.keeps_packets()
-            && in_flight < self.cc.window()
-            && self.pacer.is_full(now)
-        {
-            self.cc.on_app_limited(in_flight);
-        }
     }
 }

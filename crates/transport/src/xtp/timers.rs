@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::state::State;
 use crate::congestion::{Controller, Signal};
-use crate::deadlines::{Deadline, Deadlines};
+use crate::deadlines::timers;
 use crate::rack::Phase;
 use core::time::Duration;
 use fusewire_base::Instant;
@@ -15,10 +15,7 @@ const PERSIST_MAX: Duration = Duration::from_secs(60);
 /// When what waits for nothing else is asked about, before there is a round-trip time.
 const TAIL_INITIAL: Duration = Duration::from_secs(1);
 
-/// What a deadline is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(super) enum Timer {
+timers! {
     /// WTIMER: a packet with SREQ is unanswered.
     W,
     /// Nothing has come for a while, and data are under way (RFC 8985, section 7).
@@ -34,15 +31,6 @@ pub(super) enum Timer {
     /// Pacing or RTIMER lets something out.
     Pace,
 }
-
-impl Deadline for Timer {
-    fn place(self) -> usize {
-        self as usize
-    }
-}
-
-/// All deadlines.
-pub(super) type Timers = Deadlines<Timer, { Timer::Pace as usize + 1 }>;
 
 impl Connection {
     /// When to call [`handle_timeout`](Self::handle_timeout) at the latest.

@@ -4,7 +4,7 @@ use super::super::{Header, Transmit, headers::when};
 use super::sender::{Sender, Stage};
 use super::timers::Timer;
 use super::{To, alone};
-use crate::congestion::{Controller, Sent};
+use crate::congestion::Controller;
 use crate::machine::TransmitKind;
 use crate::queue::{Segment, flag};
 use core::time::Duration;
@@ -170,7 +170,8 @@ impl Sender {
         let stamp = self.next_stamp(now);
         let s = self.queue.mark_sent(stamp, false);
         self.nxt = s.end();
-        self.keep_packet(now, self.queue.sent() - 1, s.len.into());
+        let index = self.queue.sent() - 1;
+        self.queue.show_sent(&mut self.cc, now, index, s.len.into());
         let transmit = self.data(now, &s, false);
         if !self.is_reliable() {
             self.ack_to(self.nxt);
@@ -181,17 +182,9 @@ impl Sender {
     fn retransmit(&mut self, now: Instant, index: usize) -> Transmit {
         let stamp = self.next_stamp(now);
         let s = self.queue.mark_resent(index, stamp);
-        self.keep_packet(now, index, s.len.into());
+        self.queue.show_sent(&mut self.cc, now, index, s.len.into());
         self.counters.retransmissions += 1;
         self.data(now, &s, true)
-    }
-
-    fn keep_packet(&mut self, now: Instant, index: usize, bytes: u64) {
-        if self.cc.keeps_packets() {
-            let in_flight = self.queue.in_flight();
-            let packet = self.cc.on_sent(&Sent { now, bytes, in_flight });
-            self.queue.note_packet(index, packet);
-        }
     }
 
     fn data(&mut self, now: Instant, s: &Segment, retransmission: bool) -> Transmit {

@@ -2,7 +2,7 @@
 
 use super::sender::{Sender, Stage};
 use crate::congestion::{Controller, Signal};
-use crate::deadlines::{Deadline, Deadlines};
+use crate::deadlines::timers;
 use crate::rack::Phase;
 use core::time::Duration;
 use fusewire_base::Instant;
@@ -19,10 +19,7 @@ pub(super) const TRIES: u32 = 32;
 /// Members that are asked alone at once.
 const ALONE_MAX: usize = 16;
 
-/// What a deadline is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(super) enum Timer {
+timers! {
     /// FIRST.
     Announce,
     /// Who holds the others.
@@ -38,15 +35,6 @@ pub(super) enum Timer {
     /// The end of who answers still.
     Over,
 }
-
-impl Deadline for Timer {
-    fn place(self) -> usize {
-        self as usize
-    }
-}
-
-/// All deadlines.
-pub(super) type Timers = Deadlines<Timer, { Timer::Over as usize + 1 }>;
 
 impl Sender {
     /// When to call [`handle_timeout`](Self::handle_timeout) at the latest.
