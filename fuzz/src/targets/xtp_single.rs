@@ -148,7 +148,7 @@ impl Table {
         self.came += header.packet_len() as u64;
         let len = header.data_len;
         match self.responder.handle_initial(now, &ends, false, header, len) {
-            Incoming::Drop(_) | Incoming::Datagram => {}
+            Incoming::Drop(_) | Incoming::Datagram(_) => {}
             Incoming::Reply(reply) => self.sent(&reply),
             Incoming::Take(initial) => {
                 self.shown |= header.returned;

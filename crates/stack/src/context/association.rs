@@ -15,13 +15,11 @@ use fusewire_wire::xtp::TRAILER_LEN;
 
 use super::block::{Check, ControlBlock};
 use super::event::{Ended, Event, Message};
-use super::place::{Pieces, Scatter, gather};
+use super::place::{Buffer, Pieces, Scatter, gather};
 use super::sorted::{Sorted, Turn};
+use super::standing::Standing;
 use crate::send_ring::{Place, SendRing};
 use crate::{Error, Result};
-
-/// Events that wait for the application, but for those of messages, which have a bound of their own.
-const EVENTS_MAX: usize = 4096;
 
 /// A message that has no offset yet.
 struct Waiting {
@@ -32,7 +30,7 @@ struct Waiting {
 
 /// See the module's text.
 pub(super) struct Association {
-    pub remote: SocketAddr,
+    pub standing: Standing,
     pub machine: Box<Connection>,
     pub ring: SendRing,
     pub block: ControlBlock,
@@ -46,8 +44,6 @@ pub(super) struct Association {
     released: u64,
     /// What lies above and needs none either, in order.
     done: Vec<Range<u64>>,
-    /// Messages that were told and not released.
-    outstanding: usize,
     /// Where the last message in order ended.
     told_upto: u64,
     /// The peer sends nothing again.
@@ -63,14 +59,6 @@ pub(super) struct Association {
     trailers_from: u64,
     finishing: bool,
     wants_room: bool,
-    pub closed: bool,
-    pub events: VecDeque<Event>,
-    /// In the list of those that wait for a turn, with this sort.
-    pub ready: Option<u16>,
-    /// In the list of those with events.
-    pub is_eventful: bool,
-    /// Its machine lingers, which was noticed.
-    pub is_lingering: bool,
 }
 
 impl Association {
@@ -84,7 +72,7 @@ impl Association {
         let info = machine.info();
         let records = block.send_bytes as usize / 64 + 64;
         Association {
-            remote,
+            standing: Standing::new(remote),
             also: None,
             ring: SendRing::new(ring, records.min(1 << 16)),
             level,
@@ -92,7 +80,6 @@ impl Association {
             memory_len: info.recv_window as usize,
             released: 0,
             done: Vec::new(),
-            outstanding: 0,
             told_upto: 0,
             passes_gaps: false,
             gaps: VecDeque::new(),
@@ -102,11 +89,6 @@ impl Association {
             trailers_from: u64::MAX,
             finishing: false,
             wants_room: false,
-            closed: false,
-            events: VecDeque::new(),
-            ready: None,
-            is_eventful: false,
-            is_lingering: false,
             machine,
             block,
         }
@@ -136,21 +118,6 @@ impl Association {
         std::mem::take(&mut self.memory)
     }
 
-    /// Memory of the receive buffer for this range, which lies within the window.
-    pub fn buffer<'a>(&'a mut self, range: &Range<u64>, into: &mut Scatter<'a>) {
-        if self.memory.is_empty() {
-            self.memory = vec![0; self.memory_len];
-        }
-        let len = (range.end - range.start) as usize;
-        let at = (range.start % self.memory_len as u64) as usize;
-        let (before, behind) = self.memory.split_at_mut(at);
-        let first = len.min(behind.len());
-        into.push(&mut behind[..first]);
-        if first < len {
-            into.push(&mut before[..len - first]);
-        }
-    }
-
     /// Where a message lies in the receive buffer: in one piece, or two.
     pub fn pieces(&self, range: &Range<u64>) -> [&[u8]; 2] {
         let len = (range.end - range.start) as usize;
@@ -165,7 +132,7 @@ impl Association {
     /// The memory of a message may be used for others.
     pub fn release(&mut self, range: Range<u64>) {
         if range.start >= self.released && range.end > range.start {
-            self.outstanding = self.outstanding.saturating_sub(1);
+            self.standing.outstanding = self.standing.outstanding.saturating_sub(1);
             self.let_go(range);
         }
     }
@@ -188,7 +155,7 @@ impl Association {
         while let Some(gap) = self.machine.poll_gap() {
             self.passes_gaps = true;
             self.gaps.push_back(gap.clone());
-            self.push_event(Event::Gap(gap));
+            self.standing.push(Event::Gap(gap));
         }
         while let Some(message) = self.machine.poll_message(self.block.overtaking) {
             self.tell(message.range, message.tag);
@@ -199,29 +166,29 @@ impl Association {
                 Told::Acked { upto_offset } => {
                     self.ring.acknowledge(upto_offset);
                     if std::mem::take(&mut self.wants_room) {
-                        self.push_event(Event::Writable);
+                        self.standing.push(Event::Writable);
                     }
                 }
-                Told::PeerFinished { .. } => self.push_event(Event::Finished),
+                Told::PeerFinished { .. } => self.standing.push(Event::Finished),
                 Told::Urgent { .. } => {}
-                Told::Reset(cause) => self.close(match (self.machine.ended_by(), cause) {
+                Told::Reset(cause) => self.standing.close(match (self.machine.ended_by(), cause) {
                     (Some(diag), ResetCause::Refused) => Ended::Refused(diag),
                     (Some(diag), _) => Ended::Abandoned(diag),
                     (None, ResetCause::Local) => Ended::Ours,
                     (None, _) => Ended::Aborted,
                 }),
-                Told::TimedOut => self.close(Ended::TimedOut),
-                Told::Closed => self.close(Ended::InOrder),
+                Told::TimedOut => self.standing.close(Ended::TimedOut),
+                Told::Closed => self.standing.close(Ended::InOrder),
             }
         }
         if self.machine.state() == State::Inactive {
-            self.close(Ended::InOrder);
+            self.standing.close(Ended::InOrder);
         }
-        if self.outstanding == 0
+        if self.standing.outstanding == 0
             && self.machine.rcv_nxt_offset() >= self.released + self.memory_len as u64
         {
             // Its message would never be whole.
-            self.close(Ended::TooLong);
+            self.standing.close(Ended::TooLong);
             self.machine.abort();
         }
     }
@@ -230,7 +197,7 @@ impl Association {
         if self.machine.sends_trailers() {
             self.trailers_from = self.machine.send_end_offset();
         }
-        self.push_event(Event::Open);
+        self.standing.push(Event::Open);
     }
 
     /// A message whose end has come, with all before it that is to come.
@@ -244,21 +211,8 @@ impl Association {
             self.gaps.pop_front();
         }
         let is_whole = self.gaps.front().is_none_or(|gap| gap.start >= range.end);
-        self.outstanding += 1;
-        self.events.push_back(Event::Message(Message { range, tag, is_whole }));
-    }
-
-    /// Events that a peer can make at will have a bound: what goes beyond is forgotten.
-    fn push_event(&mut self, event: Event) {
-        if self.events.len() < EVENTS_MAX || !matches!(event, Event::Gap(_) | Event::Writable) {
-            self.events.push_back(event);
-        }
-    }
-
-    pub fn close(&mut self, ended: Ended) {
-        if !std::mem::replace(&mut self.closed, true) {
-            self.events.push_back(Event::Closed(ended));
-        }
+        self.standing.outstanding += 1;
+        self.standing.events.push_back(Event::Message(Message { range, tag, is_whole }));
     }
 
     // ---- sending
@@ -278,12 +232,17 @@ impl Association {
     fn may_send(&self, len: usize) -> Result<()> {
         let max = self.block.send_bytes as usize;
         match () {
-            () if self.closed => Err(Error::Closed),
+            () if self.standing.closed => Err(Error::Closed),
             () if self.finishing => Err(Error::Misuse("a message after the last")),
             () if len == 0 => Err(Error::Misuse("a message has a byte")),
             () if len > max => Err(Error::TooLong { len, max }),
             () => Ok(()),
         }
+    }
+
+    /// Half of the send buffer is free, and a message may be sent.
+    pub fn takes_message(&self) -> bool {
+        self.may_send(1).is_ok() && self.unsent() <= self.block.send_bytes as usize / 2
     }
 
     /// Takes a message of these pieces: copied in the pass that checks it, or if others wait to be sent, to wait with
@@ -354,7 +313,7 @@ impl Association {
 
     /// Gives the next message that waits an offset, if it is what leaves next. True if it did.
     pub fn next_message(&mut self, now: Instant) -> bool {
-        if self.queue.is_empty() || self.closed {
+        if self.queue.is_empty() || self.standing.closed {
             return false;
         }
         let Some(next) = self.queue.peek() else { return false };
@@ -368,7 +327,7 @@ impl Association {
         self.queued_bytes -= len;
         self.begin(message.sort);
         if std::mem::take(&mut self.wants_room) {
-            self.push_event(Event::Writable);
+            self.standing.push(Event::Writable);
         }
         if self.queue.is_empty() && self.finishing {
             self.machine.finish();
@@ -447,5 +406,22 @@ impl Association {
     /// Bytes of messages that wait, or are not acknowledged.
     pub fn unsent(&self) -> usize {
         self.queued_bytes + self.machine.info().unacked as usize
+    }
+}
+
+impl Buffer for Association {
+    /// Memory of the receive buffer for this range, which lies within the window.
+    fn buffer<'a>(&'a mut self, range: &Range<u64>, into: &mut Scatter<'a>) {
+        if self.memory.is_empty() {
+            self.memory = vec![0; self.memory_len];
+        }
+        let len = (range.end - range.start) as usize;
+        let at = (range.start % self.memory_len as u64) as usize;
+        let (before, behind) = self.memory.split_at_mut(at);
+        let first = len.min(behind.len());
+        into.push(&mut behind[..first]);
+        if first < len {
+            into.push(&mut before[..len - first]);
+        }
     }
 }

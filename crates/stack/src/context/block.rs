@@ -5,6 +5,8 @@ use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::xtp;
 pub use fusewire_transport::xtp::{Rate, Retransmission};
 
+use fusewire_wire::xtp::Service;
+
 use super::Config;
 
 /// Bytes of a packet before the path is known (`docs/xtp.md`, section 18).
@@ -24,9 +26,25 @@ pub enum Check {
     Cxor,
 }
 
+/// What a context carries (`docs/xtp.md`, section 2, services).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Messages either way, reliably (service 4).
+    #[default]
+    Stream,
+    /// One message of one packet, of which nothing more is known (service 1).
+    Datagram,
+    /// One message, and the word that it was handed over (service 2).
+    Acknowledged,
+    /// A request and its answer (service 3).
+    Transaction,
+}
+
 /// Mechanisms of a context, and its largest buffers. `Default` is a reliable stream of messages, in order.
 #[derive(Clone, Debug)]
 pub struct ControlBlock {
+    /// What it carries. What is no stream has the Internet checksum, goes again whole, and is whole when it is told.
+    pub kind: Kind,
     /// What is sent again when something was lost.
     pub retransmission: Retransmission,
     /// FASTNAK: ask to be told of gaps at once.
@@ -63,6 +81,7 @@ pub struct ControlBlock {
 impl Default for ControlBlock {
     fn default() -> Self {
         ControlBlock {
+            kind: Kind::default(),
             retransmission: Retransmission::default(),
             fastnak: true,
             noerr: false,
@@ -83,6 +102,16 @@ impl Default for ControlBlock {
 }
 
 impl ControlBlock {
+    /// The service on the wire.
+    pub(super) fn service(&self) -> Service {
+        match self.kind {
+            Kind::Stream => Service::Stream,
+            Kind::Datagram => Service::UnacknowledgedDatagram,
+            Kind::Acknowledged => Service::AcknowledgedDatagram,
+            Kind::Transaction => Service::Transaction,
+        }
+    }
+
     /// The machine's settings, for a path that carries packets of `packet` bytes.
     pub(super) fn settings(&self, caps: &Capabilities, packet: usize) -> xtp::Config {
         let device = u32::try_from(caps.receive_buffer_bytes).unwrap_or(u32::MAX);
@@ -100,7 +129,7 @@ impl ControlBlock {
             noerr: self.noerr,
             noflow: self.noflow,
             edge: self.edge,
-            cxor: self.check == Check::Cxor,
+            cxor: self.check == Check::Cxor && self.kind == Kind::Stream,
             btag: self.tags,
             messages: true,
             sort: self.sort,

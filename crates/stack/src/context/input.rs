@@ -10,22 +10,22 @@ use fusewire_transport::xtp::{Header, ListenerAction, SPANS};
 use fusewire_wire::xtp::{HEADER_LEN, Options, Packet};
 
 use super::output::header_sum;
-use super::place::Proof;
+use super::place::{Buffer, Proof};
 use super::*;
 
 /// A packet, taken apart.
-struct Came<'a> {
-    peer: SocketAddr,
-    header: Header,
+pub(super) struct Came<'a> {
+    pub peer: SocketAddr,
+    pub header: Header,
     /// All before the data.
     head: &'a [u8],
-    data: &'a [u8],
+    pub data: &'a [u8],
     trailer: Option<u32>,
 }
 
 impl Came<'_> {
     /// What proves its data; `None` if the header is wrong, or nothing proves them.
-    fn proof(&self) -> Option<Proof> {
+    pub fn proof(&self) -> Option<Proof> {
         if self.header.checks_all() {
             return Some(Proof::Sum { head: header_sum(self.head) });
         }
@@ -43,7 +43,7 @@ impl Contexts {
     pub fn poll(&mut self, app: &mut dyn Placement) -> Result<bool> {
         let received = self.receive(app)?;
         let now = self.clock.now();
-        let timed = self.run_timers(now);
+        let timed = self.run_timers(now) | self.run_service_timers(now);
         let sent = self.transmit();
         let worked = received || timed || sent > 0;
         if worked {
@@ -94,8 +94,11 @@ impl Contexts {
             false => self.by_peer.get(&(peer, header.key)),
         };
         match found.copied() {
-            Some(index) if self.at(index).is_some_and(|a| a.remote == peer) => {
-                self.take_packet(now, index, &came, app);
+            Some(index) if self.standing(index).is_some_and(|its| its.remote == peer) => {
+                match self.at(index) {
+                    Some(_) => self.take_packet(now, index, &came, app),
+                    None => self.take_answer(now, index, &came, app),
+                }
             }
             // It is somebody else's key, or its owner has moved.
             Some(_) => self.drops.count(Cause::Stray),
@@ -106,12 +109,10 @@ impl Contexts {
     /// A packet of a context's: initial, integrated and final step.
     fn take_packet(&mut self, now: Instant, index: u32, came: &Came<'_>, app: &mut dyn Placement) {
         let (id, level) = (self.id(index), self.config.level);
+        self.touch(index);
         let Some(Some(Place::Open(association))) = self.places.get_mut(index as usize) else {
             return;
         };
-        if self.touched.last() != Some(&index) {
-            self.touched.push(index);
-        }
         let initial = association.machine.handle_initial(now, &came.header, came.header.data_len);
         if matches!(initial, Initial::Drop(_)) {
             return;
@@ -119,7 +120,7 @@ impl Contexts {
         let verdict = match (&initial, came.proof()) {
             (_, None) => Verdict::Reject(DropCause::Checksum),
             (Initial::Payload(plan), Some(proof)) if !plan.duplicate => {
-                take_payload(id, association, came, plan, &proof, level, app)
+                take_payload(id, &mut **association, came, plan, &proof, level, app)
             }
             (_, Some(proof)) if proof.of(level, came.data) => Verdict::Control,
             _ => Verdict::Reject(DropCause::Checksum),
@@ -127,18 +128,30 @@ impl Contexts {
         association.machine.handle_final(now, &came.header, &initial, verdict, false);
     }
 
+    /// A packet of this context's came: it is looked at behind the batch.
+    pub(super) fn touch(&mut self, index: u32) {
+        if self.touched.last() != Some(&index) {
+            self.touched.push(index);
+        }
+    }
+
     /// A packet for no context: a listener's, or refused.
     fn take_stray(&mut self, now: Instant, came: &Came<'_>, app: &mut dyn Placement) {
         let header = &came.header;
+        let service = self.service_of(came.peer, header);
+        let listening = service.and_then(|service| self.listening.get(&service));
+        if let (Some(Listening::Singles(_)), Some(service)) = (listening, service) {
+            return self.take_single(now, service, came, app);
+        }
         if !came.proof().is_some_and(|proof| proof.of(self.config.level, came.data)) {
             return self.drops.count(Cause::Checksum);
         }
         if header.options.has(Options::MULTI) {
             return self.drops.count(Cause::Stray);
         }
-        let service = header.service();
+        let ends = Ends { local: self.device.local_addr(), remote: came.peer, flow: header.flow() };
         let listening = service.and_then(|service| self.listening.get_mut(&service));
-        let (Some(listening), Some(service)) = (listening, service) else {
+        let (Some(Listening::Streams(streams)), Some(service)) = (listening, service) else {
             self.drops.count(Cause::Stray);
             if let Some(diag) = header.refusal(header.data_len)
                 && self.may_refuse(now)
@@ -147,8 +160,7 @@ impl Contexts {
             }
             return;
         };
-        let ends = Ends { local: self.device.local_addr(), remote: came.peer, flow: header.flow() };
-        match listening.listener.handle_stray(now, &ends, header, header.data_len) {
+        match streams.listener.handle_stray(now, &ends, header, header.data_len) {
             ListenerAction::Reply(reply) => self.send_alone(came.peer, &reply),
             ListenerAction::Accept(machine) => self.accept(now, service, machine, came, app),
             ListenerAction::Drop(_) => self.drops.count(Cause::Listener),
@@ -156,7 +168,7 @@ impl Contexts {
     }
 
     /// At most so many DIAGs a second.
-    fn may_refuse(&mut self, now: Instant) -> bool {
+    pub(super) fn may_refuse(&mut self, now: Instant) -> bool {
         let (since, count) = &mut self.diags;
         if now.saturating_since(*since) >= Duration::from_secs(1) {
             (*since, *count) = (now, 0);
@@ -173,21 +185,22 @@ impl Contexts {
         came: &Came<'_>,
         app: &mut dyn Placement,
     ) {
-        let Some(listening) = self.listening.get_mut(&service) else { return };
-        let block = listening.block.clone();
+        let Some(block) = self.streams(service).map(|streams| streams.block.clone()) else {
+            return;
+        };
         // The listener's address says nothing of the path: it may be every address of this host.
         let packet = block.packet(&self.config, self.device.caps(), self.is_whole_path(came.peer));
         machine.set_tpdu_len(packet);
         let mut association = self.associate(came.peer, machine, block);
-        association.events.push_back(Event::Accepted { service });
+        association.standing.push(Event::Accepted { service });
         match self.insert(Place::Open(Box::new(association))) {
             Ok(context) => {
                 self.name(context.index);
                 self.take_packet(now, context.index, came, app);
             }
             Err(_) => {
-                if let Some(listening) = self.listening.get_mut(&service) {
-                    listening.listener.taken();
+                if let Some(streams) = self.streams(service) {
+                    streams.listener.taken();
                 }
                 self.drops.count(Cause::TooManyConnections);
             }
@@ -199,11 +212,13 @@ impl Contexts {
         let mut any = false;
         while let Some(index) = self.timers.pop_expired() {
             any = true;
-            if let Some(association) = self.at_mut(index) {
-                association.machine.handle_timeout(now);
-                self.settle(index);
-                self.make_ready(index);
+            match self.places.get_mut(index as usize) {
+                Some(Some(Place::Open(association))) => association.machine.handle_timeout(now),
+                Some(Some(Place::Single(exchange))) => exchange.handle_timeout(now),
+                _ => continue,
             }
+            self.settle(index);
+            self.make_ready(index);
         }
         any
     }
@@ -211,7 +226,8 @@ impl Contexts {
     /// Time until the next timer is due: how long there is nothing to do, if nothing comes.
     pub fn next_timeout(&self) -> Option<Duration> {
         let now = self.clock.now();
-        let next = self.timers.next_deadline().map(|at| at.saturating_since(now));
+        let at = [self.timers.next_deadline(), self.services_due()].into_iter().flatten().min();
+        let next = at.map(|at| at.saturating_since(now));
         next.into_iter().chain(self.device.next_timeout()).min()
     }
 
@@ -239,9 +255,9 @@ impl Contexts {
 }
 
 /// The integrated step: data go where the application says, or to the context's buffer.
-fn take_payload(
+pub(super) fn take_payload(
     id: Context,
-    association: &mut Association,
+    own: &mut impl Buffer,
     came: &Came<'_>,
     plan: &PayloadPlan,
     proof: &Proof,
@@ -259,7 +275,7 @@ fn take_payload(
     let mut memory = Scatter::default();
     app.place(id, &facts, &mut memory);
     if memory.is_empty() {
-        association.buffer(&(plan.offset..plan.offset + u64::from(plan.len)), &mut memory);
+        own.buffer(&(plan.offset..plan.offset + u64::from(plan.len)), &mut memory);
     }
     match proof.copy(level, came.data, front..front + len, &mut memory) {
         None => Verdict::Reject(DropCause::Checksum),

@@ -9,7 +9,10 @@
 //! | file | what |
 //! |---|---|
 //! | `block` | the control block |
-//! | `association` | one context: its machine, its memory, its messages that wait |
+//! | `association` | one context of a stream: its machine, its memory, its messages that wait |
+//! | `exchange`, `single` | one of services 1 to 3: a message and what is said to it; and the services that take them |
+//! | `standing` | what the list of contexts knows of each |
+//! | `messages` | what the application does with contexts that are there |
 //! | `sorted` | whose turn it is: SORT, and nobody starves |
 //! | `place` | where data go, and the pass that brings them there |
 //! | `input`, `output` | packets in and out |
@@ -21,28 +24,31 @@
 mod association;
 mod block;
 mod event;
+mod exchange;
 mod input;
+mod messages;
 mod output;
 mod place;
+mod single;
 mod sorted;
+mod standing;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::{Device, RxBatch, Waker};
 use fusewire_kernels::Level;
-use fusewire_transport::machine::{Ends, Info, Listener as _, Protocol as _};
+use fusewire_transport::machine::{Ends, Listener as _, Protocol as _};
 use fusewire_transport::timer::Wheel;
 use fusewire_transport::xtp::{self, Listener, Name, State};
 use fusewire_wire::xtp::Key;
 
 pub use fusewire_transport::machine::Secrets;
 
-pub use block::{Check, ControlBlock, Rate, Retransmission};
+pub use block::{Check, ControlBlock, Kind, Rate, Retransmission};
 pub use event::{Code, Diag, Ended, Event, Message, Reason};
 pub use place::{Facts, Kept, Placement, Scatter};
 
@@ -51,8 +57,10 @@ use crate::drops::{Cause, Drops};
 use crate::generations::Generations;
 use crate::{Error, Result};
 use association::Association;
+use exchange::{Exchange, Role, Singles};
 use output::Output;
 use sorted::Sorted;
+use standing::Standing;
 
 /// The page's example.
 #[cfg(doctest)]
@@ -116,11 +124,50 @@ pub struct About {
 struct Made {
     block: ControlBlock,
     memory: Vec<u8>,
+    /// Where its one message is to go, if it has one.
+    to: Option<(SocketAddr, u16)>,
 }
 
 enum Place {
     Made(Box<Made>),
     Open(Box<Association>),
+    Single(Box<Exchange>),
+}
+
+impl Place {
+    /// Of a context that was opened.
+    fn standing(&mut self) -> Option<&mut Standing> {
+        match self {
+            Place::Made(_) => None,
+            Place::Open(association) => Some(&mut association.standing),
+            Place::Single(exchange) => Some(&mut exchange.standing),
+        }
+    }
+
+    fn names(&self) -> Vec<Name> {
+        match self {
+            Place::Made(_) => Vec::new(),
+            Place::Open(association) => association.names().collect(),
+            Place::Single(exchange) => exchange.names().collect(),
+        }
+    }
+
+    /// What it is worth to the others of its host.
+    fn sort(&self) -> u16 {
+        match self {
+            Place::Made(_) => 0,
+            Place::Open(association) => association.sort(),
+            Place::Single(exchange) => exchange.sort(),
+        }
+    }
+}
+
+/// Who waits for a turn to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiter {
+    Context(u32),
+    /// What this service has to say to messages that came.
+    Service(u16),
 }
 
 /// Keys are drawn at random, by us: they are their own hash.
@@ -139,7 +186,13 @@ impl Hasher for KeyHash {
     }
 }
 
-struct Listening {
+/// Who takes contexts of a service.
+enum Listening {
+    Streams(Box<Streams>),
+    Singles(Box<Singles>),
+}
+
+struct Streams {
     listener: Listener,
     block: ControlBlock,
 }
@@ -157,7 +210,7 @@ pub struct Contexts {
     by_peer: HashMap<(SocketAddr, Key), u32>,
     listening: HashMap<u16, Listening>,
     /// Contexts that have something to send, perhaps.
-    ready: Sorted<u32>,
+    ready: Sorted<Waiter>,
     /// Contexts of which packets of this batch came.
     touched: Vec<u32>,
     eventful: VecDeque<u32>,
@@ -236,7 +289,7 @@ impl Contexts {
     /// # Errors
     /// [`Error::Misuse`] when there are too many.
     pub fn context(&mut self, block: ControlBlock) -> Result<Context> {
-        let made = Made { block, memory: Vec::new() };
+        let made = Made { block, memory: Vec::new(), to: None };
         self.insert(Place::Made(Box::new(made)))
     }
 
@@ -255,25 +308,25 @@ impl Contexts {
         }
     }
 
-    /// Opens a context to a service of the peer's. What is sent at once leaves with the first packet.
+    /// Opens a context to a service of the peer's. What is sent at once leaves with the first packet; one for a single
+    /// message ([`ControlBlock::kind`]) has nothing to say before that is sent.
     ///
     /// # Errors
     /// [`Error::Misuse`] for a context that was opened already; [`Error::Closed`].
     pub fn connect(&mut self, context: Context, remote: SocketAddr, service: u16) -> Result<()> {
-        let Some(Place::Made(made)) = self.place_mut(context) else {
-            return Err(Error::Misuse("a context is opened once"));
+        let remote = self.device.named(remote);
+        let made = match self.place_mut(context) {
+            Some(Place::Made(made)) if made.to.is_none() => made,
+            _ => return Err(Error::Misuse("a context is opened once")),
         };
+        if made.block.kind != Kind::Stream {
+            made.to = Some((remote, service));
+            return Ok(());
+        }
         let (block, memory) = (made.block.clone(), std::mem::take(&mut made.memory));
         let now = self.clock.now();
-        let remote = self.device.named(remote);
         let settings = self.settings(&block, remote);
-        let flow = loop {
-            self.next = self.next.wrapping_add(1);
-            let flow = settings.flow_to(service, self.next, &self.key, now);
-            if !self.by_key.contains_key(&flow.key.bits()) {
-                break flow;
-            }
-        };
+        let flow = self.draw(&settings, service, now);
         let ends = Ends { local: self.device.local_addr(), remote, flow };
         let machine = Box::new(settings.connect(&ends, service, &self.key, now));
         let mut association = self.associate(remote, machine, block);
@@ -286,16 +339,39 @@ impl Contexts {
         Ok(())
     }
 
-    /// Takes contexts of this service from now on, each made with `block`; [`Event::Accepted`] tells of them.
-    pub fn listen(&mut self, service: u16, block: ControlBlock, secrets: &Secrets) {
-        let settings = self.settings(&block, self.device.local_addr());
-        let listener = settings.listen(self.config.backlog, secrets);
-        self.listening.insert(service, Listening { listener, block });
+    /// A key of ours that no context has.
+    fn draw(&mut self, settings: &xtp::Config, service: u16, now: Instant) -> Name {
+        loop {
+            self.next = self.next.wrapping_add(1);
+            let name = settings.flow_to(service, self.next, &self.key, now);
+            if !self.by_key.contains_key(&name.key.bits()) {
+                return name;
+            }
+        }
     }
 
-    /// Takes no further contexts of this service; those that are open go on.
+    /// Takes contexts of this service from now on, each made with `block`; [`Event::Accepted`] tells of them.
+    pub fn listen(&mut self, service: u16, block: ControlBlock, secrets: &Secrets) {
+        self.stop_listening(service);
+        let settings = self.settings(&block, self.device.local_addr());
+        let listening = if block.kind == Kind::Stream {
+            let listener = settings.listen(self.config.backlog, secrets);
+            Listening::Streams(Box::new(Streams { listener, block }))
+        } else {
+            Listening::Singles(Box::new(self.singles(&settings, block, secrets)))
+        };
+        self.listening.insert(service, listening);
+    }
+
+    /// Takes no further contexts of this service. Those that are open go on; single messages that came and were not
+    /// answered are not any more.
     pub fn stop_listening(&mut self, service: u16) {
-        self.listening.remove(&service);
+        if let Some(Listening::Singles(singles)) = self.listening.remove(&service) {
+            self.ready.remove(|waiter| *waiter == Waiter::Service(service));
+            for index in singles.asked.into_values() {
+                self.lose(index);
+            }
+        }
     }
 
     /// Ends our stream in order: all messages before arrive, then the end.
@@ -311,9 +387,11 @@ impl Contexts {
         match self.place_mut(context) {
             Some(Place::Open(association)) => {
                 association.machine.abort();
+                association.standing.outstanding = 0;
                 self.make_ready(context.index);
             }
             Some(Place::Made(_)) => self.remove(context.index),
+            Some(Place::Single(_)) => self.give_up(context.index),
             None => {}
         }
     }
@@ -357,7 +435,8 @@ impl Contexts {
     /// The oldest of those that only linger makes room.
     fn forget_lingering(&mut self) -> bool {
         while let Some(context) = self.lingering.pop_front() {
-            if self.get(context).is_some_and(|a| a.events.is_empty()) {
+            let standing = self.place_mut(context).and_then(Place::standing);
+            if standing.is_some_and(|standing| standing.events.is_empty()) {
                 self.remove(context.index);
                 return true;
             }
@@ -376,11 +455,18 @@ impl Contexts {
         self.places.get_mut(context.index as usize)?.as_mut()
     }
 
-    fn get(&self, context: Context) -> Option<&Association> {
+    fn place(&self, context: Context) -> Option<&Place> {
         if !self.generations.is_current(context.index, context.generation) {
             return None;
         }
-        self.at(context.index)
+        self.places.get(context.index as usize)?.as_ref()
+    }
+
+    fn get(&self, context: Context) -> Option<&Association> {
+        match self.place(context) {
+            Some(Place::Open(association)) => Some(association),
+            _ => None,
+        }
     }
 
     fn get_mut(&mut self, context: Context) -> Option<&mut Association> {
@@ -404,197 +490,54 @@ impl Contexts {
         }
     }
 
+    /// Who takes streams of a service.
+    fn streams(&mut self, service: u16) -> Option<&mut Streams> {
+        match self.listening.get_mut(&service)? {
+            Listening::Streams(streams) => Some(streams),
+            Listening::Singles(_) => None,
+        }
+    }
+
+    fn standing(&mut self, index: u32) -> Option<&mut Standing> {
+        self.places.get_mut(index as usize)?.as_mut()?.standing()
+    }
+
     /// Lets packets find the context by all names that are known now.
     fn name(&mut self, index: u32) {
-        let Some(association) = self.at_mut(index) else { return };
-        association.also = association.machine.also();
-        let remote = association.remote;
-        for Name { key, returned } in association.names() {
-            if returned {
-                self.by_key.insert(key.bits(), index);
-            } else {
-                self.by_peer.insert((remote, key), index);
+        let Some(Some(place)) = self.places.get_mut(index as usize) else { return };
+        match place {
+            Place::Made(_) => return,
+            Place::Open(association) => association.also = association.machine.also(),
+            Place::Single(exchange) => exchange.learn_name(),
+        }
+        let (names, remote) = (place.names(), place.standing().map(|standing| standing.remote));
+        for Name { key, returned } in names {
+            match remote {
+                Some(remote) if !returned => drop(self.by_peer.insert((remote, key), index)),
+                _ => drop(self.by_key.insert(key.bits(), index)),
             }
         }
     }
 
     fn remove(&mut self, index: u32) {
-        let Some(place) = self.places[index as usize].take() else { return };
-        if let Place::Open(association) = place {
-            for Name { key, returned } in association.names() {
+        let Some(mut place) = self.places[index as usize].take() else { return };
+        let names = place.names();
+        if let Some(standing) = place.standing() {
+            for Name { key, returned } in names {
                 if returned {
                     self.by_key.remove(&key.bits());
                 } else {
-                    self.by_peer.remove(&(association.remote, key));
+                    self.by_peer.remove(&(standing.remote, key));
                 }
             }
-            if association.ready.is_some() {
-                self.ready.remove(|ready| *ready == index);
+            if standing.ready.is_some() {
+                self.ready.remove(|waiter| *waiter == Waiter::Context(index));
             }
+        }
+        if let Place::Single(exchange) = &place {
+            self.forget_asked(exchange);
         }
         self.timers.cancel(index);
         self.generations.give_back(index);
-    }
-
-    // ---- messages
-
-    /// Sends a message of these pieces, in one pass that gathers and checks them. False when there is no room:
-    /// [`Event::Writable`] tells when to try again. It leaves with the next [`Contexts::poll`], or [`Contexts::flush`].
-    ///
-    /// # Errors
-    /// [`Error::Closed`]; [`Error::TooLong`] for more than [`ControlBlock::send_bytes`]; [`Error::Misuse`] for a message
-    /// without a byte, or after [`Contexts::finish`].
-    pub fn send(&mut self, context: Context, pieces: &[IoSlice<'_>], about: About) -> Result<bool> {
-        let clock = self.clock.clone();
-        let association = self.get_mut(context).ok_or(Error::Closed)?;
-        let is_taken = association.send(|| clock.now(), pieces, about.tag, about.sort)?;
-        self.make_ready(context.index);
-        Ok(is_taken)
-    }
-
-    /// As [`Contexts::send`], of memory that is lent: it is read once, when the message leaves. The message comes back when
-    /// there is no room for it.
-    ///
-    /// # Errors
-    /// As [`Contexts::send`].
-    pub fn send_lent(
-        &mut self,
-        context: Context,
-        message: Vec<u8>,
-        about: About,
-    ) -> Result<std::result::Result<(), Vec<u8>>> {
-        let association = self.get_mut(context).ok_or(Error::Closed)?;
-        let is_taken = association.send_lent(message, about.tag, about.sort)?;
-        self.make_ready(context.index);
-        Ok(is_taken)
-    }
-
-    /// Another priority of a context, or none.
-    pub fn set_sort(&mut self, context: Context, sort: Option<u16>) {
-        if let Some(association) = self.get_mut(context) {
-            association.set_sort(sort);
-            if association.ready.is_some() {
-                self.make_ready(context.index);
-            }
-        }
-    }
-
-    /// Where a message lies in the context's receive buffer: in one piece, or two. Nothing, if it was placed elsewhere.
-    pub fn message(&self, context: Context, message: &Message) -> [&[u8]; 2] {
-        self.get(context).map_or([&[], &[]], |association| association.pieces(&message.range))
-    }
-
-    /// The memory of a message may be used for others: until then the peer's window stays closed by as much.
-    pub fn release(&mut self, context: Context, message: &Message) {
-        if let Some(association) = self.get_mut(context) {
-            association.release(message.range.clone());
-            if association.machine.wants_ack() {
-                self.make_ready(context.index);
-            }
-        }
-    }
-
-    /// The receive buffer that was lent, of a context that is over: ask with [`Event::Closed`], before the next event.
-    pub fn take_back(&mut self, context: Context) -> Option<Vec<u8>> {
-        let association = self.get_mut(context).filter(|association| association.closed)?;
-        Some(association.take_memory())
-    }
-
-    /// Bytes of messages that were not acknowledged yet.
-    pub fn unsent(&self, context: Context) -> usize {
-        self.get(context).map_or(0, Association::unsent)
-    }
-
-    /// Data bytes of a packet now: a message of so many leaves in one.
-    pub fn packet_data(&self, context: Context) -> usize {
-        self.get(context).map_or(0, |association| association.machine.max_payload() as usize)
-    }
-
-    /// The peer's address.
-    pub fn remote_addr(&self, context: Context) -> Option<SocketAddr> {
-        Some(self.get(context)?.remote)
-    }
-
-    /// Estimates and counters.
-    pub fn info(&self, context: Context) -> Option<Info> {
-        Some(self.get(context)?.machine.info())
-    }
-
-    // ---- events
-
-    /// The next thing that happened.
-    pub fn poll_event(&mut self) -> Option<(Context, Event)> {
-        while let Some(&index) = self.eventful.front() {
-            let id = self.id(index);
-            if let Some(event) = self.at_mut(index).and_then(|a| a.events.pop_front()) {
-                if let Event::Accepted { service } = event
-                    && let Some(listening) = self.listening.get_mut(&service)
-                {
-                    listening.listener.taken();
-                }
-                return Some((id, event));
-            }
-            self.eventful.pop_front();
-            if let Some(association) = self.at_mut(index) {
-                association.is_eventful = false;
-            }
-            self.reap(index);
-        }
-        None
-    }
-
-    /// Forgets a context that is over, and whose events were taken.
-    fn reap(&mut self, index: u32) {
-        let is_over = self.at(index).is_some_and(|a| {
-            a.closed
-                && a.events.is_empty()
-                && a.machine.state() == State::Quiescent
-                && a.ready.is_none()
-        });
-        if is_over {
-            self.remove(index);
-        }
-    }
-
-    /// After anything that may have changed a context.
-    fn settle(&mut self, index: u32) {
-        let id = self.id(index);
-        let Some(association) = self.at_mut(index) else { return };
-        association.poll_machine();
-        let lingers = association.machine.state() == State::Inactive;
-        let began = lingers && !std::mem::replace(&mut association.is_lingering, true);
-        let has_news = !association.events.is_empty()
-            && !std::mem::replace(&mut association.is_eventful, true);
-        let is_named = association.also == association.machine.also();
-        if has_news {
-            self.eventful.push_back(index);
-        }
-        if began {
-            self.lingering.push_back(id);
-        }
-        if !is_named {
-            self.name(index);
-        }
-    }
-
-    /// The context may have something to send.
-    fn make_ready(&mut self, index: u32) {
-        let Some(Some(Place::Open(association))) = self.places.get_mut(index as usize) else {
-            return;
-        };
-        let sort = association.sort();
-        if association.ready == Some(sort) {
-            return;
-        }
-        if association.ready.replace(sort).is_some() {
-            // What waits now has another priority.
-            self.ready.remove(|ready| *ready == index);
-        }
-        self.ready.push(sort, index);
-    }
-
-    fn reschedule(&mut self, index: u32) {
-        let at = self.at(index).and_then(|association| association.machine.poll_timeout());
-        self.timers.set(index, at);
     }
 }

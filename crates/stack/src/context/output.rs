@@ -3,9 +3,11 @@
 use fusewire_base::Sum;
 use fusewire_device::{Ecn, Event as DeviceEvent, TxFrame};
 use fusewire_transport::machine::Header as _;
+use fusewire_transport::xtp::single::Id;
 use fusewire_transport::xtp::{Header, State, Transmit};
 use fusewire_wire::xtp::{Body, CHECK_AT, First, HEADER_LEN, TRAILER_LEN};
 
+use super::exchange::Said;
 use super::*;
 use crate::machine::HEADROOM;
 use crate::stack::hand_over;
@@ -18,16 +20,24 @@ const FEW_FRAMES: usize = 4;
 /// Where bytes of a packet lie.
 #[derive(Clone, Copy)]
 enum At {
-    Ring(usize, usize),
+    Memory(usize, usize),
     /// The header of that number, with its length.
     Scratch(usize, usize),
     Detour(usize, usize),
 }
 
+/// Whose memory a packet's data lie in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Context(u32),
+    /// What a service of ours says to a message that came.
+    Answer(u16, Id, SocketAddr),
+}
+
 /// One packet between `poll_transmit` and the device.
 #[derive(Clone, Copy)]
 struct Planned {
-    context: u32,
+    owner: Owner,
     header: At,
     payload: At,
 }
@@ -51,11 +61,11 @@ impl Output {
 
     /// Plans a packet of a context.
     fn plan(&mut self, context: u32, association: &mut Association, t: &Transmit, level: Level) {
-        let scratch = self.planned.len();
+        let (scratch, owner) = (self.planned.len(), Owner::Context(context));
         let Some(range) = &t.payload else {
             let len = emit(&t.header, &mut self.headers[scratch], Sum::ZERO);
-            let (header, payload) = (At::Scratch(scratch, len), At::Ring(0, 0));
-            return self.planned.push(Planned { context, header, payload });
+            let (header, payload) = (At::Scratch(scratch, len), At::Memory(0, 0));
+            return self.planned.push(Planned { owner, header, payload });
         };
         let located = association.ring.locate(range);
         let (from, mut to) = (located.payload.start, located.payload.end);
@@ -81,12 +91,27 @@ impl Output {
         let is_beside = located.headroom && t.header.emit_len() == HEADROOM && payload.is_none();
         let header = if is_beside {
             emit(&t.header, association.ring.headroom_mut(from), sum);
-            At::Ring(from - HEADROOM, from)
+            At::Memory(from - HEADROOM, from)
         } else {
             At::Scratch(scratch, emit(&t.header, &mut self.headers[scratch], sum))
         };
-        let payload = payload.unwrap_or(At::Ring(from, to));
-        self.planned.push(Planned { context, header, payload });
+        let payload = payload.unwrap_or(At::Memory(from, to));
+        self.planned.push(Planned { owner, header, payload });
+    }
+
+    /// Plans a packet of one message, or of an answer, that lies there.
+    fn plan_said(&mut self, owner: Owner, said: Option<&Said>, t: &Transmit, level: Level) {
+        let scratch = self.planned.len();
+        let range = t.payload.as_ref().map_or(0..0, |r| r.start as usize..r.end as usize);
+        let sum = match said {
+            _ if range.is_empty() => Sum::ZERO,
+            Some(said) => said.sum(level, range.clone()),
+            // It was let go.
+            None => return,
+        };
+        let header = At::Scratch(scratch, emit(&t.header, &mut self.headers[scratch], sum));
+        let payload = At::Memory(range.start, range.end);
+        self.planned.push(Planned { owner, header, payload });
     }
 }
 
@@ -126,15 +151,21 @@ impl Contexts {
         let now = self.clock.now();
         let mut total = 0;
         while let Some(turn) = self.ready.pick() {
-            let (sent, sort) = self.take_turn(now, turn.item, turn.turns);
+            let (sent, sort) = match turn.item {
+                Waiter::Context(index) => self.take_turn(now, index, turn.turns),
+                Waiter::Service(service) => self.take_service_turn(now, service, turn.turns),
+            };
             self.ready.used(sent);
             total += sent as usize;
-            if let Some(association) = self.at_mut(turn.item) {
-                association.ready = sort;
+            if let Waiter::Context(index) = turn.item
+                && let Some(standing) = self.standing(index)
+            {
+                standing.ready = sort;
             }
-            match sort {
-                Some(sort) => self.ready.push(sort, turn.item),
-                None => self.rest(turn.item),
+            match (sort, turn.item) {
+                (Some(sort), waiter) => self.ready.push(sort, waiter),
+                (None, Waiter::Context(index)) => self.rest(index),
+                (None, Waiter::Service(service)) => self.rest_service(service),
             }
         }
         self.give();
@@ -148,8 +179,18 @@ impl Contexts {
             if self.output.planned.len() >= FRAMES {
                 self.give();
             }
-            let Some(Some(Place::Open(association))) = self.places.get_mut(index as usize) else {
-                return (sent, None);
+            let association = match self.places.get_mut(index as usize) {
+                Some(Some(Place::Open(association))) => association,
+                Some(Some(Place::Single(exchange))) => {
+                    let Role::Asks { request, said, .. } = &mut exchange.role else {
+                        return (sent, None);
+                    };
+                    let Some(transmit) = request.poll_transmit(now) else { return (sent, None) };
+                    let owner = Owner::Context(index);
+                    self.output.plan_said(owner, Some(said), &transmit, self.config.level);
+                    continue;
+                }
+                _ => return (sent, None),
             };
             let transmit = loop {
                 match association.machine.poll_transmit(now) {
@@ -160,14 +201,37 @@ impl Contexts {
             let Some(transmit) = transmit else { return (sent, None) };
             self.output.plan(index, association, &transmit, self.config.level);
         }
-        (turns, self.at(index).map(Association::sort))
+        let place = self.places.get(index as usize).and_then(Option::as_ref);
+        (turns, place.map(Place::sort))
+    }
+
+    /// Up to `turns` packets of what a service says; its sort if it may have more.
+    fn take_service_turn(&mut self, now: Instant, service: u16, turns: u32) -> (u32, Option<u16>) {
+        for sent in 0..turns {
+            if self.output.planned.len() >= FRAMES {
+                self.give();
+            }
+            let Some((id, to, transmit)) = self.poll_service(now, service) else {
+                return (sent, None);
+            };
+            let Some(Listening::Singles(singles)) = self.listening.get(&service) else {
+                return (sent, None);
+            };
+            let owner = Owner::Answer(service, id, to);
+            let said = singles.answers.get(&id);
+            self.output.plan_said(owner, said, &transmit, self.config.level);
+        }
+        match self.listening.get(&service) {
+            Some(Listening::Singles(singles)) => (turns, Some(singles.block.sort.unwrap_or(0))),
+            _ => (turns, None),
+        }
     }
 
     /// A context has nothing more to send now.
     fn rest(&mut self, index: u32) {
         self.settle(index);
         self.reschedule(index);
-        if self.at(index).is_some_and(|association| !association.is_eventful) {
+        if self.standing(index).is_some_and(|standing| !standing.is_eventful) {
             self.reap(index);
         }
     }
@@ -182,26 +246,40 @@ impl Contexts {
     }
 
     fn give_frames<const N: usize>(&mut self) {
-        let Contexts { device, places, output, .. } = self;
+        let Contexts { device, places, listening, output, .. } = self;
         let peer = device.local_addr();
         let mut frames = [TxFrame { peer, header: &[], payload: &[], ecn: Ecn::NotEct }; N];
         let mut region = None;
         let mut is_one = true;
         let mut count = 0;
         for planned in &output.planned {
-            let Some(Some(Place::Open(association))) = places.get(planned.context as usize) else {
-                continue;
+            is_one &= planned.owner == output.planned[0].owner;
+            let (memory, peer) = match planned.owner {
+                Owner::Context(index) => match places.get(index as usize) {
+                    Some(Some(Place::Open(association))) => {
+                        let ring = association.ring.memory();
+                        region = Some(ring);
+                        (&ring[..], association.standing.remote)
+                    }
+                    Some(Some(Place::Single(exchange))) => {
+                        (exchange.said(), exchange.standing.remote)
+                    }
+                    _ => continue,
+                },
+                Owner::Answer(service, id, peer) => match listening.get(&service) {
+                    Some(Listening::Singles(singles)) => {
+                        (singles.answers.get(&id).map_or(&[][..], |said| said.bytes()), peer)
+                    }
+                    _ => continue,
+                },
             };
-            let ring = association.ring.memory();
-            is_one &= planned.context == output.planned[0].context;
-            region = Some(ring);
             let bytes = |at| match at {
-                At::Ring(from, to) => &ring[from..to],
+                At::Memory(from, to) => &memory[from..to],
                 At::Scratch(number, len) => &output.headers[number][..len],
                 At::Detour(from, to) => &output.detour[from..to],
             };
             let (header, payload) = (bytes(planned.header), bytes(planned.payload));
-            frames[count] = TxFrame { peer: association.remote, header, payload, ecn: Ecn::NotEct };
+            frames[count] = TxFrame { peer, header, payload, ecn: Ecn::NotEct };
             count += 1;
         }
         hand_over(&mut **device, region.filter(|_| is_one), &frames[..count]);
@@ -227,7 +305,13 @@ impl Contexts {
                 DeviceEvent::TooBig { peer, .. } | DeviceEvent::Unreachable { peer } => peer,
             };
             for index in 0..self.places.len() as u32 {
-                let Some(association) = self.at_mut(index).filter(|a| a.remote == peer) else {
+                if self.standing(index).is_none_or(|standing| standing.remote != peer) {
+                    continue;
+                }
+                let Some(association) = self.at_mut(index) else {
+                    if matches!(event, DeviceEvent::Unreachable { .. }) {
+                        self.unreachable(index);
+                    }
                     continue;
                 };
                 match event {
@@ -239,7 +323,7 @@ impl Contexts {
                     DeviceEvent::Unreachable { .. }
                         if matches!(association.machine.state(), State::Opening) =>
                     {
-                        association.close(Ended::Unreachable);
+                        association.standing.close(Ended::Unreachable);
                         association.machine.abort();
                     }
                     _ => continue,

@@ -83,6 +83,12 @@ impl Placement for Kept {
     fn place<'a>(&'a mut self, _: Context, _: &Facts, _: &mut Scatter<'a>) {}
 }
 
+/// Memory of a context's own, for what the application does not place.
+pub(super) trait Buffer {
+    /// Memory for this range of the stream.
+    fn buffer<'a>(&'a mut self, range: &std::ops::Range<u64>, into: &mut Scatter<'a>);
+}
+
 /// What proves the data of one packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Proof {

@@ -321,7 +321,7 @@ impl Stack {
         let initial = match responder.handle_initial(now, &ends, is_proven, h, len) {
             single::Incoming::Take(initial) => initial,
             single::Incoming::Reply(reply) => return self.send_packet(peer, reply, &[], "call"),
-            single::Incoming::Drop(_) | single::Incoming::Datagram => {
+            single::Incoming::Drop(_) | single::Incoming::Datagram(_) => {
                 return self.drop_frame(Cause::CallStray);
             }
         };

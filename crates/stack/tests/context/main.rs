@@ -4,4 +4,5 @@ mod delivery;
 mod hostile;
 mod placement;
 mod scheduling;
+mod singles;
 mod world;

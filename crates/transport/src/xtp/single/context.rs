@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 
 use super::super::connection::{Connection, INITIAL_ALLOC, first_sync};
 use super::super::half_open::Place;
+use super::super::headers::when;
 use super::super::receive::{nothing, plan};
 use super::super::{Config, Header, Transmit};
 use super::connection::Asked;
@@ -58,6 +59,8 @@ pub(super) struct Context {
     pub len: u32,
     /// Bytes of a packet on its path, where that is known.
     pub tpdu_len: Option<usize>,
+    /// The priority of what is said.
+    sort: Option<u16>,
     /// It has something to say.
     pub is_ready: bool,
     /// Nothing new will be said in it.
@@ -80,8 +83,8 @@ impl Context {
         first: &First,
         remote: SocketAddr,
         keys: (Key, Key),
-        credit: u64,
-        place: Option<Place>,
+        (credit, place): (u64, Option<Place>),
+        sort: Option<u16>,
     ) -> Context {
         let gathered = Gathered { nxt: 0, ranges: Ranges::new(PIECES), end: None };
         Context {
@@ -93,6 +96,7 @@ impl Context {
             phase: Phase::Gathering(Box::new(gathered)),
             len: 0,
             tpdu_len: None,
+            sort,
             is_ready: false,
             is_retired: false,
             address: first.address,
@@ -239,9 +243,9 @@ impl Context {
         let header = Header {
             key: self.peer,
             returned: true,
-            options,
+            options: options | when(self.sort.is_some(), Options::SORT),
             check: 0,
-            sort: 0,
+            sort: self.sort.unwrap_or(0),
             sync,
             seq,
             data_len: len,

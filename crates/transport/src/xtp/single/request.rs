@@ -144,6 +144,12 @@ impl Request {
         }
     }
 
+    /// Bytes of it that one packet has, as long as no cookie is asked for.
+    pub fn piece_len(&self) -> u32 {
+        let address_len = self.address.emit_len() as u32;
+        first_payload(&self.settings, address_len, self.message.btag.is_some(), false)
+    }
+
     /// The message.
     pub fn message(&self) -> &Message {
         &self.message
@@ -169,6 +175,11 @@ impl Request {
             Phase::Talking(c) => c.stage() == Stage::Closed,
             Phase::Over => true,
         }
+    }
+
+    /// Nothing has come from who was asked.
+    pub fn is_asking(&self) -> bool {
+        matches!(&self.phase, Phase::Asking(asking) if asking.cookie.is_none())
     }
 
     /// The application does not want the answer any more.
@@ -272,9 +283,10 @@ impl Request {
             key: asking.cookie.unwrap_or(self.own),
             returned: asking.cookie.is_some(),
             options: when(is_last, asks | Options::WCLOSE | Options::EOM)
-                | unchecked(message.proves_itself && start == 0 && is_last),
+                | unchecked(message.proves_itself && start == 0 && is_last)
+                | when(self.settings.sort.is_some(), Options::SORT),
             check: 0,
-            sort: 0,
+            sort: self.settings.sort.unwrap_or(0),
             sync: asking.sync.latest,
             seq: start.into(),
             data_len: len,

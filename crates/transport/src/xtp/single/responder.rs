@@ -76,7 +76,7 @@ pub enum Incoming {
     /// Send this, if the packet's check is right.
     Reply(Header),
     /// Service 1: its data are a message, if its check is right. Nothing is kept of it.
-    Datagram,
+    Datagram(Initial),
     /// Run the integrated step, then [`Responder::handle_final`].
     Take(Initial),
 }
@@ -183,6 +183,11 @@ impl Responder {
         self.find(remote, h).is_some()
     }
 
+    /// The request that a packet from this address is for, if it is here.
+    pub fn id_of(&self, remote: SocketAddr, h: &Header) -> Option<Id> {
+        self.find(remote, h).map(|index| self.id(index))
+    }
+
     fn find(&self, remote: SocketAddr, h: &Header) -> Option<u32> {
         let name = Name { key: h.key, returned: h.returned };
         let index = match (name.returned, &h.body) {
@@ -272,7 +277,8 @@ impl Responder {
         let misplaced = first.address.fits(ends.local.ip(), ends.remote).err();
         if service == Service::UnacknowledgedDatagram {
             let is_right = is_datagram(h) && !h.returned && !unproven && misplaced.is_none();
-            return if is_right { Incoming::Datagram } else { self.dropped(DropCause::Protocol) };
+            let whole = || Incoming::Datagram(take_all(0, payload_len));
+            return if is_right { whole() } else { self.dropped(DropCause::Protocol) };
         }
         let refusable = h.options.has(Options::MULTI) || unproven;
         if !is_ours(h) || refusable || misplaced.is_some() {
@@ -420,7 +426,8 @@ impl Responder {
             ((own, h.key), place.filter(|_| !is_proven))
         };
         let credit = if h.returned || is_proven { PROVEN } else { h.packet_len() as u64 };
-        let context = Context::new(h, first, ends.remote, keys, credit, place);
+        let told = (credit, place);
+        let context = Context::new(h, first, ends.remote, keys, told, self.cfg.sort);
         let index = self.free.pop().unwrap_or_else(|| {
             self.contexts.push(Place { generation: 0, context: None });
             self.contexts.len() as u32 - 1

@@ -329,12 +329,12 @@ impl World {
         match self.responder.handle_initial(self.now, &ends, proven, &h, len) {
             Incoming::Drop(_) => {}
             Incoming::Reply(reply) if frame.verifies() => self.leave(1, Frame::forged(&reply, &[])),
-            Incoming::Datagram if frame.verifies() => {
+            Incoming::Datagram(_) if frame.verifies() => {
                 let Body::First(first) = h.body else { unreachable!() };
                 self.datagrams.push(first.btag.unwrap());
                 assert!(self.content(first.btag.unwrap()).matches(0, data));
             }
-            Incoming::Reply(_) | Incoming::Datagram => {}
+            Incoming::Reply(_) | Incoming::Datagram(_) => {}
             Incoming::Take(initial) => {
                 let mut piece = Vec::new();
                 let verdict = store(&initial, frame, data, &mut piece);

@@ -1,0 +1,475 @@
+//! Services 1 to 3: messages that go, one to a context; services of ours that take such; answers.
+
+use std::net::SocketAddr;
+
+use fusewire_kernels::Level;
+use fusewire_transport::machine::{DropCause, Header as _, Initial, PayloadPlan, Verdict};
+use fusewire_transport::xtp::single::{
+    self, Arrived, Bounds, Event as Told, Id, Incoming, Message, Request, Responder,
+};
+use fusewire_transport::xtp::{Header, Transmit};
+use fusewire_wire::xtp::{Body, HEADER_LEN};
+
+use super::exchange::Said;
+use super::input::{Came, take_payload};
+use super::*;
+
+/// How long an answer may take before a message goes again: nothing is known of the path.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Contexts {
+    pub(super) fn singles(
+        &self,
+        settings: &xtp::Config,
+        block: ControlBlock,
+        secrets: &Secrets,
+    ) -> Singles {
+        let bounds = Bounds { half_open: self.config.backlog, ..Bounds::default() };
+        Singles::new(Responder::new(settings, bounds, secrets, self.clock.now()), block)
+    }
+
+    /// The longest message that the context can send now: of a stream what its send buffer holds.
+    pub fn message_len_max(&self, context: Context) -> usize {
+        let longest = |block: &ControlBlock, remote| {
+            let settings = self.settings(block, remote);
+            single::message_len_max(&settings, block.service(), block.tags) as usize
+        };
+        match self.place(context) {
+            Some(Place::Made(made)) => {
+                made.to.map_or(0, |(remote, _)| longest(&made.block, remote))
+            }
+            Some(Place::Open(association)) => association.block.send_bytes as usize,
+            Some(Place::Single(exchange)) if exchange.may_answer() => {
+                exchange.block.send_bytes as usize
+            }
+            _ => 0,
+        }
+    }
+
+    /// What a context for one message has to say: its message, or the answer to the one that came.
+    pub(super) fn say(
+        &mut self,
+        context: Context,
+        len: usize,
+        about: About,
+        said: impl FnOnce(Level, usize) -> Said,
+    ) -> Result<()> {
+        let may_say = match self.place_mut(context) {
+            Some(Place::Made(made)) => made.to.is_some(),
+            Some(Place::Single(exchange)) => {
+                if !exchange.standing.closed && !exchange.may_answer() {
+                    return Err(Error::Misuse("it has said its one message"));
+                }
+                exchange.may_answer()
+            }
+            _ => false,
+        };
+        if !may_say {
+            return Err(Error::Closed);
+        }
+        let max = self.message_len_max(context);
+        if len > max {
+            return Err(Error::TooLong { len, max });
+        }
+        let index = context.index;
+        match self.places[index as usize].take() {
+            Some(Place::Made(made)) => self.ask(index, *made, len, about, said),
+            Some(Place::Single(exchange)) => {
+                self.answer(index, exchange, len, said);
+                Ok(())
+            }
+            other => {
+                self.places[index as usize] = other;
+                Err(Error::Closed)
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        index: u32,
+        made: Made,
+        len: usize,
+        about: About,
+        said: impl FnOnce(Level, usize) -> Said,
+    ) -> Result<()> {
+        let Made { mut block, memory, to: Some((remote, port)) } = made else {
+            return Err(Error::Closed);
+        };
+        let now = self.clock.now();
+        block.sort = block.sort.and(about.sort.or(block.sort));
+        let settings = self.settings(&block, remote);
+        let btag = about.tag.filter(|_| block.tags);
+        let service = block.service();
+        let message = Message { service, port, len: len as u32, btag, proves_itself: false };
+        let key = self.draw(&settings, port, now).key;
+        let request = Request::new(&settings, message, key, PATIENCE, now)
+            .map_err(|too_long| Error::TooLong { len, max: too_long.max as usize })?
+            .towards(remote);
+        let said = said(self.config.level, request.piece_len() as usize);
+        let role = Role::Asks { request: Box::new(request), said, also: None };
+        let exchange = Exchange::new(remote, role, block, memory);
+        self.places[index as usize] = Some(Place::Single(Box::new(exchange)));
+        self.name(index);
+        self.make_ready(index);
+        Ok(())
+    }
+
+    /// The application has answered: with that its context is over, but for what is said again.
+    fn answer(
+        &mut self,
+        index: u32,
+        exchange: Box<Exchange>,
+        len: usize,
+        said: impl FnOnce(Level, usize) -> Said,
+    ) {
+        let now = self.clock.now();
+        let Role::Asked { service, id: Some(id) } = exchange.role else { return };
+        let remote = exchange.standing.remote;
+        let is_whole = self.is_whole_path(remote);
+        let packet = exchange.block.packet(&self.config, self.device.caps(), is_whole);
+        self.places[index as usize] = Some(Place::Single(exchange));
+        if let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) {
+            singles.asked.remove(&id);
+            singles.answers.insert(id, said(self.config.level, packet - HEADER_LEN));
+            singles.responder.set_tpdu_len(id, packet);
+            singles.responder.answer(now, id, len as u32, false);
+        }
+        self.remove(index);
+        self.hear_service(service);
+    }
+
+    /// The application has let go of the message that came: where no answer is owed, that is all.
+    pub(super) fn released(&mut self, context: Context) {
+        let index = context.index;
+        let Some(Place::Single(exchange)) = self.place_mut(context) else { return };
+        exchange.standing.outstanding = 0;
+        if exchange.may_answer() {
+            return;
+        }
+        let Role::Asked { service, id } = exchange.role else { return self.reap(index) };
+        let now = self.clock.now();
+        if let (Some(Listening::Singles(singles)), Some(id)) =
+            (self.listening.get_mut(&service), id)
+        {
+            singles.asked.remove(&id);
+            singles.responder.delivered(now, id);
+        }
+        self.remove(index);
+        self.hear_service(service);
+    }
+
+    /// The application does not want to know any more.
+    pub(super) fn give_up(&mut self, index: u32) {
+        let Some(Some(Place::Single(exchange))) = self.places.get_mut(index as usize) else {
+            return;
+        };
+        exchange.standing.outstanding = 0;
+        match &mut exchange.role {
+            Role::Asks { request, .. } => {
+                request.abort();
+                exchange.standing.close(Ended::Ours);
+                self.make_ready(index);
+            }
+            Role::Asked { service, .. } => {
+                let service = *service;
+                self.remove(index);
+                self.hear_service(service);
+            }
+        }
+    }
+
+    /// The network says that nobody is there: of a message that nobody has answered. Anyone can forge it, but it saves a
+    /// long wait.
+    pub(super) fn unreachable(&mut self, index: u32) {
+        let Some(Some(Place::Single(exchange))) = self.places.get_mut(index as usize) else {
+            return;
+        };
+        if let Role::Asks { request, .. } = &mut exchange.role
+            && !exchange.standing.closed
+            && request.is_asking()
+        {
+            request.abort();
+            exchange.standing.close(Ended::Unreachable);
+            self.settle(index);
+            self.make_ready(index);
+        }
+    }
+
+    /// A message that came is not wanted any more by who sent it, or by its service.
+    pub(super) fn lose(&mut self, index: u32) {
+        let Some(Some(Place::Single(exchange))) = self.places.get_mut(index as usize) else {
+            return;
+        };
+        let Role::Asked { id, .. } = &mut exchange.role else { return };
+        *id = None;
+        if !exchange.is_told() {
+            return self.remove(index);
+        }
+        exchange.standing.close(Ended::Aborted);
+        self.settle(index);
+    }
+
+    /// A context goes; what came for it is answered no more.
+    pub(super) fn forget_asked(&mut self, exchange: &Exchange) {
+        let Role::Asked { service, id } = exchange.role else { return };
+        let now = self.clock.now();
+        let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) else { return };
+        singles.held = singles.held.saturating_sub(exchange.held());
+        if let Some(id) = id
+            && singles.asked.remove(&id).is_some()
+        {
+            singles.responder.refuse(now, id);
+        }
+    }
+
+    // ---- packets that come
+
+    /// A packet that answers our message.
+    pub(super) fn take_answer(
+        &mut self,
+        now: Instant,
+        index: u32,
+        came: &Came<'_>,
+        app: &mut dyn Placement,
+    ) {
+        let (id, level) = (self.id(index), self.config.level);
+        let Some(Some(Place::Single(exchange))) = self.places.get_mut(index as usize) else {
+            return;
+        };
+        let Role::Asks { request, .. } = &mut exchange.role else { return };
+        let initial = request.handle_initial(now, &came.header, came.header.data_len);
+        let taken = match (&initial, came.proof()) {
+            (Initial::Drop(_), _) => return,
+            (_, None) => Verdict::Reject(DropCause::Checksum),
+            (Initial::Payload(plan), Some(proof)) if !plan.duplicate => {
+                take_payload(id, &mut **exchange, came, plan, &proof, level, app)
+            }
+            (_, Some(proof)) if proof.of(level, came.data) => Verdict::Control,
+            _ => Verdict::Reject(DropCause::Checksum),
+        };
+        if let Verdict::Accept { len } | Verdict::Part { len, .. } = taken {
+            exchange.took(len as usize, output::tag(&came.header));
+        }
+        if let Role::Asks { request, .. } = &mut exchange.role {
+            request.handle_final(now, &came.header, &initial, taken);
+        }
+        self.touch(index);
+    }
+
+    /// The service of ours that a packet is for: by its number, or where it has none by the key of a message that came.
+    pub(super) fn service_of(&self, peer: SocketAddr, header: &Header) -> Option<u16> {
+        header.service().or_else(|| {
+            let has = |listening: &Listening| match listening {
+                Listening::Singles(singles) => singles.responder.has(peer, header),
+                Listening::Streams(_) => false,
+            };
+            self.listening.iter().find(|(_, listening)| has(listening)).map(|(service, _)| *service)
+        })
+    }
+
+    /// A packet of a message to a service of ours. Its head and the memory for its data are looked at, then one pass goes
+    /// over the data; a context is there before, in case they are to be placed, and goes again if they were false.
+    pub(super) fn take_single(
+        &mut self,
+        now: Instant,
+        service: u16,
+        came: &Came<'_>,
+        app: &mut dyn Placement,
+    ) {
+        let (header, level) = (&came.header, self.config.level);
+        let ends = Ends { local: self.device.local_addr(), remote: came.peer, flow: header.flow() };
+        let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) else { return };
+        let len = header.data_len;
+        let (initial, is_alone) =
+            match singles.responder.handle_initial(now, &ends, false, header, len) {
+                Incoming::Drop(_) => return self.drops.count(Cause::Listener),
+                Incoming::Reply(reply) => return self.reply(now, came, &reply),
+                Incoming::Datagram(initial) => (initial, true),
+                Incoming::Take(initial) => (initial, false),
+            };
+        let known = singles.responder.id_of(came.peer, header).filter(|_| !is_alone);
+        let known = known.and_then(|id| singles.asked.get(&id)).copied();
+        let Some(proof) = came.proof() else { return self.drops.count(Cause::Checksum) };
+        let mut index = known;
+        let verdict = match &initial {
+            Initial::Payload(plan) if !plan.duplicate => {
+                let end = plan.offset + u64::from(plan.len);
+                let Some(at) = self.memory_for(service, came.peer, known, end) else {
+                    return self.drops.count(Cause::TooManyConnections);
+                };
+                index = Some(at);
+                self.place_single(at, came, (plan, &proof), app)
+            }
+            _ if proof.of(level, came.data) => Verdict::Control,
+            _ => Verdict::Reject(DropCause::Checksum),
+        };
+        let new = index.filter(|_| known.is_none());
+        if matches!(verdict, Verdict::Reject(_) | Verdict::Part { .. }) {
+            new.into_iter().for_each(|index| self.remove(index));
+            return self.drops.count(Cause::Checksum);
+        }
+        if is_alone {
+            let btag = output::tag(header);
+            return self.hand_over(service, new, None, (len, btag, came.peer));
+        }
+        let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) else { return };
+        let told = (&initial, len);
+        let id = singles.responder.handle_final(now, &ends, false, header, told, verdict);
+        match (id, new) {
+            (Some(id), Some(index)) => drop(singles.asked.insert(id, index)),
+            (None, Some(index)) => self.remove(index),
+            _ => {}
+        }
+        self.hear_service(service);
+    }
+
+    /// The context of a message that is to have memory up to `end`, if there is room for it.
+    fn memory_for(
+        &mut self,
+        service: u16,
+        peer: SocketAddr,
+        known: Option<u32>,
+        end: u64,
+    ) -> Option<u32> {
+        let had = match known.map(|index| self.places[index as usize].as_ref()) {
+            Some(Some(Place::Single(exchange))) => exchange.held(),
+            _ => 0,
+        };
+        let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) else {
+            return None;
+        };
+        if !singles.has_room(had, end) {
+            return None;
+        }
+        if known.is_some() {
+            return known;
+        }
+        let role = Role::Asked { service, id: None };
+        let exchange = Exchange::new(peer, role, singles.block.clone(), Vec::new());
+        self.insert(Place::Single(Box::new(exchange))).ok().map(|context| context.index)
+    }
+
+    /// The pass over the data of a packet to a service of ours.
+    fn place_single(
+        &mut self,
+        index: u32,
+        came: &Came<'_>,
+        (plan, proof): (&PayloadPlan, &place::Proof),
+        app: &mut dyn Placement,
+    ) -> Verdict {
+        let (id, level) = (self.id(index), self.config.level);
+        let Some(Some(Place::Single(exchange))) = self.places.get_mut(index as usize) else {
+            return Verdict::Reject(DropCause::NoMemory);
+        };
+        let had = exchange.held();
+        let verdict = take_payload(id, &mut **exchange, came, plan, proof, level, app);
+        let more = exchange.held() - had;
+        if let Role::Asked { service, .. } = exchange.role
+            && let Some(Listening::Singles(singles)) = self.listening.get_mut(&service)
+        {
+            singles.held += more;
+        }
+        verdict
+    }
+
+    /// The application is told of a message that is whole. One without a byte has had no context yet.
+    fn hand_over(
+        &mut self,
+        service: u16,
+        index: Option<u32>,
+        id: Option<Id>,
+        (len, btag, from): (u32, Option<u64>, SocketAddr),
+    ) {
+        let Some(index) = index.or_else(|| self.memory_for(service, from, None, 0)) else {
+            return self.drops.count(Cause::TooManyConnections);
+        };
+        if let (Some(Listening::Singles(singles)), Some(id)) =
+            (self.listening.get_mut(&service), id)
+        {
+            singles.asked.insert(id, index);
+        }
+        if let Some(Some(Place::Single(exchange))) = self.places.get_mut(index as usize) {
+            exchange.arrived(id, len, btag);
+        }
+        self.settle(index);
+    }
+
+    /// What a service's machine tells; it may have something to say then.
+    pub(super) fn hear_service(&mut self, service: u16) {
+        while let Some(Listening::Singles(singles)) = self.listening.get_mut(&service)
+            && let Some((id, event)) = singles.responder.poll_event()
+        {
+            let index = singles.asked.get(&id).copied();
+            match event {
+                Told::Arrived(Arrived { len, btag, from, .. }) => {
+                    self.hand_over(service, index, Some(id), (len, btag, from));
+                }
+                Told::Gone => {
+                    singles.answers.remove(&id);
+                    singles.asked.remove(&id);
+                    index.into_iter().for_each(|index| self.lose(index));
+                }
+            }
+        }
+        if let Some(Listening::Singles(singles)) = self.listening.get_mut(&service)
+            && !std::mem::replace(&mut singles.is_ready, true)
+        {
+            self.ready.push(singles.block.sort.unwrap_or(0), Waiter::Service(service));
+        }
+    }
+
+    /// What is said at once to a packet that is right.
+    pub(super) fn reply(&mut self, now: Instant, came: &Came<'_>, reply: &Header) {
+        if !came.proof().is_some_and(|proof| proof.of(self.config.level, came.data)) {
+            return self.drops.count(Cause::Checksum);
+        }
+        if !matches!(reply.body, Body::Diag(_)) || self.may_refuse(now) {
+            self.send_alone(came.peer, reply);
+        }
+    }
+
+    // ---- packets that leave, and time
+
+    /// The next packet of what a service says, and the bytes that it is of.
+    pub(super) fn poll_service(
+        &mut self,
+        now: Instant,
+        service: u16,
+    ) -> Option<(Id, SocketAddr, Transmit)> {
+        let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) else {
+            return None;
+        };
+        singles.responder.poll_transmit(now)
+    }
+
+    /// A service has nothing more to say now.
+    pub(super) fn rest_service(&mut self, service: u16) {
+        if let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) {
+            singles.is_ready = false;
+        }
+    }
+
+    /// When a service's machine is to be looked at.
+    pub(super) fn services_due(&self) -> Option<Instant> {
+        let due = self.listening.values().filter_map(|listening| match listening {
+            Listening::Singles(singles) => singles.responder.poll_timeout(),
+            Listening::Streams(_) => None,
+        });
+        due.min()
+    }
+
+    pub(super) fn run_service_timers(&mut self, now: Instant) -> bool {
+        if self.services_due().is_none_or(|at| at > now) {
+            return false;
+        }
+        let services: Vec<u16> = self.listening.keys().copied().collect();
+        for service in services {
+            if let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) {
+                singles.responder.handle_timeout(now);
+                self.hear_service(service);
+            }
+        }
+        true
+    }
+}
