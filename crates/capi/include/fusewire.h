@@ -236,9 +236,12 @@ int fw_adu_describe(int fd, struct fw_adu_info *info);
  * and once. There is no session: nothing is secret, and nobody is who he says. They travel in UDP datagrams of the kernel's
  * sockets.
  *
- * Descriptors are of the same numbers as sockets'. fw_close, fw_shutdown (SHUT_WR), fw_getsockname and fw_getpeername take
- * them; fw_poll, the calls for bytes and the options do not. Timers ring while a call on one of a listener's contexts, or on
- * the listener, waits; for a context that was connected, a call on it.
+ * Descriptors are of the same numbers as sockets'. fw_close, fw_shutdown (SHUT_WR), fw_getsockname, fw_getpeername and fw_poll
+ * take them; the calls for bytes and the options do not. Nothing is received, sent again or given up but while a call on a
+ * context, on its listener or on another one of the same socket waits, or fw_poll with one of them: a program that waits for
+ * something else between calls fw_poll again after fw_context_timeout. fw_poll tells POLLIN of a listener with a context for
+ * fw_context_accept, and of a context with something for fw_context_recv, be it its end; POLLOUT of one that takes a message
+ * now; POLLHUP of one that is over.
  *
  * timeout_ms is as for ADUs. errno: EINVAL the configuration, or a message without a byte, ECONNREFUSED nobody listens,
  * ETIMEDOUT no answer, ECONNRESET the peer has ended it at once, ECONNABORTED for a reason, EPIPE it is over. fw_reason says it
@@ -251,6 +254,15 @@ enum fw_mechanism {
     FW_CXOR = 1 << 4,       /* CXOR in place of the Internet checksum, if the peer has it too */
     FW_TAGS = 1 << 5,       /* messages have 8 bytes of the application's */
     FW_OVERTAKING = 1 << 6  /* messages are received when they are whole, also behind a gap */
+};
+
+/* What a context carries. Of all but streams a context has one message of the side that opens it: at most what is told by
+ * EMSGSIZE and fw_reason, 16,384 bytes or less. fw_context_finish waits until its fate is known, in place of the peer's end. */
+enum fw_kind {
+    FW_STREAM = 0,       /* messages either way, reliably */
+    FW_DATAGRAM = 1,     /* one packet, of which nothing more is known */
+    FW_ACKNOWLEDGED = 2, /* it is known when its receiver has taken it by fw_context_recv */
+    FW_TRANSACTION = 3   /* who receives it answers by fw_context_send; two packets where each fits one */
 };
 
 /* The control block. Zeros are the usual choice. */
@@ -266,6 +278,8 @@ struct fw_context_config {
     /* The largest buffers, in bytes; 0: 2 MiB. No message is longer. */
     unsigned int send_bytes;
     unsigned int receive_bytes;
+    /* enum fw_kind. A listener takes contexts of its own kind alone. */
+    int kind;
 };
 
 /* Listens for contexts of a service, at an address of which port 0 lets the kernel choose. */
@@ -278,6 +292,13 @@ int fw_context_accept(int fd, int timeout_ms);
 /* Opens a context. It does not wait: what is sent at once leaves with the packet that opens it. */
 int fw_context_connect(const struct fw_context_config *config, unsigned short service, const struct sockaddr *addr,
                        socklen_t len);
+
+/* The same over the socket of fd, a context or a listener: whoever waits on one of them drives all. */
+int fw_context_beside(int fd, const struct fw_context_config *config, unsigned short service, const struct sockaddr *addr,
+                      socklen_t len);
+
+/* Milliseconds until a timer of fd's socket is due, for those who sleep elsewhere: call fw_poll then; -1: none is. */
+int fw_context_timeout(int fd);
 
 /* Sends a message, all of it or nothing, of count pieces; returns its length. Their memory is free again then. tag: its 8 bytes,
  * or null. sort: its priority, or 0 for the context's. EMSGSIZE: longer than send_bytes. */

@@ -15,7 +15,7 @@ use fusewire_device::Waker;
 use fusewire_device::udp::{self, Udp};
 use fusewire_stack::Error;
 use fusewire_stack::context::{
-    About, Check, Config, Context, Contexts, ControlBlock, Ended, Event, Kept, Message,
+    About, Check, Config, Context, Contexts, ControlBlock, Ended, Event, Kept, Kind, Message,
     Retransmission, Secrets,
 };
 
@@ -33,7 +33,11 @@ pub struct Settings {
     pub packet: u32,
     pub send: u32,
     pub receive: u32,
+    pub kind: i32,
 }
+
+/// In the order of `enum fw_kind`.
+const KINDS: [Kind; 4] = [Kind::Stream, Kind::Datagram, Kind::Acknowledged, Kind::Transaction];
 
 /// In the order of the bits of `enum fw_mechanism`.
 const MECHANISMS: [fn(&mut ControlBlock); 7] = [
@@ -53,6 +57,11 @@ impl Settings {
             open::tell("mechanisms: expected bits of enum fw_mechanism".to_string());
             return Err(Errno(libc::EINVAL));
         }
+        let kind = usize::try_from(self.kind).ok().and_then(|kind| KINDS.get(kind));
+        block.kind = *kind.ok_or_else(|| {
+            open::tell("kind: expected one of enum fw_kind".to_string());
+            Errno(libc::EINVAL)
+        })?;
         for (bit, set) in MECHANISMS.iter().enumerate() {
             if self.mechanisms >> bit & 1 == 1 {
                 set(&mut block);
@@ -156,6 +165,19 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     fusewire_device::random().map_err(Errno::from)
 }
 
+impl Shared {
+    /// Sleeps with what is shared in hand, for a turn at most; who wants it has it then.
+    fn sleep(&self, mut inner: MutexGuard<'_, Inner>, timeout: Option<Duration>) -> Result<()> {
+        let turn = timeout.map_or(TURN, |timeout| timeout.min(TURN));
+        inner.contexts.wait(Some(turn)).map_err(failed)?;
+        drop(inner);
+        while self.waiting.load(Ordering::Acquire) > 0 {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
 /// A listener, or one context.
 pub struct Contextual {
     shared: Arc<Shared>,
@@ -205,13 +227,21 @@ pub fn listen(settings: &Settings, service: u16, local: SocketAddr) -> Result<Co
 pub fn connect(settings: &Settings, service: u16, remote: SocketAddr) -> Result<Contextual> {
     let block = settings.block()?;
     let local = if remote.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-    let shared = Shared::new(local)?;
+    connect_over(Arc::new(Shared::new(local)?), block, service, remote)
+}
+
+fn connect_over(
+    shared: Arc<Shared>,
+    block: ControlBlock,
+    service: u16,
+    remote: SocketAddr,
+) -> Result<Contextual> {
     let mut inner = shared.lock();
     let context = inner.contexts.context(block).map_err(failed)?;
     inner.contexts.connect(context, remote, service).map_err(failed)?;
     inner.heard(context);
     drop(inner);
-    Ok(Contextual::new(Arc::new(shared), Some(context)))
+    Ok(Contextual::new(shared, Some(context)))
 }
 
 impl Contextual {
@@ -222,6 +252,59 @@ impl Contextual {
 
     fn context(&self) -> Result<Context> {
         self.context.ok_or(Errno(libc::ENOTCONN))
+    }
+
+    /// As [`connect`], over the same socket.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn beside(
+        &self,
+        settings: &Settings,
+        service: u16,
+        remote: SocketAddr,
+    ) -> Result<Contextual> {
+        connect_over(self.shared.clone(), settings.block()?, service, remote)
+    }
+
+    /// Time until a timer is due.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.shared.lock().contexts.next_timeout()
+    }
+
+    /// Both are of one socket.
+    pub fn is_beside(&self, other: &Contextual) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// One turn of all contexts of its socket, and what is the case with this one then (`poll`).
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn poll(&self) -> Result<i16> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Ok(libc::POLLNVAL);
+        }
+        let mut inner = self.shared.lock();
+        inner.turn()?;
+        let Some(context) = self.context else {
+            return Ok(if inner.arrived.is_empty() { 0 } else { libc::POLLIN });
+        };
+        let takes = inner.contexts.takes_message(context);
+        let is_known = inner.contexts.remote_addr(context).is_some();
+        let heard = inner.heard(context);
+        let is_over = heard.ended.is_some() || !is_known;
+        let reads = is_over || !heard.messages.is_empty() || heard.has_finished;
+        let flag = |is: bool, flag: i16| if is { flag } else { 0 };
+        Ok(flag(reads, libc::POLLIN) | flag(is_over, libc::POLLHUP) | flag(takes, libc::POLLOUT))
+    }
+
+    /// Sleeps until something may be the case that was not, for `timeout` at most.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn sleep(&self, timeout: Option<Duration>) -> Result<()> {
+        self.shared.sleep(self.shared.lock(), timeout)
     }
 
     /// The address of our side.
@@ -259,12 +342,7 @@ impl Contextual {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(Errno(libc::EAGAIN));
             }
-            let turn = left.map_or(TURN, |left| left.min(TURN));
-            inner.contexts.wait(Some(turn)).map_err(failed)?;
-            drop(inner);
-            while self.shared.waiting.load(Ordering::Acquire) > 0 {
-                std::thread::yield_now();
-            }
+            self.shared.sleep(inner, left)?;
         }
     }
 
@@ -317,9 +395,13 @@ impl Contextual {
         self.wait(timeout, |inner| {
             let heard = inner.heard(context);
             let Some(message) = heard.messages.pop_front() else {
+                let is_known = inner.contexts.remote_addr(context).is_some();
+                let heard = inner.heard(context);
                 return match (heard.has_finished, heard.ended) {
                     (true, _) | (_, Some(Ended::InOrder)) => Err(Errno(libc::ENODATA)),
                     (false, Some(why)) => Err(ended(why)),
+                    // Its one message was taken, or answered.
+                    (false, None) if !is_known => Err(Errno(libc::ENODATA)),
                     (false, None) => Ok(None),
                 };
             };
@@ -340,12 +422,18 @@ impl Contextual {
         let context = self.context()?;
         self.shared.lock().contexts.finish(context);
         self.wait(timeout, |inner| {
-            for message in std::mem::take(&mut inner.heard(context).messages) {
-                inner.contexts.release(context, &message);
+            // Of a stream. One message that nobody has taken was not handed over.
+            if inner.contexts.info(context).is_some() {
+                for message in std::mem::take(&mut inner.heard(context).messages) {
+                    inner.contexts.release(context, &message);
+                }
             }
+            let is_known = inner.contexts.remote_addr(context).is_some();
             match inner.heard(context).ended {
                 Some(Ended::InOrder) => Ok(Some(())),
                 Some(why) => Err(ended(why)),
+                // Its one message was taken, or answered.
+                None if !is_known => Ok(Some(())),
                 None => Ok(None),
             }
         })

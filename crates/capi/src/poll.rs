@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use fusewire_stack::ip::Interest;
 
 use crate::adu::Adus;
+use crate::contexts::Contextual;
 use crate::errno::Result;
 use crate::open::Opened;
 use crate::socket::{Socket, View};
@@ -22,13 +23,14 @@ pub struct Asked {
 
 /// Told whether asked for or not.
 const ALWAYS: i16 = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
-/// How long sockets of one stack are waited for, when there are others, or connections that carry ADUs.
+/// How long sockets of one stack are waited for, when there are others, connections that carry ADUs, or contexts.
 const TURN: Duration = Duration::from_millis(1);
 
-/// What a descriptor stands for: a socket, as it was when the call began, or what carries ADUs.
+/// What a descriptor stands for: a socket, as it was when the call began, what carries ADUs, or contexts.
 enum Polled {
     Socket(Arc<Socket>, View),
     Adus(Arc<Adus>),
+    Contexts(Arc<Contextual>),
 }
 
 impl Polled {
@@ -39,7 +41,8 @@ impl Polled {
                 Some(Polled::Socket(socket, view))
             }
             Entry::Adus(adus) => Some(Polled::Adus(adus)),
-            Entry::Stack(_) | Entry::Contexts(_) => None,
+            Entry::Contexts(contexts) => Some(Polled::Contexts(contexts)),
+            Entry::Stack(_) => None,
         }
     }
 }
@@ -50,9 +53,14 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
     let sockets: Vec<_> = asked.iter().map(Polled::of).collect();
     let mut stacks: Vec<Arc<Opened>> = Vec::new();
     let mut adus = false;
+    let mut contexts: Vec<Arc<Contextual>> = Vec::new();
     for polled in sockets.iter().flatten() {
         match polled {
             Polled::Adus(_) => adus = true,
+            Polled::Contexts(one) if !contexts.iter().any(|known| known.is_beside(one)) => {
+                contexts.push(one.clone());
+            }
+            Polled::Contexts(_) => {}
             Polled::Socket(socket, _)
                 if !stacks.iter().any(|known| Arc::ptr_eq(known, socket.opened())) =>
             {
@@ -69,7 +77,9 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
         unknown += usize::from(invalid);
     }
     let timeout = if unknown > 0 { Some(Duration::ZERO) } else { timeout };
-    if stacks.is_empty() && !adus && unknown == 0 {
+    // Nobody tells of these but when they are looked at.
+    let looks = adus || !contexts.is_empty();
+    if stacks.is_empty() && !looks && unknown == 0 {
         match timeout {
             Some(timeout) => std::thread::sleep(timeout),
             None => loop {
@@ -80,10 +90,10 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
     }
     loop {
         let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
-        let mut ready = unknown + look(asked, &sockets);
+        let mut ready = unknown + look(asked, &sockets)?;
         for stack in &stacks {
             let turn = match stacks.len() {
-                1 if !adus => left,
+                1 if !looks => left,
                 _ => Some(left.map_or(TURN, |left| left.min(TURN))),
             };
             let turn = if ready > 0 { Some(Duration::ZERO) } else { turn };
@@ -92,21 +102,27 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
         if ready > 0 || left == Some(Duration::ZERO) {
             return Ok(ready);
         }
-        if stacks.is_empty() {
-            std::thread::sleep(left.map_or(TURN, |left| left.min(TURN)));
+        match &contexts[..] {
+            [one] if stacks.is_empty() && !adus => one.sleep(left)?,
+            _ if stacks.is_empty() => std::thread::sleep(left.map_or(TURN, |left| left.min(TURN))),
+            _ => {}
         }
     }
 }
 
-/// Looks at what carries ADUs; how many of them are ready.
-fn look(asked: &mut [Asked], polled: &[Option<Polled>]) -> usize {
+/// Looks at what carries ADUs, and at contexts; how many of them are ready.
+fn look(asked: &mut [Asked], polled: &[Option<Polled>]) -> Result<usize> {
     let mut ready = 0;
     for (one, polled) in asked.iter_mut().zip(polled) {
-        let Some(Polled::Adus(adus)) = polled else { continue };
-        one.revents = adus.poll() & (one.events | ALWAYS);
+        let is = match polled {
+            Some(Polled::Adus(adus)) => adus.poll(),
+            Some(Polled::Contexts(contexts)) => contexts.poll()?,
+            _ => continue,
+        };
+        one.revents = is & (one.events | ALWAYS);
         ready += usize::from(one.revents != 0);
     }
-    ready
+    Ok(ready)
 }
 
 /// Waits for the sockets of one stack.

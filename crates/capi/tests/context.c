@@ -3,6 +3,7 @@
 #include "check.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/uio.h>
 
@@ -81,6 +82,143 @@ static void there_and_back(unsigned int mechanisms) {
     CHECK(fw_close(fd) == 0 && fw_close(listener) == 0);
 }
 
+/* Takes count messages, and answers with what they say, from its end to its beginning. */
+struct service {
+    int listener, kind, count;
+};
+
+static void *serve(void *argument) {
+    struct service *service = argument;
+    for (int n = 0; n < service->count; n++) {
+        static char in[20000], out[20000];
+        int fd = fw_context_accept(service->listener, LONG);
+        CHECK(fd >= 3);
+        uint64_t tag = 0;
+        struct iovec places[2] = {{in, 3}, {in + 3, sizeof in - 3}};
+        ssize_t len = fw_context_recv(fd, places, 2, &tag, LONG);
+        CHECK(len > 0 && tag == (uint64_t)n);
+        struct iovec one = {out, (size_t)len};
+        for (ssize_t i = 0; i < len; i++)
+            out[i] = in[len - 1 - i];
+        if (service->kind == FW_TRANSACTION)
+            CHECK(fw_context_send(fd, &one, 1, NULL, 0, LONG) == len);
+        else
+            FAILS(fw_context_send(fd, &one, 1, NULL, 0, 0), EPIPE);
+        FAILS(fw_context_recv(fd, places, 2, NULL, 0), ENODATA);
+        CHECK(fw_context_finish(fd, 0) == 0);
+        CHECK(fw_close(fd) == 0);
+    }
+    return NULL;
+}
+
+/* Services 1 to 3, all over two sockets. */
+static void one_message(int kind) {
+    struct fw_context_config config = usual(FW_TAGS);
+    config.kind = kind;
+    struct sockaddr_in at = loopback(0);
+    socklen_t len = sizeof at;
+    int listener = fw_context_listen(&config, SERVICE, SA(at));
+    CHECK(fw_getsockname(listener, (struct sockaddr *)&at, &len) == 0);
+    int first = fw_context_connect(&config, SERVICE, SA(at));
+    CHECK(first >= 3);
+    struct service service = {listener, kind, 20};
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, serve, &service) == 0);
+    static char out[20000], in[20000];
+    for (int n = 0; n < service.count; n++) {
+        int fd = n == 0 ? first : fw_context_beside(first, &config, SERVICE, SA(at));
+        CHECK(fd >= 3);
+        size_t length = 1 + (size_t)n * 499;
+        uint64_t tag = (uint64_t)n;
+        for (size_t i = 0; i < length; i++)
+            out[i] = (char)(i * 7 + (size_t)n);
+        struct iovec pieces[2] = {{out, length / 2}, {out + length / 2, length - length / 2}};
+        struct iovec all = {in, sizeof in};
+        CHECK(fw_context_send(fd, pieces, 2, &tag, 0, LONG) == (ssize_t)length);
+        if (kind == FW_TRANSACTION) {
+            CHECK(fw_context_recv(fd, &all, 1, NULL, LONG) == (ssize_t)length);
+            for (size_t i = 0; i < length; i++)
+                CHECK(in[i] == out[length - 1 - i]);
+        }
+        CHECK(fw_context_finish(fd, LONG) == 0);
+        FAILS(fw_context_recv(fd, &all, 1, NULL, 0), ENODATA);
+        if (n > 0)
+            CHECK(fw_close(fd) == 0);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(fw_close(first) == 0 && fw_close(listener) == 0);
+}
+
+/* One thread, no call that waits: fw_poll receives, sends again and tells. */
+static void a_loop_of_its_own(void) {
+    struct fw_context_config config = usual(0);
+    config.kind = FW_TRANSACTION;
+    struct sockaddr_in at = loopback(0);
+    socklen_t len = sizeof at;
+    int listener = fw_context_listen(&config, SERVICE, SA(at));
+    CHECK(fw_getsockname(listener, (struct sockaddr *)&at, &len) == 0);
+    int fd = fw_context_connect(&config, SERVICE, SA(at)), asked = -1;
+    CHECK(fw_context_timeout(fd) == -1);
+    struct pollfd fds[3] = {{fd, POLLIN | POLLOUT, 0}, {listener, POLLIN, 0}, {-1, POLLIN, 0}};
+    CHECK(fw_poll(fds, 3, LONG) == 1 && fds[0].revents == POLLOUT);
+    char byte = 'q';
+    struct iovec one = {&byte, 1};
+    CHECK(fw_context_send(fd, &one, 1, NULL, 0, 0) == 1);
+    int left = fw_context_timeout(fd);
+    CHECK(left > 0 && left <= 2000);
+    fds[0].events = POLLIN;
+    int answered = 0;
+    while (!answered) {
+        CHECK(fw_poll(fds, 3, LONG) > 0);
+        if (fds[1].revents & POLLIN) {
+            asked = fw_context_accept(listener, 0);
+            CHECK(asked >= 3);
+            fds[2].fd = asked;
+        }
+        if (asked >= 0 && fds[2].revents & POLLIN) {
+            CHECK(fw_context_recv(asked, &one, 1, NULL, 0) == 1 && byte == 'q');
+            byte = 'a';
+            CHECK(fw_context_send(asked, &one, 1, NULL, 0, 0) == 1);
+            fds[2].fd = -1;
+        }
+        if (fds[0].revents & POLLIN) {
+            CHECK(fds[0].revents & POLLHUP);
+            CHECK(fw_context_recv(fd, &one, 1, NULL, 0) == 1 && byte == 'a');
+            answered = 1;
+        }
+    }
+    CHECK(fw_close(asked) == 0 && fw_close(fd) == 0);
+    /* Nobody answers: it goes again, when fw_poll is called. */
+    CHECK(fw_close(listener) == 0);
+    struct fw_context_config bad = config;
+    bad.kind = 4;
+    FAILS(fw_context_connect(&bad, SERVICE, SA(at)), EINVAL);
+    says("kind");
+}
+
+/* What came before the end is there after it, however late it is asked for. */
+static void what_came_before_the_end(void) {
+    struct fw_context_config config = usual(0);
+    struct sockaddr_in at = loopback(0);
+    socklen_t len = sizeof at;
+    int listener = fw_context_listen(&config, SERVICE, SA(at));
+    CHECK(fw_getsockname(listener, (struct sockaddr *)&at, &len) == 0);
+    int fd = fw_context_connect(&config, SERVICE, SA(at));
+    char word[4] = "last", in[4];
+    struct iovec one = {word, 4}, there = {in, 4};
+    CHECK(fw_context_send(fd, &one, 1, NULL, 0, 0) == 4);
+    CHECK(fw_shutdown(fd, SHUT_WR) == 0);
+    int accepted = fw_context_accept(listener, LONG);
+    CHECK(fw_shutdown(accepted, SHUT_WR) == 0);
+    /* Both have ended. Whoever looks now hears of the end behind the message. */
+    struct pollfd fds[2] = {{fd, 0, 0}, {accepted, 0, 0}};
+    while (!(fds[0].revents & POLLHUP && fds[1].revents & POLLHUP))
+        CHECK(fw_poll(fds, 2, LONG) >= 0);
+    CHECK(fw_context_recv(accepted, &there, 1, NULL, 0) == 4 && memcmp(in, word, 4) == 0);
+    FAILS(fw_context_recv(accepted, &there, 1, NULL, 0), ENODATA);
+    CHECK(fw_close(fd) == 0 && fw_close(accepted) == 0 && fw_close(listener) == 0);
+}
+
 static void what_goes_wrong(void) {
     struct fw_context_config config = usual(0), bad = usual(1u << 20);
     struct sockaddr_in any = loopback(0);
@@ -145,5 +283,10 @@ int main(void) {
     there_and_back(FW_CXOR | FW_TAGS | FW_EDGE | FW_OVERTAKING);
     there_and_back(FW_GO_BACK_N | FW_CXOR);
     what_goes_wrong();
+    one_message(FW_DATAGRAM);
+    one_message(FW_ACKNOWLEDGED);
+    one_message(FW_TRANSACTION);
+    a_loop_of_its_own();
+    what_came_before_the_end();
     return 0;
 }

@@ -23,6 +23,7 @@ pub struct Config {
     packet: c_uint,
     send_bytes: c_uint,
     receive_bytes: c_uint,
+    kind: c_int,
 }
 
 /// # Safety
@@ -36,6 +37,7 @@ unsafe fn settings(config: *const Config) -> Result<Settings> {
         packet: config.packet,
         send: config.send_bytes,
         receive: config.receive_bytes,
+        kind: config.kind,
     })
 }
 
@@ -54,6 +56,21 @@ exported! {
         // SAFETY: null, or what they say: the header's contract.
         let (settings, addr) = unsafe { (settings(config)?, somewhere(addr, len)?) };
         table::insert(Entry::Contexts(Arc::new(contexts::connect(&settings, service, addr)?)))
+    }
+
+    fn fw_context_beside(
+        fd: c_int, config: *const Config, service: c_ushort, addr: *const sockaddr, len: socklen_t
+    ) -> c_int {
+        let one = table::contexts(fd)?;
+        // SAFETY: null, or what they say: the header's contract.
+        let (settings, addr) = unsafe { (settings(config)?, somewhere(addr, len)?) };
+        table::insert(Entry::Contexts(Arc::new(one.beside(&settings, service, addr)?)))
+    }
+
+    fn fw_context_timeout(fd: c_int) -> c_int {
+        let left = table::contexts(fd)?.timeout();
+        // A part of a millisecond is a whole one: who came too early would find nothing.
+        Ok(left.map_or(-1, |left| left.as_micros().div_ceil(1000).try_into().unwrap_or(c_int::MAX)))
     }
 
     fn fw_context_accept(fd: c_int, timeout_ms: c_int) -> c_int {
