@@ -140,7 +140,8 @@ impl Shared {
     fn new(local: SocketAddr) -> Result<Shared> {
         let device = Udp::bind(local, &udp::Config::default());
         let device = device.map_err(|error| failed(Error::os("binding the UDP socket")(error)))?;
-        let contexts = Contexts::new(Box::new(device), Config::default(), &random()?);
+        let mut contexts = Contexts::new(Box::new(device), Config::default(), &random()?);
+        open::observe(|| contexts.observe())?;
         let waker = contexts.waker();
         let inner = Inner { contexts, heard: HashMap::new(), arrived: VecDeque::new() };
         Ok(Shared { inner: Mutex::new(inner), waker, waiting: AtomicUsize::new(0) })
@@ -257,7 +258,7 @@ impl Contextual {
     /// As [`connect`], over the same socket.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`connect`].
     pub fn beside(
         &self,
         settings: &Settings,

@@ -328,10 +328,13 @@ fn await_address(host: &Host, dhcp: bool, slaac: bool) -> io::Result<()> {
     }
 }
 
-/// Lets other processes look at the stack, where the environment says so.
-fn observe(host: &Host) -> io::Result<()> {
+/// Lets other processes look at a stack, where the environment says so.
+///
+/// # Errors
+/// As `observe`.
+pub fn observe(observe: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let word = std::env::var_os("FUSEWIRE_OBSERVE").unwrap_or_default();
-    if word.is_empty() || word == "0" { Ok(()) } else { host.observe() }
+    if word.is_empty() || word == "0" { Ok(()) } else { observe() }
 }
 
 impl Opened {
@@ -341,7 +344,7 @@ impl Opened {
         let bound = Mutex::default();
         if let Some(name) = name.filter(|_| words.kernel) {
             let host = Host::coexisting(interface, &name, HostConfig::default())?;
-            observe(&host)?;
+            observe(|| host.observe())?;
             return Ok(Opened { host, bound, _mac: mac });
         }
         let mut net = Stack::net_config(&*interface);
@@ -352,7 +355,7 @@ impl Opened {
         net.routes = words.routes;
         (net.dhcp, net.slaac) = (words.dhcp, words.slaac);
         let host = Host::new(interface, net, HostConfig::default())?;
-        observe(&host)?;
+        observe(|| host.observe())?;
         await_address(&host, words.dhcp, words.slaac)?;
         Ok(Opened { host, bound, _mac: mac })
     }

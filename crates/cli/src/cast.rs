@@ -192,9 +192,13 @@ impl Cast {
             nocheck: true,
             ..SenderConfig::new(self.group)
         };
-        Ok(Sender::open(&config).map_err(|error| {
+        let mut sender = Sender::open(&config).map_err(|error| {
             Failure::new(Code::Failed, format!("cannot send to {}: {error}", self.group))
-        })?)
+        })?;
+        if let Err(error) = sender.observe() {
+            tracing::info!(%error, "not visible to fusewire ss");
+        }
+        Ok(sender)
     }
 
     fn announce(&self, board: &Board, address: SocketAddr, fingerprint: &str) -> Result {

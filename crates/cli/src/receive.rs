@@ -137,9 +137,13 @@ impl Receive {
     fn open(&self) -> Result<Receiver> {
         let interface = self.interface.clone();
         let config = ReceiverConfig { interface, nocheck: true, ..ReceiverConfig::new(self.group) };
-        Ok(Receiver::open(&config).map_err(|error| {
+        let mut receiver = Receiver::open(&config).map_err(|error| {
             Failure::new(Code::Failed, format!("cannot listen to {}: {error}", self.group))
-        })?)
+        })?;
+        if let Err(error) = receiver.observe() {
+            tracing::info!(%error, "not visible to fusewire ss");
+        }
+        Ok(receiver)
     }
 
     /// What the sender knows this receiver by when it comes again: the folder that things go to.

@@ -8,6 +8,7 @@ use fusewire_transport::machine::Protocol as _;
 
 use crate::clock::Clock;
 use crate::driver::Driver;
+use crate::refusals::Refusals;
 
 /// Settings of a stack; `Default` is right for bulk transfer.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub struct Config {
     pub max_connections: usize,
     /// Half-open connections before SYN cookies.
     pub backlog: usize,
+    /// How many resets and DIAGs leave in a second; a clone is shared.
+    pub refusals: Refusals,
     /// How long a handshake may take.
     pub handshake_timeout: Duration,
     /// What time it is; a test brings its own.
@@ -63,6 +66,7 @@ impl Default for Config {
             spin: Duration::from_micros(50),
             max_connections: 4096,
             backlog: 256,
+            refusals: Refusals::default(),
             handshake_timeout: Duration::from_secs(10),
             clock: Clock::new(),
         }

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod application;
+#[cfg_attr(not(feature = "view"), path = "unasked.rs")]
+mod asked;
 mod assembly;
 mod calls;
 mod clock;
@@ -28,6 +30,7 @@ mod observe;
 #[cfg(feature = "interfaces")]
 pub mod on_interface;
 mod path;
+mod refusals;
 mod send_ring;
 #[cfg(feature = "shm")]
 pub mod shm;
@@ -51,6 +54,7 @@ pub use fusewire_transport::congestion::Algorithm as Congestion;
 /// Which transport carries connections, and its settings.
 pub use fusewire_transport::either as transport;
 pub use link::{Link, Session};
+pub use refusals::Refusals;
 pub use stack::{Profile, Stack};
 pub use trace::{Entry as TraceEntry, Kind as TraceKind};
 

@@ -1,12 +1,108 @@
 //! What a transport machine tells of itself, in the words of the live view.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_transport::machine::{CongestionPhase, Counters, Info};
-use fusewire_view::{Counts, Segment, Stack as StackView, Transport};
+use fusewire_view::{Counts, Page, Segment, Socket, Stack as StackView, Transport};
 
 use crate::trace::{Entry, Kind};
+
+/// What is asked, in numbers; the words are made where nobody waits.
+pub struct Head {
+    /// The transport's name.
+    pub protocol: &'static str,
+    pub device: &'static str,
+    pub address: SocketAddr,
+    pub mtu: usize,
+    /// What was dropped that is no socket's.
+    pub dropped: Vec<(&'static str, u64)>,
+    /// What is counted besides, by name.
+    pub counted: Vec<(&'static str, u64)>,
+    /// Counters of connections that are gone.
+    pub past: Counters,
+}
+
+/// A socket in numbers.
+pub struct Numbers {
+    pub protocol: &'static str,
+    pub id: String,
+    pub state: &'static str,
+    pub local: SocketAddr,
+    pub remote: Option<SocketAddr>,
+    pub recv_queue: u64,
+    pub send_queue: u64,
+    pub names: Vec<(&'static str, String)>,
+    /// What it dropped, where no transport's counters say it.
+    pub drops: Vec<(&'static str, u64)>,
+    pub info: Option<Info>,
+    /// Its counters are none of another socket's, and so its stack's.
+    pub counts: bool,
+}
+
+impl Numbers {
+    /// Of which nothing is known yet.
+    pub fn new(protocol: &'static str, id: String, local: SocketAddr) -> Numbers {
+        Numbers {
+            protocol,
+            id,
+            state: "QUIESCENT",
+            local,
+            remote: None,
+            recv_queue: 0,
+            send_queue: 0,
+            names: Vec::new(),
+            drops: Vec::new(),
+            info: None,
+            counts: true,
+        }
+    }
+
+    fn socket(&self) -> Socket {
+        let dropped = self.info.iter().flat_map(|info| info.counters.drops.named());
+        Socket {
+            id: self.id.clone(),
+            protocol: self.protocol.into(),
+            state: self.state.into(),
+            recv_queue: self.recv_queue,
+            send_queue: self.send_queue,
+            local: self.local,
+            remote: self.remote,
+            drops: nonzero(self.protocol, dropped.chain(self.drops.iter().copied())),
+            names: self.names.iter().map(|(what, name)| ((*what).into(), name.clone())).collect(),
+            transport: self.info.as_ref().map(|info| Box::new(transport(info))),
+        }
+    }
+}
+
+/// In words.
+pub fn page(head: Option<&Head>, sockets: &[Numbers], next: Option<usize>) -> Page {
+    let mut stack = head.map_or_else(StackView::default, words);
+    for one in sockets {
+        if let Some(info) = one.info.as_ref().filter(|_| one.counts) {
+            count(&mut stack, one.protocol, &info.counters);
+        }
+        stack.sockets.push(one.socket());
+    }
+    Page { stack, next }
+}
+
+fn words(head: &Head) -> StackView {
+    let mut view = StackView {
+        kind: "udp".into(),
+        device: head.device.into(),
+        addresses: vec![head.address.to_string()],
+        mtu: head.mtu as u64,
+        ..StackView::default()
+    };
+    head.counted.iter().for_each(|(name, n)| view.count(name, *n));
+    for (name, n) in nonzero(head.protocol, head.dropped.iter().copied()) {
+        view.dropped([(&*name, n)]);
+    }
+    count(&mut view, head.protocol, &head.past);
+    view
+}
 
 /// Estimates and counters of a connection.
 pub fn transport(info: &Info) -> Transport {

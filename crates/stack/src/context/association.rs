@@ -13,11 +13,13 @@ use fusewire_transport::machine::{Cut, Event as Told, ResetCause};
 use fusewire_transport::xtp::{Connection, Name, State};
 use fusewire_wire::xtp::TRAILER_LEN;
 
-use super::block::{Check, ControlBlock};
+use super::block::{BASE_PACKET, Check, ControlBlock};
 use super::event::{Ended, Event, Message};
 use super::place::{Buffer, Pieces, Scatter, gather};
 use super::sorted::{Sorted, Turn};
 use super::standing::Standing;
+use crate::path::Path;
+use crate::path::question::Keys;
 use crate::send_ring::{Place, SendRing};
 use crate::{Error, Result};
 
@@ -34,6 +36,8 @@ pub(super) struct Association {
     pub machine: Box<Connection>,
     pub ring: SendRing,
     pub block: ControlBlock,
+    /// How large packets may be, where that is not known from the start.
+    pub path: Path,
     /// The second name, once it is known.
     pub also: Option<Name>,
     level: Level,
@@ -68,6 +72,7 @@ impl Association {
         ring: Region,
         block: ControlBlock,
         level: Level,
+        path: Path,
     ) -> Association {
         let info = machine.info();
         let records = block.send_bytes as usize / 64 + 64;
@@ -91,6 +96,7 @@ impl Association {
             wants_room: false,
             machine,
             block,
+            path,
         }
     }
 
@@ -151,7 +157,7 @@ impl Association {
     }
 
     /// Takes over what the machine has to tell after a packet was accepted, or time has passed.
-    pub fn poll_machine(&mut self) {
+    pub fn poll_machine(&mut self, now: Instant) {
         while let Some(gap) = self.machine.poll_gap() {
             self.passes_gaps = true;
             self.gaps.push_back(gap.clone());
@@ -165,6 +171,7 @@ impl Association {
                 Told::Established => self.established(),
                 Told::Acked { upto_offset } => {
                     self.ring.acknowledge(upto_offset);
+                    self.path.acknowledged(now, upto_offset);
                     if std::mem::take(&mut self.wants_room) {
                         self.standing.push(Event::Writable);
                     }
@@ -194,10 +201,29 @@ impl Association {
     }
 
     fn established(&mut self) {
+        if let Some((own, peer)) = self.machine.both_keys() {
+            self.path.open(Keys::of_context(own.bits(), peer.bits()));
+        }
         if self.machine.sends_trailers() {
             self.trailers_from = self.machine.send_end_offset();
         }
         self.standing.push(Event::Open);
+    }
+
+    /// What is known of the path has changed: packets are cut to fit.
+    pub fn use_path(&mut self) {
+        if let Some(size) = self.path.size() {
+            self.machine.set_tpdu_len(size);
+        }
+    }
+
+    /// A packet of so many bytes is sent again. Messages are cut evenly: few are as long as may be, and those that are longer
+    /// than what every path carries say as much.
+    pub fn lost(&mut self, len: usize) {
+        let full = self.path.size().filter(|_| len > BASE_PACKET);
+        if self.path.lost(full.unwrap_or(len)) {
+            self.use_path();
+        }
     }
 
     /// A message whose end has come, with all before it that is to come.
@@ -393,6 +419,12 @@ impl Association {
             Some(tag) => Cxor::of(&tag.to_be_bytes()).then(8, own).bits(),
             None => own.bits(),
         }
+    }
+
+    /// Bytes of messages that were told and not released, and of parts of others.
+    #[cfg(feature = "view")]
+    pub fn unread(&self) -> u64 {
+        self.machine.rcv_nxt_offset().saturating_sub(self.released)
     }
 
     /// No more will be sent.

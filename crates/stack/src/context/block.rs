@@ -40,6 +40,19 @@ pub enum Kind {
     Transaction,
 }
 
+impl Kind {
+    /// As views spell it.
+    #[cfg(feature = "view")]
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Stream => "stream",
+            Kind::Datagram => "datagram",
+            Kind::Acknowledged => "acknowledged-datagram",
+            Kind::Transaction => "transaction",
+        }
+    }
+}
+
 /// Mechanisms of a context, and its largest buffers. `Default` is a reliable stream of messages, in order.
 #[derive(Clone, Debug)]
 pub struct ControlBlock {

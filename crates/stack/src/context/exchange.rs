@@ -176,15 +176,15 @@ impl Exchange {
         }
     }
 
-    /// Takes over what our message's machine has to tell.
-    pub fn poll_machine(&mut self) {
-        let Role::Asks { request, .. } = &mut self.role else { return };
+    /// Takes over what our message's machine has to tell. True when it has done what it was sent for.
+    pub fn poll_machine(&mut self) -> bool {
+        let Role::Asks { request, .. } = &mut self.role else { return false };
         let Some(outcome) = request.poll_event() else {
             if self.came >= self.most && !self.standing.closed {
                 request.abort();
                 self.standing.close(Ended::TooLong);
             }
-            return;
+            return false;
         };
         let ended = match outcome {
             Outcome::Sent | Outcome::Delivered => Ended::InOrder,
@@ -197,6 +197,7 @@ impl Exchange {
             Outcome::TimedOut => Ended::TimedOut,
         };
         self.standing.close(ended);
+        ended == Ended::InOrder
     }
 
     pub fn handle_timeout(&mut self, now: Instant) {
@@ -228,6 +229,36 @@ impl Exchange {
         match &self.role {
             Role::Asks { request, .. } => request.is_over(),
             Role::Asked { .. } => true,
+        }
+    }
+}
+
+/// How it looks from outside.
+#[cfg(feature = "view")]
+impl Exchange {
+    pub fn state_name(&self) -> &'static str {
+        match &self.role {
+            _ if self.standing.closed => "INACTIVE",
+            Role::Asks { request, .. } if request.is_asking() => "OPENING",
+            Role::Asks { .. } | Role::Asked { .. } => "OPEN",
+        }
+    }
+
+    /// Bytes that came and were not released.
+    pub fn unread(&self) -> u64 {
+        self.memory.len() as u64
+    }
+
+    pub fn shown(&self) -> Vec<(&'static str, String)> {
+        let key = self.names().next().map(|name| ("key", format!("{:016x}", name.key.bits())));
+        let service = ("service", self.block.kind.name().to_string());
+        key.into_iter().chain([service]).collect()
+    }
+
+    pub fn drops(&self) -> Vec<(&'static str, u64)> {
+        match &self.role {
+            Role::Asks { request, .. } => request.drops().named().collect(),
+            Role::Asked { .. } => Vec::new(),
         }
     }
 }

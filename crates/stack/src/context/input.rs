@@ -7,11 +7,12 @@ use fusewire_transport::machine::{
     DropCause, Header as _, Initial, Listener as _, PayloadPlan, Verdict,
 };
 use fusewire_transport::xtp::{Header, ListenerAction, SPANS};
-use fusewire_wire::xtp::{HEADER_LEN, Options, Packet};
+use fusewire_wire::xtp::{Body, HEADER_LEN, Options, Packet};
 
 use super::output::header_sum;
 use super::place::{Buffer, Proof};
 use super::*;
+use crate::trace::{Kind, of_any};
 
 /// A packet, taken apart.
 pub(super) struct Came<'a> {
@@ -41,6 +42,9 @@ impl Contexts {
     /// # Errors
     /// [`Error::Os`] when the device is broken.
     pub fn poll(&mut self, app: &mut dyn Placement) -> Result<bool> {
+        if let Some(question) = self.asked.as_ref().and_then(Asked::next) {
+            question(self);
+        }
         let received = self.receive(app)?;
         let now = self.clock.now();
         let timed = self.run_timers(now) | self.run_service_timers(now);
@@ -61,11 +65,14 @@ impl Contexts {
             return received.map(|_| false);
         }
         let now = self.clock.now();
+        self.watch.now = now;
         for packet in batch.iter() {
             for frame in packet.frames() {
                 self.take_frame(now, packet.peer, frame, app);
+                self.watch.received_tpdu(packet.peer, packet.ecn, frame);
             }
         }
+        self.watch.flush();
         self.batch = Some(batch);
         let mut touched = std::mem::take(&mut self.touched);
         for index in touched.drain(..) {
@@ -84,7 +91,7 @@ impl Contexts {
         app: &mut dyn Placement,
     ) {
         let Ok(packet) = Packet::parse(frame) else {
-            return self.drops.count(Cause::Malformed);
+            return self.drop_frame(Cause::Malformed);
         };
         let header = packet.header.keep::<SPANS>();
         let head = &frame[..header.emit_len().min(frame.len())];
@@ -101,21 +108,24 @@ impl Contexts {
                 }
             }
             // It is somebody else's key, or its owner has moved.
-            Some(_) => self.drops.count(Cause::Stray),
+            Some(_) => self.drop_frame(Cause::Stray),
             None => self.take_stray(now, &came, app),
         }
     }
 
     /// A packet of a context's: initial, integrated and final step.
     fn take_packet(&mut self, now: Instant, index: u32, came: &Came<'_>, app: &mut dyn Placement) {
+        if let Some(probe) = came.header.probe() {
+            return self.take_probe(now, index, probe, came);
+        }
         let (id, level) = (self.id(index), self.config.level);
         self.touch(index);
         let Some(Some(Place::Open(association))) = self.places.get_mut(index as usize) else {
             return;
         };
         let initial = association.machine.handle_initial(now, &came.header, came.header.data_len);
-        if matches!(initial, Initial::Drop(_)) {
-            return;
+        if let Initial::Drop(cause) = initial {
+            return self.watch.dropped(of_any(cause.name()));
         }
         let verdict = match (&initial, came.proof()) {
             (_, None) => Verdict::Reject(DropCause::Checksum),
@@ -126,6 +136,7 @@ impl Contexts {
             _ => Verdict::Reject(DropCause::Checksum),
         };
         association.machine.handle_final(now, &came.header, &initial, verdict, false);
+        self.watch.became(Kind::of(&initial, &verdict));
     }
 
     /// A packet of this context's came: it is looked at behind the batch.
@@ -144,37 +155,48 @@ impl Contexts {
             return self.take_single(now, service, came, app);
         }
         if !came.proof().is_some_and(|proof| proof.of(self.config.level, came.data)) {
-            return self.drops.count(Cause::Checksum);
+            return self.drop_frame(Cause::Checksum);
         }
         if header.options.has(Options::MULTI) {
-            return self.drops.count(Cause::Stray);
+            return self.drop_frame(Cause::Stray);
         }
         let ends = Ends { local: self.device.local_addr(), remote: came.peer, flow: header.flow() };
         let listening = service.and_then(|service| self.listening.get_mut(&service));
         let (Some(Listening::Streams(streams)), Some(service)) = (listening, service) else {
-            self.drops.count(Cause::Stray);
-            if let Some(diag) = header.refusal(header.data_len)
-                && self.may_refuse(now)
-            {
-                self.send_alone(came.peer, &diag);
+            self.drop_frame(Cause::Stray);
+            if let Some(diag) = header.refusal(header.data_len) {
+                self.refuse(now, came.peer, &diag);
             }
             return;
         };
         match streams.listener.handle_stray(now, &ends, header, header.data_len) {
-            ListenerAction::Reply(reply) => self.send_alone(came.peer, &reply),
+            ListenerAction::Reply(reply) => self.reply(now, came.peer, &reply),
             ListenerAction::Accept(machine) => self.accept(now, service, machine, came, app),
-            ListenerAction::Drop(_) => self.drops.count(Cause::Listener),
+            ListenerAction::Drop(_) => self.drop_frame(Cause::Listener),
         }
     }
 
-    /// At most so many DIAGs a second.
-    pub(super) fn may_refuse(&mut self, now: Instant) -> bool {
-        let (since, count) = &mut self.diags;
-        if now.saturating_since(*since) >= Duration::from_secs(1) {
-            (*since, *count) = (now, 0);
+    /// A packet is dropped that is no context's.
+    pub(super) fn drop_frame(&mut self, cause: Cause) {
+        self.drops.count(cause);
+        self.watch.dropped(cause.name());
+    }
+
+    /// Says at once what is to be said to a packet that is right.
+    pub(super) fn reply(&mut self, now: Instant, peer: SocketAddr, reply: &Header) {
+        match reply.body {
+            Body::Diag(_) => self.refuse(now, peer, reply),
+            _ => self.send_alone(peer, reply, &[]),
         }
-        *count += 1;
-        *count <= DIAGS_A_SECOND
+    }
+
+    /// Says no, as far as the limit of that lets it.
+    pub(super) fn refuse(&mut self, now: Instant, peer: SocketAddr, refusal: &Header) {
+        if self.config.refusals.allows(now) {
+            self.send_alone(peer, refusal, &[]);
+        } else {
+            self.drop_frame(Cause::Refusal);
+        }
     }
 
     fn accept(
@@ -202,7 +224,7 @@ impl Contexts {
                 if let Some(streams) = self.streams(service) {
                     streams.listener.taken();
                 }
-                self.drops.count(Cause::TooManyConnections);
+                self.drop_frame(Cause::TooManyConnections);
             }
         }
     }

@@ -166,17 +166,17 @@ impl Contexts {
 
     /// After anything that may have changed a context.
     pub(super) fn settle(&mut self, index: u32) {
-        let id = self.id(index);
+        let (id, now) = (self.id(index), self.watch.now);
         let Some(Some(place)) = self.places.get_mut(index as usize) else { return };
         let (lingers, is_named) = match place {
             Place::Made(_) => return,
             Place::Open(association) => {
-                association.poll_machine();
+                association.poll_machine(now);
                 let lingers = association.machine.state() == State::Inactive;
                 (lingers, association.also == association.machine.also())
             }
             Place::Single(exchange) => {
-                exchange.poll_machine();
+                self.counted.done += u64::from(exchange.poll_machine());
                 (false, exchange.is_named())
             }
         };
@@ -223,7 +223,10 @@ impl Contexts {
 
     pub(super) fn reschedule(&mut self, index: u32) {
         let at = match self.places.get(index as usize) {
-            Some(Some(Place::Open(association))) => association.machine.poll_timeout(),
+            Some(Some(Place::Open(association))) => {
+                let due = [association.machine.poll_timeout(), association.path.poll_timeout()];
+                due.into_iter().flatten().min()
+            }
             Some(Some(Place::Single(exchange))) => exchange.poll_timeout(),
             _ => None,
         };

@@ -16,6 +16,7 @@
 //! | `sorted` | whose turn it is: SORT, and nobody starves |
 //! | `place` | where data go, and the pass that brings them there |
 //! | `input`, `output` | packets in and out |
+//! | `path` | questions about the path, and answers |
 //! | `event` | what is told |
 //!
 //! There is neither secrecy nor authenticity: sums are for errors, not for enemies. Who wants those has
@@ -27,7 +28,10 @@ mod event;
 mod exchange;
 mod input;
 mod messages;
+#[cfg(feature = "view")]
+mod observe;
 mod output;
+mod path;
 mod place;
 mod single;
 mod sorted;
@@ -39,9 +43,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fusewire_base::Instant;
+use fusewire_device::capture::feed::{self, Blocks, Options};
 use fusewire_device::{Device, RxBatch, Waker};
 use fusewire_kernels::Level;
-use fusewire_transport::machine::{Ends, Listener as _, Protocol as _};
+use fusewire_transport::machine::{Connection as _, Counters, Ends, Listener as _, Protocol as _};
 use fusewire_transport::timer::Wheel;
 use fusewire_transport::xtp::{self, Listener, Name, State};
 use fusewire_wire::xtp::Key;
@@ -52,10 +57,14 @@ pub use block::{Check, ControlBlock, Kind, Rate, Retransmission};
 pub use event::{Code, Diag, Ended, Event, Message, Reason};
 pub use place::{Facts, Kept, Placement, Scatter};
 
+use crate::asked::Asked;
 use crate::clock::Clock;
 use crate::drops::{Cause, Drops};
 use crate::generations::Generations;
-use crate::{Error, Result};
+use crate::path::Path;
+use crate::path::question::Nonces;
+use crate::watch::Watch;
+use crate::{Error, Refusals, Result};
 use association::Association;
 use exchange::{Exchange, Role, Singles};
 use output::Output;
@@ -71,8 +80,6 @@ struct Page;
 const RECEIVE_SLOTS: usize = 8;
 /// Resolution of timers.
 const TICK: Duration = Duration::from_micros(500);
-/// DIAGs to who is no context's peer, a second.
-const DIAGS_A_SECOND: u32 = 100;
 
 /// Names a context. A name is never used again while it is in use, and a stale one finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,6 +99,8 @@ pub struct Config {
     pub backlog: usize,
     /// Bytes of a packet, where the user knows all paths.
     pub packet_bytes: Option<usize>,
+    /// How many DIAGs leave in a second to who is no context's peer; a clone is shared.
+    pub refusals: Refusals,
     /// How long to look for packets without sleeping after there was work.
     pub spin: Duration,
     /// What time it is; a test brings its own.
@@ -105,6 +114,7 @@ impl Default for Config {
             max_contexts: 4096,
             backlog: 256,
             packet_bytes: None,
+            refusals: Refusals::default(),
             spin: Duration::from_micros(50),
             clock: Clock::new(),
         }
@@ -159,6 +169,32 @@ impl Place {
             Place::Open(association) => association.sort(),
             Place::Single(exchange) => exchange.sort(),
         }
+    }
+}
+
+/// Messages of services 1 to 3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Ours that were begun.
+    pub sent: u64,
+    /// Those whose fate is known, and is what they were sent for: delivered, answered, or left as a datagram.
+    pub done: u64,
+    /// Those that came whole, and were told of.
+    pub received: u64,
+    /// Those of them that were answered.
+    pub answered: u64,
+}
+
+impl Counted {
+    /// As views name them.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        [
+            ("messages_sent", self.sent),
+            ("messages_done", self.done),
+            ("messages_received", self.received),
+            ("messages_answered", self.answered),
+        ]
+        .into_iter()
     }
 }
 
@@ -222,8 +258,14 @@ pub struct Contexts {
     key: [u8; 16],
     next: u16,
     drops: Drops,
-    /// DIAGs since then.
-    diags: (Instant, u32),
+    counted: Counted,
+    nonces: Nonces,
+    /// Memory of the question that is being asked.
+    question: Vec<u8>,
+    /// Counters of streams that are gone.
+    past: Counters,
+    watch: Watch,
+    asked: Option<Asked<Contexts>>,
     last_work: Instant,
 }
 
@@ -251,7 +293,12 @@ impl Contexts {
             key,
             next: u16::from_ne_bytes([seed[30], seed[31]]),
             drops: Drops::default(),
-            diags: (now, 0),
+            counted: Counted::default(),
+            nonces: Nonces::new(seed),
+            question: Vec::new(),
+            past: Counters::default(),
+            watch: Watch::default(),
+            asked: None,
             last_work: now,
             config,
         }
@@ -270,6 +317,19 @@ impl Contexts {
     /// Wakes [`Contexts::wait`] from another thread.
     pub fn waker(&self) -> Waker {
         self.device.waker()
+    }
+
+    /// Begins a capture of every packet that comes and leaves, each that was dropped with a comment. It ends when its blocks
+    /// are dropped. `None`: one is under way.
+    pub fn capture(&mut self, options: Options) -> Option<Blocks> {
+        let (caps, local, now) = (self.device.caps(), self.device.local_addr(), self.clock.now());
+        let number = fusewire_wire::xtp::NUMBER;
+        self.watch.begin(|| feed::of_device(caps.name, local, number, options, now))
+    }
+
+    /// What came and left of services 1 to 3.
+    pub fn counted(&self) -> &Counted {
+        &self.counted
     }
 
     /// What was dropped before a context was found.
@@ -405,7 +465,10 @@ impl Contexts {
         // Each packet has room for a header and a trailer, and what is left where memory ends is not used.
         let bytes = block.send_bytes as usize;
         let ring = self.device.region(bytes + bytes / 4 + (128 << 10));
-        Association::new(remote, machine, ring, block, self.config.level)
+        let is_known =
+            self.is_whole_path(remote) || block.packet_bytes.or(self.config.packet_bytes).is_some();
+        let path = Path::new((!is_known).then_some(self.device.caps().max_datagram));
+        Association::new(remote, machine, ring, block, self.config.level, path)
     }
 
     fn settings(&self, block: &ControlBlock, remote: SocketAddr) -> xtp::Config {
@@ -534,8 +597,10 @@ impl Contexts {
                 self.ready.remove(|waiter| *waiter == Waiter::Context(index));
             }
         }
-        if let Place::Single(exchange) = &place {
-            self.forget_asked(exchange);
+        match &place {
+            Place::Made(_) => {}
+            Place::Open(association) => self.past.add(association.machine.counters()),
+            Place::Single(exchange) => self.forget_asked(exchange),
         }
         self.timers.cancel(index);
         self.generations.give_back(index);

@@ -149,6 +149,7 @@ impl Contexts {
     /// Gives turns to contexts until none has anything that may leave. Returns the number of packets.
     pub(super) fn transmit(&mut self) -> usize {
         let now = self.clock.now();
+        self.watch.now = now;
         let mut total = 0;
         while let Some(turn) = self.ready.pick() {
             let (sent, sort) = match turn.item {
@@ -199,6 +200,9 @@ impl Contexts {
                 }
             };
             let Some(transmit) = transmit else { return (sent, None) };
+            if transmit.retransmission && transmit.payload.is_some() {
+                association.lost(transmit.header.packet_len());
+            }
             self.output.plan(index, association, &transmit, self.config.level);
         }
         let place = self.places.get(index as usize).and_then(Option::as_ref);
@@ -230,6 +234,7 @@ impl Contexts {
     /// A context has nothing more to send now.
     fn rest(&mut self, index: u32) {
         self.settle(index);
+        self.ask_path(index);
         self.reschedule(index);
         if self.standing(index).is_some_and(|standing| !standing.is_eventful) {
             self.reap(index);
@@ -246,7 +251,7 @@ impl Contexts {
     }
 
     fn give_frames<const N: usize>(&mut self) {
-        let Contexts { device, places, listening, output, .. } = self;
+        let Contexts { device, places, listening, output, watch, .. } = self;
         let peer = device.local_addr();
         let mut frames = [TxFrame { peer, header: &[], payload: &[], ecn: Ecn::NotEct }; N];
         let mut region = None;
@@ -282,16 +287,19 @@ impl Contexts {
             frames[count] = TxFrame { peer, header, payload, ecn: Ecn::NotEct };
             count += 1;
         }
+        watch.sent_tpdus(&frames[..count], |_| ["", ""]);
         hand_over(&mut **device, region.filter(|_| is_one), &frames[..count]);
         output.planned.clear();
         output.detour.clear();
     }
 
-    /// A packet that is no context's.
-    pub(super) fn send_alone(&mut self, peer: SocketAddr, header: &Header) {
+    /// A packet that is none of a stream's or a message's.
+    pub(super) fn send_alone(&mut self, peer: SocketAddr, header: &Header, payload: &[u8]) {
         let mut room = [0; Header::LEN_MAX];
-        let len = emit(header, &mut room, Sum::ZERO);
-        let frame = TxFrame { peer, header: &room[..len], payload: &[], ecn: Ecn::NotEct };
+        let sum = fusewire_kernels::sum(self.config.level, payload);
+        let len = emit(header, &mut room, sum);
+        let frame = TxFrame { peer, header: &room[..len], payload, ecn: Ecn::NotEct };
+        self.watch.sent_tpdus(&[frame], |_| ["", ""]);
         if let Err(error) = self.device.transmit(&[frame]) {
             tracing::debug!(%error, "cannot send to {peer}");
         }
@@ -315,7 +323,13 @@ impl Contexts {
                     continue;
                 };
                 match event {
-                    DeviceEvent::TooBig { len, .. } if len > block::BASE_PACKET => {
+                    DeviceEvent::TooBig { len, .. } if association.path.too_big(now, len) => {
+                        association.use_path();
+                        association.machine.resend_all(now);
+                    }
+                    DeviceEvent::TooBig { len, .. }
+                        if association.path.size().is_none() && len > block::BASE_PACKET =>
+                    {
                         association.machine.set_tpdu_len(block::BASE_PACKET);
                         association.machine.resend_all(now);
                     }

@@ -8,7 +8,7 @@ use fusewire_transport::xtp::single::{
     self, Arrived, Bounds, Event as Told, Id, Incoming, Message, Request, Responder,
 };
 use fusewire_transport::xtp::{Header, Transmit};
-use fusewire_wire::xtp::{Body, HEADER_LEN};
+use fusewire_wire::xtp::HEADER_LEN;
 
 use super::exchange::Said;
 use super::input::{Came, take_payload};
@@ -107,6 +107,7 @@ impl Contexts {
             .map_err(|too_long| Error::TooLong { len, max: too_long.max as usize })?
             .towards(remote);
         let said = said(self.config.level, request.piece_len() as usize);
+        self.counted.sent += 1;
         let role = Role::Asks { request: Box::new(request), said, also: None };
         let exchange = Exchange::new(remote, role, block, memory);
         self.places[index as usize] = Some(Place::Single(Box::new(exchange)));
@@ -134,6 +135,7 @@ impl Contexts {
             singles.answers.insert(id, said(self.config.level, packet - HEADER_LEN));
             singles.responder.set_tpdu_len(id, packet);
             singles.responder.answer(now, id, len as u32, false);
+            self.counted.answered += 1;
         }
         self.remove(index);
         self.hear_service(service);
@@ -283,20 +285,25 @@ impl Contexts {
         let len = header.data_len;
         let (initial, is_alone) =
             match singles.responder.handle_initial(now, &ends, false, header, len) {
-                Incoming::Drop(_) => return self.drops.count(Cause::Listener),
-                Incoming::Reply(reply) => return self.reply(now, came, &reply),
+                Incoming::Drop(_) => return self.drop_frame(Cause::Listener),
+                Incoming::Reply(reply) => {
+                    if !came.proof().is_some_and(|proof| proof.of(level, came.data)) {
+                        return self.drop_frame(Cause::Checksum);
+                    }
+                    return self.reply(now, came.peer, &reply);
+                }
                 Incoming::Datagram(initial) => (initial, true),
                 Incoming::Take(initial) => (initial, false),
             };
         let known = singles.responder.id_of(came.peer, header).filter(|_| !is_alone);
         let known = known.and_then(|id| singles.asked.get(&id)).copied();
-        let Some(proof) = came.proof() else { return self.drops.count(Cause::Checksum) };
+        let Some(proof) = came.proof() else { return self.drop_frame(Cause::Checksum) };
         let mut index = known;
         let verdict = match &initial {
             Initial::Payload(plan) if !plan.duplicate => {
                 let end = plan.offset + u64::from(plan.len);
                 let Some(at) = self.memory_for(service, came.peer, known, end) else {
-                    return self.drops.count(Cause::TooManyConnections);
+                    return self.drop_frame(Cause::TooManyConnections);
                 };
                 index = Some(at);
                 self.place_single(at, came, (plan, &proof), app)
@@ -307,7 +314,7 @@ impl Contexts {
         let new = index.filter(|_| known.is_none());
         if matches!(verdict, Verdict::Reject(_) | Verdict::Part { .. }) {
             new.into_iter().for_each(|index| self.remove(index));
-            return self.drops.count(Cause::Checksum);
+            return self.drop_frame(Cause::Checksum);
         }
         if is_alone {
             let btag = output::tag(header);
@@ -382,7 +389,7 @@ impl Contexts {
         (len, btag, from): (u32, Option<u64>, SocketAddr),
     ) {
         let Some(index) = index.or_else(|| self.memory_for(service, from, None, 0)) else {
-            return self.drops.count(Cause::TooManyConnections);
+            return self.drop_frame(Cause::TooManyConnections);
         };
         if let (Some(Listening::Singles(singles)), Some(id)) =
             (self.listening.get_mut(&service), id)
@@ -391,6 +398,7 @@ impl Contexts {
         }
         if let Some(Some(Place::Single(exchange))) = self.places.get_mut(index as usize) {
             exchange.arrived(id, len, btag);
+            self.counted.received += 1;
         }
         self.settle(index);
     }
@@ -416,16 +424,6 @@ impl Contexts {
             && !std::mem::replace(&mut singles.is_ready, true)
         {
             self.ready.push(singles.block.sort.unwrap_or(0), Waiter::Service(service));
-        }
-    }
-
-    /// What is said at once to a packet that is right.
-    pub(super) fn reply(&mut self, now: Instant, came: &Came<'_>, reply: &Header) {
-        if !came.proof().is_some_and(|proof| proof.of(self.config.level, came.data)) {
-            return self.drops.count(Cause::Checksum);
-        }
-        if !matches!(reply.body, Body::Diag(_)) || self.may_refuse(now) {
-            self.send_alone(came.peer, reply);
         }
     }
 

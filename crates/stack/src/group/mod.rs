@@ -4,6 +4,8 @@
 //! What is sent at once is a message: the receiver gets it whole, in order. Nothing is encrypted here: who may read is
 //! decided by what the application puts into its messages, and whom it accepts.
 
+#[cfg(feature = "view")]
+mod observe;
 mod receiver;
 mod sender;
 mod turns;

@@ -14,6 +14,7 @@ use fusewire_wire::xtp::Key;
 
 use super::turns::Turns;
 use super::{Counters, Reason, ReceiverConfig, address, device_group};
+use crate::asked::Asked;
 use crate::{Error, Result};
 
 /// A group that was heard of.
@@ -96,11 +97,12 @@ pub enum ReceiverEvent {
 
 /// A receiver. It does something only while it is driven ([`Receiver::drive`]).
 pub struct Receiver<D = udp::Member> {
-    turns: Turns<D>,
-    machine: machine::Receiver,
+    pub(super) turns: Turns<D>,
+    pub(super) machine: machine::Receiver,
     memory: Box<[u8]>,
     /// A message that does not lie in one piece.
     whole: Vec<u8>,
+    pub(super) asked: Option<Asked<Receiver<D>>>,
 }
 
 impl Receiver {
@@ -129,7 +131,7 @@ impl<D: Device> Receiver<D> {
         };
         let memory = vec![0; config.recv_window as usize].into_boxed_slice();
         let machine = machine::Receiver::new(&config, turns.clock.now());
-        Receiver { turns, machine, memory, whole: Vec::new() }
+        Receiver { turns, machine, memory, whole: Vec::new(), asked: None }
     }
 
     /// Asks to be a member, by a key of 63 bits that nobody foretells, until that is answered; without answers it reads at
@@ -159,6 +161,9 @@ impl<D: Device> Receiver<D> {
 
     /// True if there was something to do.
     fn turn(&mut self) -> Result<bool> {
+        if let Some(question) = self.asked.as_ref().and_then(Asked::next) {
+            question(self);
+        }
         let now = self.turns.clock.now();
         let (machine, memory, level) = (&mut self.machine, &mut self.memory, self.turns.level);
         let received = self.turns.take(|from, header, sum, data| {

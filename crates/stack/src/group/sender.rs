@@ -12,6 +12,7 @@ use fusewire_wire::xtp::Service;
 
 use super::turns::Turns;
 use super::{AskId, Counters, MemberId, SenderConfig, address, device_group, draw_key};
+use crate::asked::Asked;
 use crate::{Error, Result};
 
 /// Packets to one member each go out in batches of at most so many before data.
@@ -101,10 +102,11 @@ impl Ring {
 
 /// A stream to a group. It does something only while it is driven ([`Sender::drive`]).
 pub struct Sender<D = udp::Udp> {
-    turns: Turns<D>,
-    machine: machine::Sender,
+    pub(super) turns: Turns<D>,
+    pub(super) machine: machine::Sender,
     ring: Ring,
-    group: SocketAddr,
+    pub(super) group: SocketAddr,
+    pub(super) asked: Option<Asked<Sender<D>>>,
 }
 
 impl Sender {
@@ -155,7 +157,7 @@ impl<D: Device> Sender<D> {
         let key = draw_key().map_err(Error::os("drawing a key"))?;
         let machine = machine::Sender::new(&machine, key, turns.clock.now());
         let ring = Ring::new(config.buffer, machine.max_message() as usize);
-        Ok(Sender { turns, machine, ring, group: config.group })
+        Ok(Sender { turns, machine, ring, group: config.group, asked: None })
     }
 
     /// Where members say what has come.
@@ -210,6 +212,9 @@ impl<D: Device> Sender<D> {
 
     /// True if there was something to do.
     fn turn(&mut self) -> Result<bool> {
+        if let Some(question) = self.asked.as_ref().and_then(Asked::next) {
+            question(self);
+        }
         let now = self.turns.clock.now();
         let machine = &mut self.machine;
         let received = self.turns.take(|from, header, sum, data| {

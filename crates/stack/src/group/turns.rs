@@ -4,11 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fusewire_base::{Instant, Sum};
+#[cfg(feature = "view")]
+use fusewire_device::capture::feed::{self, Blocks, Options};
 use fusewire_device::{Device, Ecn, RxBatch, TxFrame};
 use fusewire_kernels::Level;
 use fusewire_transport::xtp::{Header, SPANS};
 use fusewire_wire::xtp::{CHECK_AT, HEADER_LEN, Packet};
 
+use crate::watch::Watch;
 use crate::{Clock, Error, Result};
 
 /// Frames that are given to the device at once.
@@ -28,6 +31,7 @@ pub(super) struct Turns<D> {
     pub device: D,
     pub clock: Clock,
     pub level: Level,
+    watch: Watch,
     batch: RxBatch,
     headers: Box<[[u8; HEADER_MAX]; FRAMES]>,
     planned: Vec<Planned>,
@@ -47,6 +51,7 @@ impl<D: Device> Turns<D> {
             device,
             clock: Clock::new(),
             level: Level::detect(),
+            watch: Watch::default(),
             batch: RxBatch::new(SLOTS),
             headers: vec![[0; HEADER_MAX]; FRAMES].try_into().expect("so many"),
             planned: Vec::with_capacity(FRAMES),
@@ -87,6 +92,8 @@ impl<D: Device> Turns<D> {
             frame.payload = &memory[planned.payload.clone()];
         }
         let count = self.planned.len();
+        self.watch.now = self.clock.now();
+        self.watch.sent_tpdus(&frames[..count], |_| ["", ""]);
         let mut left = &frames[..count];
         while !left.is_empty() {
             match self.device.transmit(left) {
@@ -108,11 +115,13 @@ impl<D: Device> Turns<D> {
     /// data. How many there were.
     pub fn take(&mut self, mut each: impl FnMut(SocketAddr, &Header, Sum, &[u8])) -> Result<usize> {
         let mut count = 0;
+        self.watch.now = self.clock.now();
         for _ in 0..TAKES_MAX {
             self.device.receive(&mut self.batch).map_err(Error::os("receiving"))?;
             for packet in self.batch.iter() {
                 for frame in packet.frames() {
                     count += 1;
+                    self.watch.received_tpdu(packet.peer, packet.ecn, frame);
                     take_frame(packet.peer, frame, &mut each);
                 }
             }
@@ -120,7 +129,16 @@ impl<D: Device> Turns<D> {
                 break;
             }
         }
+        self.watch.flush();
         Ok(count)
+    }
+
+    /// Begins a capture of every packet that comes and leaves; `None` when one is under way.
+    #[cfg(feature = "view")]
+    pub fn capture(&mut self, options: Options) -> Option<Blocks> {
+        let (caps, local, now) = (self.device.caps(), self.device.local_addr(), self.clock.now());
+        let number = fusewire_wire::xtp::NUMBER;
+        self.watch.begin(|| feed::of_device(caps.name, local, number, options, now))
     }
 
     /// Sleeps until something comes, `next` or `timeout`; a near timer is waited for awake.

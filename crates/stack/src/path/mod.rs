@@ -199,7 +199,7 @@ impl Path {
     }
 
     /// A datagram of `size` bytes is sent again. True when smaller ones must be sent now: a black hole.
-    fn lost(&mut self, size: usize) -> bool {
+    pub fn lost(&mut self, size: usize) -> bool {
         self.search.as_mut().is_some_and(|s| s.on_loss(size as u32))
     }
 

@@ -77,6 +77,18 @@ impl Keys {
         }
     }
 
+    /// Of a context without a session, whose keys are all that its ends have in common (`docs/xtp.md`, section 14): ours and
+    /// the peer's. Who sees its packets can make them, too.
+    pub fn of_context(own: u64, peer: u64) -> Keys {
+        let key = |from: u64, to: u64| {
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&from.to_be_bytes());
+            bytes[8..16].copy_from_slice(&to.to_be_bytes());
+            MacKey::new(&bytes)
+        };
+        Keys { own: key(own, peer), peer: key(peer, own) }
+    }
+
     /// The payload of a question to `to`.
     pub fn question(&self, kind: Kind, nonce: u64, to: SocketAddr) -> [u8; QUESTION_LEN] {
         let (address, mut bytes) = (address(to), [0; QUESTION_LEN]);

@@ -351,7 +351,7 @@ impl Stack {
 
     /// Says no, as far as the limit of that lets it.
     fn refuse(&mut self, now: Instant, remote: SocketAddr, refusal: Header) {
-        if self.refusals.allows(now) {
+        if self.config.refusals.allows(now) {
             self.send_alone(remote, refusal);
         } else {
             self.drop_frame(Cause::Refusal);

@@ -3,7 +3,7 @@
 mod calls;
 mod capture;
 mod input;
-#[cfg_attr(not(feature = "view"), path = "unobserved.rs")]
+#[cfg(feature = "view")]
 mod observe;
 mod output;
 mod sizes;
@@ -19,13 +19,13 @@ use fusewire_device::{Device, Ecn, RxBatch, Waker};
 use fusewire_session::{
     ClientConfig, Fingerprint, Handshake, Marshal, Options, Rendezvous, ServerConfig, Side,
 };
-use fusewire_transport::challenge::Limit;
 use fusewire_transport::machine::{
     Connection as _, Counters, Header as _, Info, Listener as _, Protocol as _, Secrets, Sizes,
     Stage,
 };
 use fusewire_transport::timer::Wheel;
 
+use crate::asked::Asked;
 use crate::calls::Calls;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -37,7 +37,6 @@ use crate::path::Path;
 use crate::path::question::Nonces;
 use crate::watch::Watch;
 use crate::{ConnectionId, Error, Result};
-use observe::Asked;
 
 /// Super-packets taken from the device in one call.
 const RECEIVE_SLOTS: usize = 8;
@@ -62,8 +61,6 @@ const NAP_BYTES: u64 = 32 << 10;
 /// How long a nap is, to which the kernel adds its own slack (50 µs, unless it is told otherwise). Twice that fits well
 /// into a window at any rate that is seen here.
 const NAP: Duration = Duration::from_micros(30);
-/// So many packets a second that belong to no connection are told so: who comes back asks once.
-const REFUSALS_A_SECOND: u32 = 100;
 /// Resolution of timers.
 const TICK: Duration = Duration::from_micros(500);
 
@@ -160,8 +157,6 @@ pub struct Stack {
     headers: Box<[[u8; Header::LEN_MAX]; TRANSMIT_FRAMES]>,
     planned: Vec<Planned>,
     drops: Drops,
-    /// Resets, or DIAGs, to who belongs to no connection.
-    refusals: Limit,
     /// Cookies that listeners before this one gave out.
     cookies: u64,
     profile: Option<Profile>,
@@ -176,7 +171,7 @@ pub struct Stack {
     /// A capture under way.
     watch: Watch,
     /// What those ask who look on, and that they may.
-    asked: Option<Asked>,
+    asked: Option<Asked<Stack>>,
     /// What connections counted that are gone.
     past: Counters,
     /// Calls beside sessions' streams.
@@ -216,7 +211,6 @@ impl Stack {
             headers: Box::new([[0; Header::LEN_MAX]; TRANSMIT_FRAMES]),
             planned: Vec::with_capacity(TRANSMIT_FRAMES),
             drops: Drops::default(),
-            refusals: Limit::new(now, REFUSALS_A_SECOND),
             cookies: 0,
             profile: None,
             last_work: now,
@@ -255,6 +249,14 @@ impl Stack {
     /// What the stack and its device have dropped: names of causes, and how often each was.
     pub fn dropped(&self) -> Vec<(&'static str, u64)> {
         self.drops.named().chain(self.device.drops()).filter(|(_, n)| *n > 0).collect()
+    }
+
+    /// Answers a question, if there is one.
+    #[inline]
+    fn answer(&mut self) {
+        if let Some(question) = self.asked.as_ref().and_then(Asked::next) {
+            question(self);
+        }
     }
 
     /// SYNs answered with a cookie, because too many handshakes were half open.

@@ -2,6 +2,7 @@
 
 mod delivery;
 mod hostile;
+mod paths;
 mod placement;
 mod scheduling;
 mod singles;

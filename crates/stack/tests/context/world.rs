@@ -29,11 +29,14 @@ struct Noting<D> {
     inner: D,
     log: Log,
     lose: Arc<AtomicUsize>,
+    /// The longest packet that the path carries.
+    carries: Arc<AtomicUsize>,
+    caps: Capabilities,
 }
 
 impl<D: Device> Device for Noting<D> {
     fn caps(&self) -> &Capabilities {
-        self.inner.caps()
+        &self.caps
     }
     fn local_addr(&self) -> SocketAddr {
         self.inner.local_addr()
@@ -43,7 +46,13 @@ impl<D: Device> Device for Noting<D> {
         log.extend(frames.iter().map(|frame| [frame.header, frame.payload].concat()));
         let lost = self.lose.load(Ordering::Relaxed).min(frames.len());
         self.lose.fetch_sub(lost, Ordering::Relaxed);
-        Ok(lost + self.inner.transmit(&frames[lost..])?)
+        let carries = self.carries.load(Ordering::Relaxed);
+        for frame in &frames[lost..] {
+            if frame.header.len() + frame.payload.len() <= carries {
+                self.inner.transmit(&[*frame])?;
+            }
+        }
+        Ok(frames.len())
     }
     fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
         self.inner.receive(batch)
@@ -67,6 +76,8 @@ pub struct End {
     pub log: Log,
     /// So many packets that leave next are lost.
     pub lose: Arc<AtomicUsize>,
+    /// Packets that are longer do not arrive.
+    pub carries: Arc<AtomicUsize>,
     /// What was heard, in order.
     pub heard: Vec<(Context, Event)>,
     /// Whole messages, with their tags.
@@ -101,6 +112,11 @@ impl World {
 
     /// With such a link in both directions.
     pub fn over(rules: Rules, seed: u64) -> World {
+        World::between(rules, seed, true)
+    }
+
+    /// And with something in between, of which neither end knows what it carries.
+    pub fn between(rules: Rules, seed: u64, is_whole_path: bool) -> World {
         let config = MemoryConfig { mailbox_bytes: 16 << 20, ..MemoryConfig::default() };
         let network = Network::new(config);
         let now = Arc::new(AtomicU64::new(1_000_000));
@@ -114,12 +130,20 @@ impl World {
                 Instant::from_ns(ticks.load(Ordering::Relaxed))
             });
             let lose = Arc::new(AtomicUsize::new(0));
-            let device = Noting { inner: link, log: log.clone(), lose: lose.clone() };
+            let carries = Arc::new(AtomicUsize::new(usize::MAX));
+            let caps = Capabilities { is_whole_path, ..link.caps().clone() };
+            let device = Noting {
+                inner: link,
+                log: log.clone(),
+                lose: lose.clone(),
+                carries: carries.clone(),
+                caps,
+            };
             number += 1;
             let config = Config { clock, spin: Duration::ZERO, ..Config::default() };
             let contexts = Contexts::new(Box::new(device), config, &[number as u8; 32]);
             let (heard, messages) = (Vec::new(), Vec::new());
-            End { contexts, log, lose, heard, messages, releases: true }
+            End { contexts, log, lose, carries, heard, messages, releases: true }
         });
         World { ends, network, now }
     }

@@ -305,6 +305,11 @@ impl Connection {
         self.set_tpdu_len(self.settings.send_tpdu_len);
     }
 
+    /// Our key and the peer's, once both are known.
+    pub fn both_keys(&self) -> Option<(Key, Key)> {
+        Some((self.keys.own, self.keys.peer?))
+    }
+
     /// What we ask for.
     pub fn service(&self) -> Service {
         self.settings.service

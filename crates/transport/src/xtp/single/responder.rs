@@ -162,6 +162,11 @@ impl Responder {
         self.answer_bytes
     }
 
+    /// Requests of addresses that have proven nothing.
+    pub fn half_open(&self) -> usize {
+        self.places.taken()
+    }
+
     /// Cookies given out.
     pub fn cookies_given(&self) -> u64 {
         self.cookies_given
