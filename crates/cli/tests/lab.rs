@@ -47,6 +47,38 @@ fn experiments_run_and_are_kept() {
     assert!(unknown.code == 2 && unknown.err.contains("no experiment"), "{unknown:?}");
 }
 
+/// Dabbous's tables over one wire, by five transports in processes of their own: each chart, network and ADU size has a value.
+#[test]
+fn xtps_tables_are_whole() {
+    let world = World::new();
+    let folder = world.path("records");
+    let args = ["lab", "run", "dabbous-xtp", "--quick", "--json", "--records"];
+    let lines = world.run("alice", &[&args[..], &[folder.to_str().unwrap()]].concat()).ok().lines();
+    let points = lines[0]["points"].as_array().unwrap();
+    for (chart, series) in [
+        ("table-7", &["kernel UDP", "XTP without repetition"][..]),
+        ("table-8", &["kernel TCP", "our TCP in UDP", "XTP"]),
+        ("throughput", &["XTP", "kernel TCP"]),
+        ("gain", &["XTP"]),
+        ("figure-1", &["sender", "receiver"]),
+    ] {
+        for network in ["Ethernet", "FDDI"] {
+            for series in series {
+                let name = format!("{series}, {network}");
+                let is = |p: &&serde_json::Value| p["chart"] == chart && p["series"] == name[..];
+                let found: Vec<_> = points.iter().filter(is).collect();
+                let sizes = match chart {
+                    "throughput" | "gain" => 4,
+                    "figure-1" => 3,
+                    _ => 2,
+                };
+                assert_eq!(found.len(), sizes, "{chart}: {name}");
+                assert!(found.iter().all(|p| p["value"].as_f64() > Some(0.0)), "{found:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_done_is_kept_when_ctrl_c_ends_the_rest() {
     let world = World::new();

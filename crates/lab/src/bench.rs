@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fusewire_calibration::{caches, turn};
 use fusewire_kernels::Level;
 
-use crate::record::{Machine, Noise, Place, Point};
+use crate::record::{At, Machine, Noise, Place, Point};
 use crate::{Error, Result};
 
 /// Told how far an experiment is, 0 to 1, and what it does; gives whether to go on.
@@ -128,9 +128,10 @@ impl<'a> Bench<'a> {
     }
 
     /// Rates of one chart, round by round, by those of the same series at `to`: into another chart.
-    pub fn ratios(&mut self, from: &str, to: &str, into: &str) {
+    pub fn ratios(&mut self, from: &str, to: impl Into<At>, into: &str) {
+        let to = to.into();
         self.by(from, |place| {
-            let base = Place { at: to.into(), ..place.clone() };
+            let base = Place { at: to.clone(), ..place.clone() };
             Some((base, Place { chart: into.to_owned(), ..place.clone() }))
         });
     }

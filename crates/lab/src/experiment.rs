@@ -137,6 +137,17 @@ pub struct Chart {
     pub paper_axis: PaperAxis,
 }
 
+/// A layer of an implementation, where a figure of the paper shows its architecture.
+#[derive(Clone, Copy, Debug)]
+pub struct Layer {
+    /// What it is there.
+    pub theirs: &'static str,
+    /// What it is here.
+    pub ours: &'static str,
+    /// The bars of the first chart that say what it costs; empty if none does.
+    pub part: &'static str,
+}
+
 /// What runs an experiment.
 pub type Run = fn(&mut Bench<'_>) -> Result<()>;
 
@@ -156,6 +167,8 @@ pub struct Experiment {
     pub method: &'static str,
     /// What is other than in the paper, and why.
     pub differs: &'static str,
+    /// The architecture, from the application down.
+    pub layers: Vec<Layer>,
     /// How the answer is shown.
     pub charts: Vec<Chart>,
     /// The paper's points, with the places that they come from in `series`.

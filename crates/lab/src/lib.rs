@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "experiments")]
+mod adus;
+#[cfg(feature = "experiments")]
 pub mod bench;
 #[cfg(feature = "experiments")]
 pub mod cast;
@@ -17,8 +19,6 @@ pub mod change;
 pub mod codec;
 #[cfg(feature = "experiments")]
 pub mod connections;
-#[cfg(feature = "experiments")]
-mod contexts;
 mod cpu;
 mod error;
 #[cfg(feature = "experiments")]

@@ -17,7 +17,7 @@ pub(crate) enum Task {
     #[cfg(feature = "experiments")]
     Cold(crate::latency::cold::Task),
     #[cfg(feature = "experiments")]
-    Contexts(crate::contexts::Task),
+    Adus(crate::adus::Task),
     #[cfg(feature = "experiments")]
     Inca(crate::inca::Task),
     #[cfg(feature = "experiments")]
@@ -49,7 +49,7 @@ pub fn work(task: &str) -> Result<()> {
         #[cfg(feature = "experiments")]
         Task::Cold(task) => crate::latency::cold::work(&task),
         #[cfg(feature = "experiments")]
-        Task::Contexts(task) => crate::contexts::work(&task),
+        Task::Adus(task) => crate::adus::work(&task),
         #[cfg(feature = "experiments")]
         Task::Inca(task) => crate::inca::work(&task),
         #[cfg(feature = "experiments")]

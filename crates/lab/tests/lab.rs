@@ -103,7 +103,7 @@ fn the_report_needs_nothing_else() {
     for experiment in ALL.iter() {
         assert!(page.contains(&format!("<section class=\"page\" id=\"{}\">", experiment.name)));
     }
-    assert_eq!(findings(&entries).len(), 10);
+    assert_eq!(findings(&entries).len(), 11);
     assert!(findings(&entries).iter().all(|finding| !finding.known));
 }
 
@@ -245,6 +245,38 @@ fn the_first_page_answers_case_by_case() {
     }
     record.points.iter_mut().for_each(|point| point.value = 2.0);
     assert!(page_of(record).contains("<b>Mostly yes.</b>"));
+}
+
+/// Figure 1 of Dabbous: layer by layer, theirs and ours, with what the record says; and the finding beside the paper's.
+#[test]
+fn an_architecture_shows_what_its_layers_cost() {
+    let mut record = record("dabbous-xtp");
+    let of = |chart: &str, series: &str, at: f64, value: f64| Point {
+        samples: Some(3),
+        ..Place::new(chart, series, at).is(value)
+    };
+    record.points = vec![Place::new("figure-1", "sender, Ethernet", "kernel").is(1742.0)];
+    for (network, xtp) in [("Ethernet", 20.0), ("FDDI", 30.0)] {
+        let series = format!("XTP, {network}");
+        record.points.extend([
+            of("throughput", &series, 2000.0, xtp),
+            of("throughput", &format!("kernel TCP, {network}"), 2000.0, 16.0),
+            of("table-8", &format!("kernel TCP, {network}"), 5000.0, 25.0),
+            of("gain", &series, 16_384.0, 1.0 + xtp / 1e3),
+        ]);
+    }
+    let page = page_of(record.clone());
+    for words in [
+        "<h2>Figure 1: ",
+        "<code>writev</code> and <code>readv</code>",
+        "<td class=\"text\">sender, Ethernet 1742</td>",
+        "XTP at user level carries 0.80 and 1.20 times what the kernel",
+        "1.02 and 1.03 times as much goes through as with 2,000",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    let layers = &named("dabbous-xtp").unwrap().layers;
+    assert!(layers.len() == 5 && page.matches("<table class=\"layers\">").count() == 1);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! # NAME: TITLE
 //! shows: …    seconds: QUICK FULL    needs: root | valgrind | absent PART
 //! question: …    method: …    differs: …                       "= NAME" is what that experiment says
+//! layer: THEIRS | OURS | BARS                                  a layer of both, and which bars of the first chart are its cost
 //! chart: ID | bars | VALUE | TITLE                             "lines | X | VALUE", "surface | X | Y | VALUE";
 //!                                                              "bars apart": the paper's points in a picture of their own
 //! paper: CHART | SERIES | AT = NUMBER; AT = NUMBER/NUMBER; …   the paper's points
@@ -13,7 +14,9 @@
 //! An axis is `LABEL [UNIT] log`, of which unit and log may be missing. A line that begins with a space goes on with the
 //! one before.
 
-use crate::experiment::{Axis, Chart, Experiment, Kind, Needs, Paper, PaperAxis, Run, Scale};
+use crate::experiment::{
+    Axis, Chart, Experiment, Kind, Layer, Needs, Paper, PaperAxis, Run, Scale,
+};
 use crate::record::{At, Place};
 
 const PAPERS: [(Paper, &str); 5] = [
@@ -41,6 +44,7 @@ pub(super) fn all(run: impl Fn(&str) -> Run) -> Vec<Experiment> {
                     question: "",
                     method: "",
                     differs: "",
+                    layers: Vec::new(),
                     charts: Vec::new(),
                     published: Vec::new(),
                     needs: Needs::Nothing,
@@ -91,6 +95,11 @@ fn add(all: &mut [Experiment], key: &str, value: &'static str) -> Option<()> {
         "seconds" => {
             let (quick, full) = value.split_once(' ')?;
             last.seconds = [quick.parse().ok()?, full.parse().ok()?];
+        }
+        "layer" => {
+            let mut parts = value.splitn(3, " | ");
+            let (theirs, ours) = (parts.next()?, parts.next()?);
+            last.layers.push(Layer { theirs, ours, part: parts.next().unwrap_or("") });
         }
         "chart" => last.charts.push(chart(value)?),
         "paper" => {

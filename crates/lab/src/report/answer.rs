@@ -1,4 +1,4 @@
-//! The first page: does one pass pay here? The answer, case by case, ten findings, and the records that they are from.
+//! The first page: does one pass pay here? The answer, case by case, the findings, and the records that they are from.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ pub(super) fn page(out: &mut String, entries: &[Entry]) {
     if let Some(record) = record_of("braun-loops") {
         verdict(out, record);
     }
-    *out += "<h2>Ten findings</h2>\n<ol class=\"findings\">\n";
+    *out += "<h2>Findings</h2>\n<ol class=\"findings\">\n";
     for finding in findings(entries) {
         let class = if finding.known { "" } else { " class=\"none\"" };
         let (head, text, name) = (escaped(&finding.head), escaped(&finding.text), finding.from);

@@ -108,6 +108,7 @@ fn experiment(out: &mut String, entry: &Entry) {
     ] {
         let _ = writeln!(out, "<h2>{heading}</h2>\n<p>{}</p>", with_code(text));
     }
+    layers(out, entry);
     *out += "<div class=\"charts\">\n";
     for chart in &experiment.charts {
         let of = |points: &[Point]| -> Vec<Point> {
@@ -301,6 +302,39 @@ pub(super) fn trimmed(number: f64) -> String {
         n if n >= 0.01 => format!("{number:.4}"),
         _ => format!("{number:.2e}"),
     }
+}
+
+/// The architecture, theirs beside ours, with what the record says that each layer costs.
+fn layers(out: &mut String, entry: &Entry) {
+    let Entry { experiment, record, .. } = entry;
+    let Some(chart) = experiment.charts.first().filter(|_| !experiment.layers.is_empty()) else {
+        return;
+    };
+    let _ = writeln!(
+        out,
+        "<h2>{}</h2>\n<div class=\"scroll\"><table class=\"layers\">\n<tr><th class=\"text\">{}</th>\
+         <th class=\"text\">here</th><th class=\"text\">{} [{}]</th></tr>",
+        escaped(chart.title),
+        escaped(experiment.paper.authors()),
+        escaped(chart.value.label),
+        escaped(chart.value.unit)
+    );
+    for layer in &experiment.layers {
+        let points = record.iter().flat_map(|record| &record.points);
+        let is = |p: &&Point| {
+            p.place.chart == chart.id && matches!(&p.place.at, At::Name(at) if at == layer.part)
+        };
+        let costs = points.filter(is).map(|p| format!("{} {}", p.place.series, trimmed(p.value)));
+        let costs = costs.collect::<Vec<_>>().join("; ");
+        let _ = writeln!(
+            out,
+            "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td></tr>",
+            with_code(layer.theirs),
+            with_code(layer.ours),
+            escaped(&costs)
+        );
+    }
+    *out += "</table></div>\n";
 }
 
 /// Most rows that a table shows.
