@@ -16,7 +16,7 @@ pub struct Options {
     /// Print JSON lines.
     #[arg(long)]
     json: bool,
-    /// What carries the messages: fusewire, kernel_udp, ip_host (which needs root), quinn (`cargo xtask bench latency`)
+    /// What carries the messages: fusewire, fusewire_calls, kernel_udp, ip_host (which needs root), quinn (`cargo xtask bench latency`)
     /// [default: all that are here].
     #[arg(long, value_delimiter = ',', value_name = "STACK")]
     stacks: Vec<Stack>,
@@ -28,7 +28,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
     seconds: f64,
     /// Cold requests instead, over a path with a round trip: from nothing to the first byte of the answer, encrypted, each
-    /// from an address of its own.
+    /// from an address of its own; sent behind the handshake, and within it.
     #[arg(long)]
     cold: bool,
     /// The transports of cold requests, a row each: tcp, xtp.
@@ -86,6 +86,7 @@ fn run_cold(options: &Options) -> Result {
 
 const COLD: &Columns<cold::Line> = &[
     ("transport", -12, |l| l.transport.into()),
+    ("request", -9, |l| l.request.name().into()),
     ("requests", 9, |l| l.requests.to_string()),
     ("connected ms", 13, |l| format!("{:.2}", l.connected_ms)),
     ("first byte ms", 14, |l| format!("{:.2}", l.first_byte_ms)),
@@ -95,7 +96,7 @@ const COLD: &Columns<cold::Line> = &[
 ];
 
 const COLUMNS: &Columns<Line> = &[
-    ("stack", -12, |l| l.stack.name().into()),
+    ("stack", -14, |l| l.stack.name().into()),
     ("api", -9, |l| l.api.name().into()),
     ("idle", 6, |l| l.idle_connections.to_string()),
     ("in accept", 9, |l| if l.accepting { "one" } else { "–" }.into()),

@@ -1,6 +1,6 @@
 //! Cold requests: from nothing to the answer's first byte, over a path with a round trip of so many milliseconds.
 //!
-//! Two processes a case, encrypted. Each request has an endpoint of its own, so that its peer knows nothing of it.
+//! Two processes a case, encrypted, with the request behind the handshake or in it. Each request has an endpoint of its own, so that its peer knows nothing of it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::BYTES;
 use super::kernel::park;
 use super::talk::{echo, thread};
+use crate::named::named;
 use crate::process::{self, Process, listens};
 use crate::scratch::Scratch;
 use crate::stats::median;
@@ -24,10 +25,20 @@ use crate::transfer::Impairment;
 use crate::worker::{self, by_name};
 use crate::{Error, Result};
 
+named! {
+    /// When a request leaves.
+    Way {
+        /// In a record, once the session is open.
+        Behind = "behind",
+        /// Within the handshake, as soon as the server is known.
+        Within = "within",
+    }
+}
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// A row each.
+    /// A row each, for each way.
     pub transports: Vec<Protocol>,
     /// There and back.
     pub round_trip: Duration,
@@ -44,6 +55,8 @@ pub struct Plan {
 pub struct Line {
     /// `tcp` or `xtp`.
     pub transport: &'static str,
+    /// When the request left.
+    pub request: Way,
     /// Of the path, in ms.
     pub round_trip_ms: f64,
     /// Requests that were answered.
@@ -56,7 +69,7 @@ pub struct Line {
     pub first_byte_ms_range: [f64; 2],
     /// The median by the path's round trip.
     pub round_trips: f64,
-    /// By the median of the first row.
+    /// By the median of the first row of the same way.
     pub ratio: f64,
 }
 
@@ -67,6 +80,7 @@ pub(crate) struct Task {
     ask: Option<SocketAddr>,
     #[serde(with = "by_name")]
     transport: Protocol,
+    way: Way,
     path: Impairment,
     requests: u32,
     identity: PathBuf,
@@ -81,15 +95,17 @@ type Times = Vec<[f64; 2]>;
 /// What failed first.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
     let scratch = Scratch::new()?;
-    let mut times: Vec<Times> = vec![Times::new(); plan.transports.len()];
+    let cases = cases(plan);
+    let mut times: Vec<Times> = vec![Times::new(); cases.len()];
     for round in 0..plan.rounds {
-        for (transport, times) in plan.transports.iter().zip(&mut times) {
-            progress(&format!("round {} of {}: {transport}", round + 1, plan.rounds));
+        for ((way, transport), times) in cases.iter().zip(&mut times) {
+            progress(&format!("round {} of {}: {transport}, {way}", round + 1, plan.rounds));
             let start = |ask: Option<SocketAddr>| {
                 let mut command = Command::new(&plan.program);
                 let task = Task {
                     ask,
                     transport: *transport,
+                    way: *way,
                     path: Impairment { round_trip: plan.round_trip, ..Impairment::default() },
                     requests: plan.requests,
                     identity: scratch.path().join("key"),
@@ -109,24 +125,32 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
     Ok(lines(plan, &times))
 }
 
+fn cases(plan: &Plan) -> Vec<(Way, Protocol)> {
+    let of = |way: &Way| plan.transports.iter().map(|transport| (*way, *transport)).collect();
+    Way::ALL.iter().flat_map(|way| -> Vec<_> { of(way) }).collect()
+}
+
 fn lines(plan: &Plan, times: &[Times]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let round_trip_ms = plan.round_trip.as_secs_f64() * 1e3;
-    for (transport, times) in plan.transports.iter().zip(times) {
+    for ((way, transport), times) in cases(plan).into_iter().zip(times) {
         let all = |which: usize| times.iter().map(move |times| times[which]);
         let (Some(connected_ms), Some(first_byte_ms)) = (median(all(0)), median(all(1))) else {
             continue;
         };
         let range = all(1).fold([f64::INFINITY, 0.0], |r, ms| [r[0].min(ms), r[1].max(ms)]);
+        let first = lines.iter().find(|line| line.request == way);
+        let first_ms = first.map_or(first_byte_ms, |line| line.first_byte_ms);
         lines.push(Line {
             transport: transport.name(),
+            request: way,
             round_trip_ms,
             requests: times.len(),
             connected_ms,
             first_byte_ms,
             first_byte_ms_range: range,
             round_trips: first_byte_ms / round_trip_ms,
-            ratio: first_byte_ms / lines.first().map_or(first_byte_ms, |line| line.first_byte_ms),
+            ratio: first_byte_ms / first_ms,
         });
     }
     lines
@@ -175,10 +199,16 @@ fn ask(task: &Task, server: SocketAddr, client: &ClientConfig, n: u32) -> Result
     let endpoint = endpoint(task, u64::from(n) + 1)?;
     let began = Instant::now();
     let ms = || began.elapsed().as_secs_f64() * 1e3;
-    let connection = endpoint.connect(server, client)?;
-    let connected = ms();
     let question = [n as u8; BYTES];
-    connection.send(&question)?;
+    let (connection, connected) = match task.way {
+        Way::Behind => {
+            let connection = endpoint.connect(server, client)?;
+            let connected = ms();
+            connection.send(&question)?;
+            (connection, connected)
+        }
+        Way::Within => (endpoint.connect_sending(server, client, &[&question])?, ms()),
+    };
     let mut answer = [!question[0]; BYTES];
     let came = connection.recv(&mut answer)?;
     let answered = ms();
@@ -194,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_are_to_the_first_row() {
+    fn ratios_are_to_the_first_row_of_their_way() {
         let plan = Plan {
             transports: vec![Protocol::Tcp, Protocol::Xtp],
             round_trip: Duration::from_millis(20),
@@ -203,11 +233,15 @@ mod tests {
             program: PathBuf::new(),
         };
         let of = |all: &[f64]| all.iter().map(|ms| [ms - 10.0, *ms]).collect::<Times>();
-        let lines = lines(&plan, &[of(&[60.0, 80.0, 61.0]), of(&[40.0, 44.0, 42.7])]);
+        let behind = [of(&[60.0, 80.0, 61.0]), of(&[40.0, 44.0, 42.7])];
+        let within = [of(&[50.0]), of(&[30.0])];
+        let lines = lines(&plan, &[behind, within].concat());
         assert_eq!((lines[0].first_byte_ms, lines[0].ratio), (61.0, 1.0));
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(near(lines[1].round_trips, 2.135) && near(lines[1].connected_ms, 32.7));
         assert!(near(lines[1].ratio, 0.7));
         assert_eq!(lines[1].first_byte_ms_range, [40.0, 44.0]);
+        assert_eq!((lines[2].request, lines[2].ratio), (Way::Within, 1.0));
+        assert!(near(lines[3].ratio, 0.6) && lines[3].transport == "xtp");
     }
 }

@@ -46,12 +46,14 @@ pub fn work(task: &Task) -> Result<()> {
     let endpoint = Endpoint::udp((Ipv4Addr::LOCALHOST, 0).into())?;
     let identity = Arc::new(Identity::load_or_create(&task.identity)?);
     match (task.side, task.api) {
-        (Side::Serve, Api::Blocking) => serve(task, &endpoint, identity),
+        (Side::Serve, Api::Blocking) => serve(task, &endpoint, identity, |connection| connection),
         (Side::Serve, Api::Async) => one(serve_async(task.clone(), endpoint, identity)),
         (Side::Ask(to), api) => {
             let client = ClientConfig::new(identity.clone(), Trust::Pinned(identity.fingerprint()));
             match api {
-                Api::Blocking => ask_blocking(task, &endpoint, to, &client),
+                Api::Blocking => {
+                    ask_blocking(task, &endpoint, to, &client, |connection| connection)
+                }
                 Api::Async => one(ask_in_tasks(task.clone(), endpoint, to, client)),
             }
         }
@@ -69,12 +71,18 @@ fn one(task: impl Future<Output = Result<Vec<tasks::Task>>> + 'static) -> Result
     told.recv().map_or(Ok(()), tasks::run)
 }
 
-fn serve(task: &Task, endpoint: &Endpoint, identity: Arc<Identity>) -> Result<()> {
+/// Answers on connections, as what `talk` makes of them, each in its thread.
+pub(super) fn serve<T: Talk>(
+    task: &Task,
+    endpoint: &Endpoint,
+    identity: Arc<Identity>,
+    talk: impl Fn(Connection) -> T,
+) -> Result<()> {
     let listener = endpoint.listen(ServerConfig::new(identity))?;
     listens(endpoint.local_addr())?;
     for _ in 0..=task.idle {
-        let connection = listener.accept()?;
-        thread(move || echo(connection))?;
+        let talk = talk(listener.accept()?);
+        thread(move || echo(talk))?;
     }
     if task.accepting {
         thread(move || Ok(listener.accept().map(drop)?))?;
@@ -100,16 +108,18 @@ async fn serve_async(
     Ok(all)
 }
 
-fn ask_blocking(
+/// Asks on one connection, beside idle ones.
+pub(super) fn ask_blocking<T: Talk>(
     task: &Task,
     endpoint: &Endpoint,
     to: SocketAddr,
     client: &ClientConfig,
+    talk: impl Fn(Connection) -> T,
 ) -> Result<()> {
     for _ in 0..task.idle {
-        wait(endpoint.connect(to, client)?)?;
+        wait(talk(endpoint.connect(to, client)?))?;
     }
-    ask(endpoint.connect(to, client)?, task.seconds)
+    ask(talk(endpoint.connect(to, client)?), task.seconds)
 }
 
 async fn ask_in_tasks(

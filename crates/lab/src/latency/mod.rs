@@ -4,6 +4,7 @@
 //! Two processes a case, each with all the connections of it. Every idle one has its thread, or its task, waiting in `recv`
 //! at both ends; one more asks and is answered, and each answer is compared with what was asked.
 
+mod calls;
 pub mod cold;
 mod fusewire;
 mod host;
@@ -36,6 +37,8 @@ named! {
     Stack {
         /// An `Endpoint` of ours at both ends, encrypted, over UDP.
         Fusewire = "fusewire",
+        /// Calls beside connections of ours over XTP, encrypted, over UDP.
+        FusewireCalls = "fusewire_calls",
         /// The kernel's UDP sockets, not encrypted, a socket a connection.
         KernelUdp = "kernel_udp",
         /// `ip::Host` on a TAP, TCP, not encrypted; the kernel's TCP asks.
@@ -49,7 +52,7 @@ impl Stack {
     const fn has(self, api: Api) -> bool {
         match self {
             Stack::Fusewire | Stack::IpHost => true,
-            Stack::KernelUdp => matches!(api, Api::Blocking),
+            Stack::FusewireCalls | Stack::KernelUdp => matches!(api, Api::Blocking),
             Stack::Quinn => matches!(api, Api::Async),
         }
     }
@@ -143,6 +146,7 @@ struct Report {
 pub fn work(task: &Task) -> Result<()> {
     match (task.stack, task.side) {
         (Stack::Fusewire, _) => fusewire::work(task),
+        (Stack::FusewireCalls, _) => calls::work(task),
         (Stack::KernelUdp, _) => kernel::udp(task),
         (Stack::IpHost, Side::Serve) => host::serve(task),
         (Stack::IpHost, Side::Ask(to)) => kernel::ask_tcp(task, to),
