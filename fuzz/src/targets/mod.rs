@@ -35,6 +35,7 @@ mod view;
 mod wire_headers;
 mod xdr;
 mod xdr_language;
+mod xtp_group;
 mod xtp_input;
 mod xtp_packet;
 mod xtp_single;
@@ -84,6 +85,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wire_headers", run: wire_headers::run, seeds: wire_headers::seeds },
     Target { name: "xdr", run: xdr::run, seeds: xdr::seeds },
     Target { name: "xdr_language", run: xdr_language::run, seeds: xdr_language::seeds },
+    Target { name: "xtp_group", run: xtp_group::run, seeds: xtp_group::seeds },
     Target { name: "xtp_input", run: xtp_input::run, seeds: xtp_input::seeds },
     Target { name: "xtp_packet", run: xtp_packet::run, seeds: xtp_packet::seeds },
     Target { name: "xtp_single", run: xtp_single::run, seeds: xtp_single::seeds },

@@ -108,7 +108,7 @@ fn ask(request: &mut Request, now: Instant, told: bool) -> bool {
 }
 
 /// A verdict on what is planned.
-fn judge(initial: &Initial, header: &Header, how: u8) -> Option<Verdict> {
+pub(super) fn judge(initial: &Initial, header: &Header, how: u8) -> Option<Verdict> {
     match initial {
         Initial::Drop(_) => None,
         _ if how & 7 == 0 => Some(Verdict::Reject(DropCause::Tag)),
@@ -206,7 +206,7 @@ impl Table {
 }
 
 /// A packet as it comes, with a length and if so chosen a key and numbers that are right.
-fn packet(choices: &mut Choices<'_>, own: Option<Key>) -> Vec<u8> {
+pub(super) fn packet(choices: &mut Choices<'_>, own: Option<Key>) -> Vec<u8> {
     let how = choices.u8();
     let len = usize::from(choices.u8());
     let mut bytes = choices.bytes(len).to_vec();
