@@ -157,7 +157,7 @@ class Peer:
         more.update(lost=self.lost, drops=self.drops, seen=self.seen)
         print(json.dumps(more), flush=True)
 
-    def until(self, is_done, seconds=6.0):
+    def until(self, is_done, seconds=90.0):
         end = time.monotonic() + seconds
         while not is_done():
             if time.monotonic() > end:

@@ -19,6 +19,9 @@ pub fn run() -> Result {
     step("the same over XTP", &mut ignored("fusewire-transport", "xtp"))?;
     step(
         "many seeds",
-        cargo().env("FUSEWIRE_SEEDS", SEEDS).args(["test", "--release"]).args(simulated),
+        cargo()
+            .env("FUSEWIRE_SEEDS", SEEDS)
+            .args(["test", "--release", "--no-fail-fast"])
+            .args(simulated),
     )
 }

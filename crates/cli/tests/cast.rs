@@ -302,9 +302,10 @@ fn a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody() {
             Done::of(child).ok();
             same(&world.path("served"), &world.here(&format!("to{}", at + 1)));
         }
-        // Two seconds of the cast were left; half a second of silence, and a second.
+        // Two seconds of the cast were left; half a second of silence, and a second. Eight programs on a busy machine take
+        // longer; who waited for the frozen one would wait for ever.
         let took = began.elapsed();
-        assert!(took < Duration::from_secs(12), "{took:?}");
+        assert!(took < Duration::from_secs(60), "{took:?}");
         // It goes on where it was, and gets the rest by itself.
         kill_process(Pid::from_child(&frozen), Signal::CONT).unwrap();
         Done::of(frozen).ok();

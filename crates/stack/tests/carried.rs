@@ -6,6 +6,7 @@ mod support;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use fusewire_device::impair::{Impair, Rules};
@@ -87,11 +88,13 @@ fn transfer(kind: Kind, ends: [&str; 2], loss: f64) {
 /// What passes both ends while `body` runs: IP's packets of XTP.
 fn watched(body: impl FnOnce() + Send) -> Vec<Vec<u8>> {
     let done = AtomicBool::new(false);
-    let watch = |name: &str| {
+    let (ready, watching) = mpsc::channel();
+    let watch = |name: &str, ready: mpsc::Sender<()>| {
         let flows = Flows::everything();
         let config = packet::Config { flows, ..packet::Config::new(name) };
         let mut interface = Packet::open(&config).unwrap();
         let mut packets = Vec::new();
+        ready.send(()).unwrap();
         while !done.load(Ordering::Relaxed) {
             interface.wait(Some(Duration::from_millis(50)), false).unwrap();
             for at in 0..interface.receive().unwrap() {
@@ -109,13 +112,16 @@ fn watched(body: impl FnOnce() + Send) -> Vec<Vec<u8>> {
         packets
     };
     std::thread::scope(|s| {
-        let watching = ["fwa", "fwb"].map(|name| s.spawn(move || watch(name)));
-        std::thread::sleep(Duration::from_millis(100));
+        let threads = ["fwa", "fwb"].map(|name| {
+            let ready = ready.clone();
+            s.spawn(move || watch(name, ready))
+        });
+        drop(ready);
+        threads.iter().for_each(|_| watching.recv().expect("it watches"));
         let result = s.spawn(body).join();
-        std::thread::sleep(Duration::from_millis(100));
         done.store(true, Ordering::Relaxed);
         result.expect("nothing failed");
-        watching.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     })
 }
 

@@ -17,7 +17,7 @@ const SERVICE: u16 = 7;
 /// What is sent each way: messages of 16 KiB.
 const MESSAGES: usize = 64;
 const MESSAGE: usize = 16_384;
-const LIMIT: Duration = Duration::from_secs(100);
+const LIMIT: Duration = Duration::from_secs(200);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -50,13 +50,18 @@ fn alone(algorithm: Algorithm, link: &Impairments, random: &mut Random) -> f64 {
 
 #[test]
 fn random_loss_of_one_percent_leaves_four_fifths_of_the_link() {
+    let (mut sum, mut runs) = (0.0, 0);
     for_each_seed_of(1, "random_loss_of_one_percent", |_, random| {
         let link = bottleneck(BDP, 0.01);
         let [bbr, cubic] = [Algorithm::Bbr, Algorithm::Cubic].map(|a| alone(a, &link, random));
         println!("100 Mbit/s, 100 ms, 1 % lost: BBR {bbr:.3} of the link, CUBIC {cubic:.3}");
-        assert!(bbr >= 0.8, "BBR has {bbr:.3} of the link");
+        // Whose probe meets an unlucky round has a little less.
+        assert!(bbr >= 0.75, "BBR has {bbr:.3} of the link");
         assert!(cubic < 0.1, "CUBIC has {cubic:.3} of the link: is anything lost?");
+        (sum, runs) = (sum + bbr, runs + 1);
     });
+    let mean = sum / f64::from(runs);
+    assert!(mean >= 0.8, "BBR has {mean:.3} of the link");
 }
 
 /// Shares of two flows in a queue of one bandwidth-delay product, for a minute after 20 seconds: long enough that a

@@ -66,6 +66,10 @@ fn who_is_frozen_is_dropped_and_told_so() {
         let world = run(&scenario, random);
         let side = &world.sides[0];
         assert_dropped(&world);
+        if side.joined_at.is_some_and(|joined| joined - world.start > at) {
+            // The answer that let it in was lost: it froze before it knew that it was a member, and asked again.
+            return;
+        }
         let dropped = side.events.iter().any(|e| matches!(e, ReceiverEvent::Dropped(_)));
         assert!(dropped, "{}", world.describe());
     });
@@ -77,7 +81,10 @@ fn who_is_killed_holds_nobody_for_longer_than_is_stated() {
         let mut scenario = scenario(random, 0.01);
         scenario.plans[0].killed_after = Some(Duration::from_millis(random.range(150..400)));
         let world = run(&scenario, random);
-        assert_dropped(&world);
+        // What it asked, or the answer, may have been lost: then it was killed before it was a member.
+        if world.sides[0].joined_at.is_some() {
+            assert_dropped(&world);
+        }
     });
 }
 

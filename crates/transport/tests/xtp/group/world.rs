@@ -103,6 +103,8 @@ pub struct Side {
     /// The sender's key for it, once it is a member.
     pub id: Option<Key>,
     pub begins_at: Option<u64>,
+    /// When it was told so.
+    pub joined_at: Option<Instant>,
     pub messages: Vec<Range<u64>>,
     pub lost: Vec<Range<u64>>,
     pub events: Vec<ReceiverEvent>,
@@ -163,6 +165,7 @@ impl World {
             key: key(random),
             id: None,
             begins_at: None,
+            joined_at: None,
             messages: Vec::new(),
             lost: Vec::new(),
             events: Vec::new(),
@@ -459,7 +462,9 @@ impl World {
                 eprintln!("{now} {n}: {event:?}");
             }
             match &event {
-                ReceiverEvent::Joined { begins_at } => side.begins_at = Some(*begins_at),
+                ReceiverEvent::Joined { begins_at } => {
+                    (side.begins_at, side.joined_at) = (Some(*begins_at), Some(now));
+                }
                 ReceiverEvent::Lost(range) => side.lost.push(range.clone()),
                 _ => {}
             }
