@@ -17,6 +17,7 @@ mod loss;
 mod mechanisms;
 mod opening;
 mod robustness;
+mod rules;
 mod single;
 mod thin;
 mod wireshark;

@@ -1,0 +1,259 @@
+//! Rules of `docs/xtp.md` that a transfer does not show, packet by packet: what is answered, when, and what is not.
+
+use core::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_transport::machine::{
+    Cut, DropCause, Ends, Event, Header as _, Listener as _, ResetCause, Secrets,
+};
+use fusewire_transport::xtp::{Config, Connection, Header, Listener, ListenerAction, SPANS, State};
+use fusewire_wire::xtp::{
+    Address, Body, Code, Control, Diag, First, Key, Options, Reason, Service, Span, SpanList,
+    Spans as _, Traffic,
+};
+
+use crate::hot_path::{open, take};
+
+/// When contexts open, and when all that follows happens: what they ask then is no repetition.
+const BEGAN: Instant = Instant::from_ms(1);
+const NOW: Instant = Instant::from_ms(5);
+
+/// A packet for `to` that asks for nothing.
+fn packet(
+    to: &Connection,
+    sync: u32,
+    seq: u64,
+    data_len: u32,
+    body: Body<SpanList<SPANS>>,
+) -> Header {
+    Header {
+        key: to.key(),
+        returned: true,
+        options: Options::NONE,
+        check: 0,
+        sort: 0,
+        sync,
+        seq,
+        data_len,
+        body,
+    }
+}
+
+fn first() -> Body<SpanList<SPANS>> {
+    let traffic = Traffic { service: Service::Stream, limits: None };
+    Body::First(First { address: Address::in_udp(7), traffic, xkey: None, btag: None })
+}
+
+/// Everything that leaves `from` comes to `to`.
+fn deliver(from: &mut Connection, to: &mut Connection, now: Instant) -> Vec<Header> {
+    let mut left = Vec::new();
+    while let Some(t) = from.poll_transmit(now) {
+        take(to, now, &t.header);
+        left.push(t.header);
+    }
+    left
+}
+
+/// The context that this FIRST opens.
+fn called(cfg: &Config, first: &Header) -> Connection {
+    let mut listener = Listener::new(cfg, 2, &Secrets { isn: [1; 16], cookie: [2; 16] });
+    let at = ([192, 0, 2, 1], 7).into();
+    let ends = Ends { local: at, remote: at, flow: first.flow() };
+    let ListenerAction::Accept(mut b) = listener.handle_stray(BEGAN, &ends, first, 0) else {
+        panic!()
+    };
+    take(&mut b, BEGAN, first);
+    *b
+}
+
+/// A byte goes to `b` and is answered: the syncs of both.
+fn exchange(a: &mut Connection, b: &mut Connection) -> (u32, u32) {
+    let reservation = a.reserve(1).expect("room");
+    a.commit(reservation, Cut::Stream);
+    let said = deliver(a, b, NOW).pop().expect("data");
+    let answer = deliver(b, a, NOW).pop().expect("an answer");
+    (said.sync, answer.sync)
+}
+
+/// Section 7, rule 7.
+#[test]
+fn a_first_for_an_open_context_is_answered_for_ten_seconds() {
+    let (mut a, mut b) = open(&Config::default(), BEGAN);
+    let (sync, _) = exchange(&mut a, &mut b);
+    for (after, is_answered) in [(9_900, true), (10_100, false)] {
+        let now = BEGAN + Duration::from_millis(after);
+        let again = packet(&b, sync, 0, 500, first());
+        let again = Header { key: Key::new(77).unwrap(), returned: false, ..again };
+        let (came, blind) = (b.rcv_nxt_offset(), b.counters().dropped(DropCause::BlindSyn));
+        take(&mut b, now, &again);
+        let answer = b.poll_transmit(now).map(|t| t.header.body);
+        assert_eq!(matches!(answer, Some(Body::Tcntl(_))), is_answered, "{answer:?}");
+        assert_eq!(b.rcv_nxt_offset(), came, "its data are not taken");
+        let dropped = b.counters().dropped(DropCause::BlindSyn) - blind;
+        assert_eq!(dropped, u64::from(!is_answered));
+    }
+}
+
+/// Section 7, rule 2: whatever the window is.
+#[test]
+fn firsts_bring_no_more_than_may_be_sent_before_an_alloc_is_known() {
+    let cfg = Config { initial_recv_window: 1 << 17, recv_window: 1 << 17, ..Config::default() };
+    let mut a = Connection::connect(&cfg, Key::new(77).unwrap(), 7, BEGAN);
+    let opens = a.poll_transmit(BEGAN).expect("FIRST").header;
+    let mut b = called(&cfg, &opens);
+    for (seq, data_len) in [(15_384, 1000), (15_385, 1000), (20_000, 1000)] {
+        let before = b.counters().dropped(DropCause::OutOfWindow);
+        take(&mut b, BEGAN, &Header { seq, data_len, ..opens });
+        let dropped = b.counters().dropped(DropCause::OutOfWindow) - before;
+        assert_eq!(dropped, u64::from(seq + 1000 > 16_384), "{seq}");
+    }
+    assert_eq!(b.counters().bytes_received, 1000);
+}
+
+/// Section 8, WTIMER: nobody answers.
+#[test]
+fn each_question_waits_twice_as_long_as_the_one_before() {
+    let (mut a, _) = open(&Config::default(), BEGAN);
+    let reservation = a.reserve(1000).expect("room");
+    a.commit(reservation, Cut::Stream);
+    let (mut now, mut asked) = (BEGAN, Vec::new());
+    while now < BEGAN + Duration::from_secs(50) {
+        while let Some(t) = a.poll_transmit(now) {
+            let is_question = t.header.options.has(Options::SREQ) && t.header.data_len == 0;
+            assert!(is_question || now == BEGAN, "data in the handshake: {:?}", t.header);
+            if is_question {
+                asked.push(now);
+            }
+        }
+        now = a.poll_timeout().expect("it asks").max(now);
+        a.handle_timeout(now);
+    }
+    let waits: Vec<_> = asked.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(waits.len() >= 5, "{waits:?}");
+    // The first ended the tail probe's wait.
+    assert!(waits[1..].windows(2).all(|two| two[1] == 2 * two[0]), "{waits:?}");
+}
+
+/// Section 10, NOERR: what was sent last is lost, and a control says how much was sent.
+#[test]
+fn a_control_passes_over_what_is_not_sent_again() {
+    let (mut a, mut b) = open(&Config::default(), BEGAN);
+    let (sync, echo) = exchange(&mut a, &mut b);
+    let control = packet(&b, sync, 1001, 0, Body::Cntl(Control { rseq: 0, alloc: 20_000, echo }));
+    take(&mut b, NOW, &control);
+    assert_eq!((b.rcv_nxt_offset(), b.poll_gap()), (1, None), "it goes again");
+    take(&mut b, NOW, &Header { options: Options::NOERR, ..control });
+    assert_eq!((b.rcv_nxt_offset(), b.poll_gap()), (1001, Some(1..1001)));
+}
+
+/// Section 10, spans: the lowest, and in the last place the one that came last.
+#[test]
+fn the_last_place_is_of_what_came_last() {
+    let cfg = Config { initial_recv_window: 1 << 17, recv_window: 1 << 17, ..Config::default() };
+    let (mut a, mut b) = open(&cfg, BEGAN);
+    let (sync, _) = exchange(&mut a, &mut b);
+    let at = |n: u64| Span { left: 2000 * n, right: 2000 * n + 500 };
+    let lowest: Vec<Span> = (1..=15).map(at).collect();
+    for n in (1..=17).chain([20, 19]) {
+        let data = packet(&b, sync, at(n).left, 500, Body::Data { btag: None });
+        take(&mut b, NOW, &data);
+    }
+    for (last, seq) in [(19, None), (16, Some(16))] {
+        if let Some(n) = seq {
+            // It came before: what it says now is the same, longer by a byte.
+            let data = packet(&b, sync, at(n).right, 1, Body::Data { btag: None });
+            take(&mut b, NOW, &data);
+        }
+        let asks = packet(&b, sync, at(1).left, 1, Body::Data { btag: None });
+        let asks = Header { options: Options::SREQ, ..asks };
+        take(&mut b, NOW, &asks);
+        let answer = b.poll_transmit(NOW).expect("an answer").header;
+        let Body::Ecntl(_, spans) = answer.body else { panic!("{answer:?}") };
+        let spans: Vec<_> = spans.iter().collect();
+        assert_eq!(spans[..15], lowest);
+        assert_eq!((spans.len(), spans[15].left), (16, at(last).left));
+    }
+}
+
+/// Section 11: who has more than the window lets out asks by DREQ, once.
+#[test]
+fn an_exhausted_window_is_asked_about_by_dreq() {
+    let cfg = Config { recv_window: 16_384, initial_recv_window: 16_384, ..Config::default() };
+    let (mut a, mut b) = open(&cfg, BEGAN);
+    let mut asked = 0;
+    for _ in 0..40 {
+        if let Some(reservation) = a.reserve(1000) {
+            a.commit(reservation, Cut::Stream);
+        }
+        let left = deliver(&mut a, &mut b, NOW);
+        asked += left.iter().filter(|h| h.options.has(Options::DREQ)).count();
+        deliver(&mut b, &mut a, NOW);
+    }
+    // What is left of the window is too little to cut a packet for.
+    assert_eq!((asked, b.rcv_nxt_offset()), (1, 16_000));
+    // What is delivered is told.
+    b.consumed(16_000);
+    assert!(b.poll_transmit(NOW).is_some());
+}
+
+/// A context that has said `bytes` and all that it will, and who has heard that and will say nothing.
+fn both_end_at_once() -> (Connection, Header) {
+    let cfg = Config::default();
+    let mut a = Connection::connect(&cfg, Key::new(77).unwrap(), 7, BEGAN);
+    let reservation = a.reserve(1).expect("room");
+    a.commit(reservation, Cut::Stream);
+    a.finish();
+    let opens = a.poll_transmit(BEGAN).expect("FIRST").header;
+    assert!(opens.options.has(Options::WCLOSE), "{opens:?}");
+    let mut b = called(&cfg, &opens);
+    b.finish();
+    (a, b.poll_transmit(BEGAN).expect("TCNTL").header)
+}
+
+/// Section 13: END could be lost, and a responder that has not seen its key has no bytes to ask by.
+#[test]
+fn who_was_answered_by_tcntl_alone_asks_before_it_ends() {
+    let (mut a, answer) = both_end_at_once();
+    let closed = Options::RCLOSE | Options::WCLOSE;
+    assert!(matches!(answer.body, Body::Tcntl(_)) && answer.options.has(closed), "{answer:?}");
+    take(&mut a, BEGAN, &answer);
+    let said = a.poll_transmit(BEGAN).expect("it shows the key").header;
+    assert!(said.options.has(closed | Options::SREQ), "{said:?}");
+    assert!(!said.options.has(Options::END), "{said:?}");
+}
+
+/// Section 13: data that overtake TCNTL are taken, and what they say of the end is not.
+#[test]
+fn the_end_counts_once_the_key_is_known() {
+    let (mut a, _) = both_end_at_once();
+    let options = Options::WCLOSE | Options::RCLOSE;
+    let data = Header { options, ..packet(&a, 5, 0, 10, Body::Data { btag: None }) };
+    take(&mut a, BEGAN, &data);
+    assert_eq!(a.rcv_nxt_offset(), 10);
+    let events: Vec<_> = std::iter::from_fn(|| a.poll_event()).collect();
+    let ends = |event: &Event| matches!(event, Event::PeerFinished { .. } | Event::Acked { .. });
+    assert!(!events.iter().any(ends), "{events:?}");
+}
+
+/// Section 13: nobody knows the context any more, after all was said and had come.
+#[test]
+fn diag_3_after_everything_is_an_end_in_order() {
+    for finishes in [true, false] {
+        let (mut a, mut b) = open(&Config::default(), BEGAN);
+        exchange(&mut a, &mut b);
+        b.finish();
+        deliver(&mut b, &mut a, NOW);
+        deliver(&mut a, &mut b, NOW);
+        if finishes {
+            a.finish();
+            while a.poll_transmit(NOW).is_some() {}
+        }
+        let diag = Diag { code: Code::InvalidContext, reason: Reason::Unspecified };
+        let unknown = packet(&b, 0, 0, 0, Body::Diag(diag));
+        take(&mut a, NOW, &Header { returned: false, ..unknown });
+        assert_eq!(a.state(), State::Quiescent);
+        let events: Vec<_> = std::iter::from_fn(|| a.poll_event()).collect();
+        let was_reset = events.contains(&Event::Reset(ResetCause::Peer));
+        assert_eq!(was_reset, !finishes, "{events:?}");
+    }
+}
