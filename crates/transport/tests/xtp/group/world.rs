@@ -353,7 +353,7 @@ impl World {
         let Some((mut header, _)) = frame.parse() else { return frame };
         let sent = self.sender.sent();
         let (Body::Cntl(control) | Body::Ecntl(control, _)) = header.body else { return frame };
-        let is_true = lie == Lie::IsAnother && self.sides[n].controls % 2 == 0;
+        let is_true = lie == Lie::IsAnother && self.sides[n].controls.is_multiple_of(2);
         if header.options.has(Options::RCLOSE) || sent == 0 || is_true {
             return frame;
         }
