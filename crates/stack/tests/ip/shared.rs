@@ -1,10 +1,11 @@
 //! Writes that leave the bytes with the application: the same stream, and memory that comes back.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fusewire_stack::ip::{Bytes, Config, Event, SocketId, TcpConfig};
+use fusewire_stack::ip::{Bytes, Config, Event, SocketId, Stack, TcpConfig};
 use fusewire_testkit::Random;
 use fusewire_testkit::link::Impairments;
 
@@ -51,7 +52,20 @@ fn any_len(random: &mut Random) -> usize {
     1 + random.below(most) as usize
 }
 
-/// Writes `len` bytes by both kinds of call in any order, and checks what comes out of the other end.
+/// Writes from a source that may have fewer bytes than there is room for, or none now.
+fn filled(stack: &mut Stack, id: SocketId, bytes: &[u8], random: &mut Random) -> usize {
+    let has = if random.chance(0.1) { 0 } else { 1 + random.below(bytes.len() as u64) as usize };
+    let filled = stack.tcp_write_from(id, bytes.len(), |[a, b]| {
+        assert!((1..=bytes.len()).contains(&(a.len() + b.len())));
+        let (front, back) = bytes[..has.min(a.len() + b.len())].split_at(has.min(a.len()));
+        a[..front.len()].copy_from_slice(front);
+        b[..back.len()].copy_from_slice(back);
+        if has == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(front.len() + back.len()) }
+    });
+    filled.unwrap().map_or(0, |filled| filled.unwrap_or(0))
+}
+
+/// Writes `len` bytes by every kind of call in any order, and checks what comes out of the other end.
 fn mixture(net: &mut Net, ids: (SocketId, SocketId), len: usize, random: &mut Random) -> Lent {
     let lent = Lent::default();
     let (mut written, mut read) = (0, 0);
@@ -71,7 +85,12 @@ fn mixture(net: &mut Net, ids: (SocketId, SocketId), len: usize, random: &mut Ra
                     next = Some(lent.piece(written, piece));
                     continue;
                 }
-                net.stacks[0].tcp_write(ids.0, &pattern(3, written, piece)).unwrap()
+                let bytes = pattern(3, written, piece);
+                if random.chance(0.5) {
+                    net.stacks[0].tcp_write(ids.0, &bytes).unwrap()
+                } else {
+                    filled(&mut net.stacks[0], ids.0, &bytes, random)
+                }
             };
             written += taken;
             if taken == 0 {
