@@ -424,15 +424,19 @@ impl<'a> Request<'a> {
         let head = Head::parse(bytes)?;
         Ok(match head.kind {
             ask::HELLO => {
-                (head.no_handle()?, head.no_body()?);
+                head.no_handle()?;
+                head.no_body()?;
                 Request::Hello { version: head.argument }
             }
             ask::SOCKET => {
-                (head.no_handle()?, head.no_body()?);
+                head.no_handle()?;
+                head.no_body()?;
                 Request::Socket(SocketType::of(head.argument)?)
             }
             ask::ATTACH => {
-                (head.no_handle()?, head.no_argument()?, head.no_body()?);
+                head.no_handle()?;
+                head.no_argument()?;
+                head.no_body()?;
                 Request::Attach
             }
             ask::BIND => match head.address()? {
@@ -445,7 +449,8 @@ impl<'a> Request<'a> {
             }
             ask::CONNECT => Request::Connect(head.handle, head.address()?),
             ask::LOCAL | ask::PEER => {
-                (head.no_argument()?, head.no_body()?);
+                head.no_argument()?;
+                head.no_body()?;
                 match head.kind {
                     ask::LOCAL => Request::Local(head.handle),
                     _ => Request::Peer(head.handle),
@@ -512,7 +517,8 @@ impl<'a> Reply<'a> {
                 Reply::Failed(head.argument)
             }
             answer::DONE => {
-                (head.no_argument()?, head.no_body()?);
+                head.no_argument()?;
+                head.no_body()?;
                 Reply::Done
             }
             answer::WELCOME => {

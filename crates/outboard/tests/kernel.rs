@@ -382,7 +382,7 @@ fn accepts(client: &Client, kernel: &mut Process) {
     writeln!(input, "10.9.0.2:9000").unwrap();
     wait_for(&listener, PollFlags::IN);
     let next = listener.try_clone().unwrap().as_raw_fd() as u64;
-    setrlimit(Resource::Nofile, Rlimit { current: Some(next), ..limit.clone() }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(next), ..limit }).unwrap();
     let none = client::accept(listener.as_fd(), true);
     setrlimit(Resource::Nofile, limit).unwrap();
     assert_eq!(none.err(), Some(Errno::MFILE));

@@ -138,6 +138,7 @@ impl Drop for Place<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -153,7 +154,8 @@ mod tests {
         assert_eq!(taken.len(), PLACES);
         let mut one = taken.pop().unwrap();
         assert!(one.fd().is_none());
-        one.put(socket()).unwrap();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        one.put(ours.into()).unwrap();
         let number = one.fd().unwrap().as_raw_fd();
         drop(one);
         assert_eq!(all.take().unwrap().fd().unwrap().as_raw_fd(), number);
@@ -161,7 +163,8 @@ mod tests {
         // With one rather than without.
         assert_eq!(all.take().unwrap().fd().unwrap().as_raw_fd(), number);
         drop(all);
-        assert!(rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_err());
+        theirs.set_nonblocking(true).unwrap();
+        assert_eq!((&theirs).read(&mut [0]).unwrap(), 0, "it is closed");
     }
 
     #[test]
