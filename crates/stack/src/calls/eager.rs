@@ -68,7 +68,7 @@ mod tests {
         let mut us = 0;
         while eager.is_eager(now) {
             us += 1;
-            now = now + Duration::from_micros(1);
+            now += Duration::from_micros(1);
         }
         us
     }
