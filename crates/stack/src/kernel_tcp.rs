@@ -31,8 +31,8 @@ const RECEIVE_BYTES: usize = 256 << 10;
 /// What is read at once within the handshake, in bytes: the peer is nobody yet.
 const HANDSHAKE_BYTES: usize = 16 << 10;
 
-/// An encrypted connection over kernel TCP: a [`Link`](crate::Link). What is sent leaves when a buffer is full or with
-/// [`Link::try_flush`](crate::Link::try_flush).
+/// An encrypted connection over kernel TCP: a [`Link`]. What is sent leaves when a buffer is full or with
+/// [`Link::try_flush`].
 pub struct Connection {
     stream: TcpStream,
     records: Records,
@@ -226,7 +226,7 @@ impl Connection {
         &self.stream
     }
 
-    /// Ends [`Link::wait`](crate::Link::wait), the one under way or the next, from another thread.
+    /// Ends [`Link::wait`], the one under way or the next, from another thread.
     ///
     /// # Errors
     /// [`Error::Os`] when no descriptor is left.
