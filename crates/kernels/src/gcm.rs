@@ -215,7 +215,7 @@ fn verified(sum: Sum, found: &[u8; 16], tag: &[u8; 16], dst: &mut [u8]) -> Opene
     if !authentic {
         dst.fill(0);
     }
-    Opened { sum, authentic }
+    Opened { sum: sum.into(), authentic }
 }
 
 /// How far a message in strips has come.

@@ -16,6 +16,7 @@ compile_error!("fusewire-kernels is written for x86-64: its levels are portable,
 
 pub mod arch;
 pub mod arrays;
+mod check;
 pub mod execution;
 pub mod gcm;
 mod level;
@@ -31,12 +32,13 @@ mod tagless;
 mod transform;
 
 pub use arch::{stream_copy, stream_fence};
+pub use check::{Check, Found};
 pub use execution::Execution;
 pub use level::Level;
 pub use mask::Mask;
 pub use stages::Cxor;
 pub use suites::Cipher;
-pub use transform::{Check, Opened, Swap, Transform};
+pub use transform::{Opened, Swap, Transform};
 
 use fusewire_base::Sum;
 

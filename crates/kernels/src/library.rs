@@ -2,11 +2,10 @@
 //! without a fused cipher use.
 #![forbid(unsafe_code)]
 
-use crate::Execution;
 use crate::scratch::Scratch;
 use crate::transform::{Opened, Pipeline, Plan, Public, swap_pass, swap_pass_in_place};
+use crate::{Execution, Found};
 use aws_lc_rs::aead::{Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
-use fusewire_base::Sum;
 
 /// Passes of ours around an AEAD of the library's that works in place: sequential or, without the last pass, the
 /// best that is to be had where nothing is fused.
@@ -31,26 +30,26 @@ fn seal(key: &LessSafeKey, public: &Public<'_>, bytes: &mut [u8], tag: &mut [u8]
 }
 
 impl Pipeline for LibraryLoops {
-    fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Sum {
+    fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Found {
         let Plan { level, execution, swap, .. } = self.plan;
         assert_eq!(src.len(), dst.len(), "source and destination must have one length");
         if execution == Execution::Sequential {
             let work = self.work.room(src.len());
             swap_pass(level, swap, src, work);
             seal(&self.key, public, work, tag);
-            let sum = crate::sum(level, work);
+            let found = public.check.of(level, work);
             dst.copy_from_slice(work);
-            return sum;
+            return found;
         }
         swap_pass(level, swap, src, dst);
         seal(&self.key, public, dst, tag);
-        crate::sum(level, dst)
+        public.check.of(level, dst)
     }
 
     fn receive(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &[u8]) -> Opened {
         let Plan { level, execution, swap, .. } = self.plan;
         assert_eq!(src.len(), dst.len(), "source and destination must have one length");
-        let sum = crate::sum(level, src);
+        let sum = public.check.of(level, src);
         let sequential = execution == Execution::Sequential;
         let place = if sequential { self.work.room(src.len()) } else { &mut *dst };
         let nonce = Nonce::assume_unique_for_key(*public.nonce());

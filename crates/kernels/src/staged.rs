@@ -9,7 +9,7 @@ use crate::scratch::Scratch;
 use crate::stage::{Run, then};
 use crate::stages::{InternetSum, Nothing};
 use crate::transform::{Opened, Pipeline, Plan, Public};
-use crate::{Check, Execution, Level, Swap};
+use crate::{Check, Execution, Found, Level, Swap};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use fusewire_base::Sum;
 
@@ -47,11 +47,11 @@ impl<K: Tagged> Staged<K> {
 }
 
 impl<K: Tagged> Pipeline for Staged<K> {
-    fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Sum {
+    fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Found {
         let pass = Pass::new(self.plan, public.check, src, dst, &mut self.work);
         let (found, sum) = self.key.send(public, pass);
         tag.copy_from_slice(found.as_ref());
-        sum
+        public.found(sum)
     }
 
     fn receive(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &[u8]) -> Opened {
@@ -61,7 +61,7 @@ impl<K: Tagged> Pipeline for Staged<K> {
         if !authentic {
             dst.fill(0);
         }
-        Opened { sum, authentic }
+        Opened { sum: public.found(sum), authentic }
     }
 
     fn is_one_pass(&self) -> bool {
@@ -81,12 +81,12 @@ impl<K: Tagged> Pipeline for Staged<K> {
 }
 
 impl<K: Tagged> Pieces for Staged<K> {
-    fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
+    fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Found {
         let plan = Plan { swap, ..self.plan };
         let pass = Pass::new(plan, piece.public.check, src, dst, &mut self.work);
         let (sum, tag) = self.key.piece(piece, self.done, pass);
         (self.done, self.tag) = (self.done + src.len(), tag);
-        sum
+        piece.public.found(sum)
     }
 
     fn finish(&mut self, piece: &Piece<'_>, tag: &mut [u8]) {

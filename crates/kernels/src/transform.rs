@@ -1,5 +1,6 @@
-//! The data path's pipeline for one direction of a connection: swap ▸ cipher ▸ Internet sum ▸ store on
-//! send, load ▸ sum ▸ decipher ▸ swap on receive.
+//! The data path's pipeline for one direction of a connection: swap ▸ cipher ▸ check ▸ store on
+//! send, load ▸ check ▸ decipher ▸ swap on receive. What the check is, the Internet sum, CXOR or none, is said from
+//! message to message.
 //!
 //! A [`Transform`] owns a [`Pipeline`]: what the cipher's suite ([`crate::suites`]) bound, with expanded keys and
 //! scratch memory. A message is one call of it. Where the cipher has no tag (`tagless`) level, execution, swap and
@@ -8,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 use crate::Level;
+use crate::check::{Check, Found};
 use crate::execution::{Execution, InPlace, Integrated};
 use crate::library::LibraryLoops;
 use crate::message::Pieces;
@@ -63,21 +65,11 @@ impl Swap {
     }
 }
 
-/// The check function in the loop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Check {
-    /// The Internet sum.
-    #[default]
-    Internet,
-    /// None, beside a tag that proves all: what is given in a sum's place means nothing.
-    None,
-}
-
 /// What a receive found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The sum of the ciphertext, if it was asked for.
-    pub sum: Sum,
+    /// What the check function found of the ciphertext.
+    pub sum: Found,
     /// The tag was right, or there is none. When false, the destination has been wiped.
     pub authentic: bool,
 }
@@ -111,12 +103,18 @@ impl<'a> Public<'a> {
     pub(crate) fn nonce<const N: usize>(&self) -> &'a [u8; N] {
         self.nonce.try_into().expect("a nonce of the suite's length")
     }
+
+    /// What was found, of a cipher that knows the Internet sum alone.
+    #[inline(always)]
+    pub(crate) fn found(&self, sum: Sum) -> Found {
+        Found::Sum(sum).if_asked(self.check)
+    }
 }
 
 /// One direction's loops with the expanded key: what a suite binds. Lengths of nonce and tag are the suite's.
 pub(crate) trait Pipeline: Send + Sync {
     /// [`Transform::send`].
-    fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Sum;
+    fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Found;
 
     /// [`Transform::receive`].
     fn receive(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &[u8]) -> Opened;
@@ -183,10 +181,10 @@ impl Transform {
         Some(Transform { pipeline, cipher, swap, level, check: Check::default(), lends, gather })
     }
 
-    /// What is found of the ciphertext of the messages to come. Without a tag, it is the Internet sum in any case.
+    /// What is found of the ciphertext of the messages to come. Beside a tag, CXOR is not.
     #[inline]
     pub fn set_check(&mut self, check: Check) {
-        self.check = check;
+        self.check = check.beside(self.cipher);
     }
 
     /// Bytes of nonce.
@@ -221,8 +219,8 @@ impl Transform {
         self.pipeline.reserve(len);
     }
 
-    /// From `src` to `dst`, which has the same length: swapped, enciphered and summed. The sum is that
-    /// of `dst`. `tag` is written when there is one.
+    /// From `src` to `dst`, which has the same length: swapped, enciphered and checked. What is found
+    /// is of `dst`. `tag` is written when there is one.
     ///
     /// # Panics
     /// When the lengths differ or are no multiple of [`Transform::block_len`]; when `nonce` or `tag` is not as long
@@ -235,11 +233,11 @@ impl Transform {
         src: &[u8],
         dst: &mut [u8],
         tag: &mut [u8],
-    ) -> Sum {
+    ) -> Found {
         self.pipeline.send(src, dst, &Public { nonce, aad, check: self.check }, tag)
     }
 
-    /// From `src` to `dst`, which has the same length: summed, deciphered and swapped. The sum is that
+    /// From `src` to `dst`, which has the same length: checked, deciphered and swapped. What is found is
     /// of `src`. When the tag is wrong, `dst` is wiped.
     ///
     /// # Panics

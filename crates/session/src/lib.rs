@@ -42,7 +42,7 @@ pub use exporter::{Draws, Exporter, MacKey, TAG_LEN};
 pub use fingerprint::Fingerprint;
 pub use fusewire_kernels::message::{Marshal, Unmarshal, marshal, unmarshal};
 pub use fusewire_kernels::suites::{self, Cipher};
-pub use fusewire_kernels::{Check, Execution, Level, Swap};
+pub use fusewire_kernels::{Check, Cxor, Execution, Found, Level, Swap};
 pub use handshake::{Established, HANDSHAKE_LEN_MAX, Handshake, Options, Side};
 pub use hello::Refusal;
 pub use identity::Identity;

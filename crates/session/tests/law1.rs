@@ -1,6 +1,6 @@
 //! Law 1 with marshalling as the first stage, both ways: real messages (MPDUs of X.411, as the compiler writes them)
 //! through records in each syntax, with every cipher, at every level, by every execution, against records of the body
-//! that was marshalled before, sealed in passes of portable code.
+//! that was marshalled before, sealed in passes of portable code; with each check function, found the slow way.
 
 use fusewire_base::Sum;
 use fusewire_codec::ber::{self, Rules};
@@ -10,7 +10,8 @@ use fusewire_codec::{lws, oer, xdr};
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::RecordParams;
 use fusewire_session::{
-    Cipher, DataPass, Execution, Level, RecordReceiver, RecordSender, RecordType, Swap,
+    Check, Cipher, Cxor, DataPass, Execution, Found, Level, RecordReceiver, RecordSender,
+    RecordType, Swap,
 };
 use p1::mpdu::MPDU;
 
@@ -36,6 +37,15 @@ fn sender(cipher: Cipher, data_pass: DataPass) -> RecordSender {
 fn receiver(cipher: Cipher, data_pass: DataPass) -> RecordReceiver {
     let params = RecordParams::new(cipher, Swap::None, 1 << 20, data_pass);
     RecordReceiver::new(params, TrafficSecret::from_bytes([0x33; 32]), 0).unwrap()
+}
+
+/// What a check finds, the slow way: beside a tag there is no CXOR.
+fn slow(check: Check, cipher: Cipher, record: &[u8]) -> Found {
+    match check {
+        Check::Internet => Found::Sum(Sum::of(record)),
+        Check::Cxor if cipher.tag_len == 0 => Found::Cxor(Cxor::of(record)),
+        Check::Cxor | Check::None => Found::Nothing,
+    }
 }
 
 /// The message, as often as `count` says, with so many bytes of content each.
@@ -64,19 +74,22 @@ macro_rules! law {
                     let mut wanted = vec![0; apart.record_len(body.len())];
                     let sum = apart.seal(0, RecordType::Adu, &body, &mut wanted).unwrap();
                     assert_eq!(sum, Sum::of(&wanted));
-                    for &level in &levels {
+                    for (&level, check) in levels.iter().flat_map(|l| Check::ALL.map(|c| (l, c))) {
+                        let sum = slow(check, cipher, &wanted);
                         for execution in EXECUTIONS {
                             let data_pass = DataPass { level, execution };
-                            let at = format!("{count} of {len}, {cipher:?}, {data_pass:?}");
+                            let at = format!("{count} of {len}, {cipher:?}, {check}, {data_pass:?}");
                             let mut record = vec![0xaa; wanted.len()];
-                            let found = sender(cipher, data_pass)
-                                .seal_message(0, &message, &mut record)
-                                .unwrap();
+                            let (mut sender, mut receiver) =
+                                (sender(cipher, data_pass), receiver(cipher, data_pass));
+                            sender.set_check(check);
+                            receiver.set_check(check);
+                            let found = sender.seal_message(0, &message, &mut record).unwrap();
                             assert!(record == wanted, "other bytes: {at}");
                             assert_eq!(found, sum, "{at}");
                             let mut value = None::<Vec<MPDU<'static>>>;
                             let mut placed = Placed::$syntax$(::<$word>)?(&mut value);
-                            let opened = receiver(cipher, data_pass)
+                            let opened = receiver
                                 .open_message(0, &record, &mut placed, |s| s == sum)
                                 .unwrap();
                             placed.finish().unwrap();

@@ -89,7 +89,7 @@ fn same<M: Marshal>(data_pass: DataPass, element: Swap, cipher: Cipher, message:
         let sum = one.seal_message(offset, message, &mut record).unwrap();
         let expected_sum = apart.seal(offset, RecordType::Adu, body, &mut expected).unwrap();
         assert!(record == expected, "{cipher:?} {element:?}: other bytes");
-        assert_eq!((sum, sum), (expected_sum, Sum::of(&record)));
+        assert_eq!((sum, sum), (expected_sum, Sum::of(&record).into()));
         let mut opened = vec![0; body.len()];
         receiver.open(offset, &record, &mut opened).unwrap();
         assert_eq!(opened, body);

@@ -9,8 +9,8 @@ use fusewire_base::Sum;
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::RecordParams;
 use fusewire_session::{
-    Cipher, DataPass, Error, Execution, Level, Misuse, RecordReceiver, RecordSender, RecordType,
-    Swap, Violation,
+    Check, Cipher, Cxor, DataPass, Error, Execution, Found, Level, Misuse, RecordReceiver,
+    RecordSender, RecordType, Swap, Violation,
 };
 use proptest::prelude::*;
 
@@ -38,15 +38,29 @@ fn what_is_sealed_opens_at_every_level_and_execution() {
                         [0, 1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 100, 255, 1023, 1024, 1400, 5001]
                     {
                         let body = body(len);
-                        let (offset, record) = seal(&mut sender, RecordType::Adu, &body);
-                        assert_eq!(record.len(), sender.record_len(len));
-                        let mut out = vec![0xaa; len + 3];
-                        let opened = receiver.open(offset, &record, &mut out).unwrap();
-                        assert_eq!(opened.sum, Sum::of(&record));
-                        assert_eq!(opened.header.body_len as usize, len);
-                        assert_eq!(out[..len], body, "{cipher} {element:?} {len}");
-                        assert_eq!(out[len..], [0xaa; 3], "nothing is written beyond the body");
-                        covered += 1;
+                        for check in Check::ALL {
+                            sender.set_check(check);
+                            receiver.set_check(check);
+                            let offset = sender.next_offset();
+                            let mut record = vec![0; sender.record_len(len)];
+                            let sealed =
+                                sender.seal(offset, RecordType::Adu, &body, &mut record).unwrap();
+                            let found = match check {
+                                Check::Internet => Found::Sum(Sum::of(&record)),
+                                Check::Cxor if cipher.tag_len == 0 => {
+                                    Found::Cxor(Cxor::of(&record))
+                                }
+                                Check::Cxor | Check::None => Found::Nothing,
+                            };
+                            assert_eq!(sealed, found, "{cipher} {element:?} {len} {check}");
+                            let mut out = vec![0xaa; len + 3];
+                            let opened = receiver.open(offset, &record, &mut out).unwrap();
+                            assert_eq!(opened.sum, found, "{cipher} {element:?} {len} {check}");
+                            assert_eq!(opened.header.body_len as usize, len);
+                            assert_eq!(out[..len], body, "{cipher} {element:?} {len}");
+                            assert_eq!(out[len..], [0xaa; 3], "nothing is written beyond the body");
+                            covered += 1;
+                        }
                     }
                 }
             }

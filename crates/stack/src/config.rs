@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use fusewire_kernels::Level;
+use fusewire_kernels::{Check, Level};
 use fusewire_transport::either;
 use fusewire_transport::machine::Protocol as _;
 
 use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::refusals::Refusals;
+use crate::{Error, Result};
 
 /// Settings of a stack; `Default` is right for bulk transfer.
 #[derive(Clone, Debug)]
@@ -18,6 +19,11 @@ pub struct Config {
     /// The transport of every connection, and its settings. Lengths of TPDUs, windows and buffers are lowered to what the
     /// device can do.
     pub transport: either::Config,
+    /// What proves the bytes of records that have no tag; beside a tag there is no other check over XTP. TCP has the
+    /// Internet checksum alone. Over XTP [`Check::Cxor`] is a trailer that is made in the loop of the cipher, if the peer
+    /// wants it too, and the Internet checksum otherwise; who offers ciphers with tags does not offer it. [`Check::None`]
+    /// leaves it to UDP's checksum: both sides have to say so, and records behind one that was lost come twice.
+    pub check: Check,
     /// Retransmission memory of a connection, in bytes.
     pub send_ring_bytes: usize,
     /// The longest ADU that this side takes, in bytes, and for which all memory is sized: windows, the
@@ -51,6 +57,19 @@ impl Config {
     pub fn protocol(&self) -> u8 {
         crate::machine::settings(self).number()
     }
+
+    /// The transport has that check.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`].
+    pub(crate) fn check_fits(&self) -> Result<()> {
+        match (&self.transport, self.check) {
+            (either::Config::Tcp(_), Check::Cxor | Check::None) => Err(Error::Misuse(
+                "TCP has the Internet checksum and no other: CXOR, and none, are XTP's",
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Default for Config {
@@ -58,6 +77,7 @@ impl Default for Config {
         Config {
             level: Level::detect(),
             transport: either::Config::of_records(either::Protocol::default()),
+            check: Check::default(),
             send_ring_bytes: 2 << 20,
             max_adu: None,
             driver: Driver::default(),

@@ -12,7 +12,10 @@
 mod early;
 mod ending;
 mod packed;
+mod segment;
 mod sending;
+
+pub(crate) use segment::Segment;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,24 +23,25 @@ use std::time::Duration;
 
 use fusewire_base::{Instant, Sum};
 use fusewire_device::Region;
-use fusewire_kernels::Level;
+use fusewire_kernels::{Found, Level};
 use fusewire_session::record::{CLOSE_BODY_LEN, HEADER_LEN, OpenError};
 use fusewire_session::{
     Calls, Check, Error as SessionError, HANDSHAKE_LEN_MAX, Handshake, Marshal, Options,
     RecordHeader, RecordReceiver, RecordSender, RecordType, Rendezvous, Side, Unmarshal,
 };
 use fusewire_transport::machine::{
-    Connection as _, Cut, DropCause, Event as Told, Header as _, Initial, PayloadPlan, ResetCause,
-    Sizes, Stage, Verdict,
+    Connection as _, Cut, DropCause, Event as Told, Initial, PayloadPlan, ResetCause, Sizes, Stage,
+    Verdict,
 };
 
 use crate::application::{Application, Destination, Keep};
 use crate::assembly::Assembly;
 use crate::calls::{Answer, Asked, Beside, CallId};
 use crate::inbox::{Inbox, Opened};
-use crate::machine::{Ends, Flow, HEADROOM, Header, Transport};
+use crate::machine::{Ends, Flow, HEADROOM, Transport};
 use crate::path::Path;
 use crate::path::question::Keys;
+use crate::pieces::Pieces;
 use crate::send_ring::{Place, SendRing};
 use crate::silence::Silence;
 use crate::trace::{Kind, Trace};
@@ -157,6 +161,8 @@ pub(crate) struct Connection {
     pub is_waiting: bool,
     /// Records that wait share segments.
     pub packs: bool,
+    /// Records without tags leave without any check, and are taken so.
+    pub unchecked: bool,
     /// In the list of connections that owe acknowledgements.
     pub is_owing: bool,
     /// The device takes the ring's memory itself.
@@ -179,37 +185,6 @@ pub(crate) struct Connection {
     pub calls: Option<Box<Beside>>,
 }
 
-/// What a segment brings besides its payload.
-pub(crate) struct Segment<'a> {
-    pub header: &'a Header,
-    /// Sum over the pseudo-header, and what of the header the checksum covers.
-    pub header_sum: Sum,
-    pub payload: &'a [u8],
-    pub marked: bool,
-    /// It is the one that came last, of which the application did not want all.
-    pub again: bool,
-}
-
-impl Segment<'_> {
-    /// The checksum is right, with this sum of the payload if it covers that.
-    #[inline]
-    fn verifies_with(&self, payload_sum: Sum) -> bool {
-        let payload_sum = if self.header.sums_payload() { payload_sum } else { Sum::ZERO };
-        (self.header_sum + payload_sum).verifies()
-    }
-
-    /// The checksum is right, as a pass of its own finds if it covers the payload.
-    pub fn verifies(&self, level: Level) -> bool {
-        let payload = if self.header.sums_payload() { self.payload } else { &[] };
-        (self.header_sum + fusewire_kernels::sum(level, payload)).verifies()
-    }
-
-    /// What the loop has to find of records that come alone, besides their tags.
-    fn check(&self) -> Check {
-        if self.header.sums_payload() { Check::Internet } else { Check::None }
-    }
-}
-
 impl Connection {
     pub fn new(
         ends: Ends,
@@ -220,11 +195,12 @@ impl Connection {
         sizes: Sizes,
         level: Level,
     ) -> Self {
+        let ring = SendRing::new(ring, sizes.segments, machine.trailer_room());
         Connection {
             ends,
             also: None,
             machine,
-            ring: SendRing::new(ring, sizes.segments),
+            ring,
             path,
             side: handshake.side(),
             phase: Phase::Handshake(Box::new(handshake)),
@@ -252,6 +228,7 @@ impl Connection {
             is_eventful: false,
             is_waiting: false,
             packs: true,
+            unchecked: false,
             is_owing: false,
             is_taken: false,
             unflushed: 0,
@@ -337,14 +314,26 @@ impl Connection {
             return Verdict::Reject(DropCause::TooManyRanges);
         }
         let len = segment.payload.len();
-        let sum_is_right = |sum| segment.verifies_with(sum);
-        let check = (segment.check(), sum_is_right);
-        let opened = self.open(id, offset, segment.payload, header, app, check);
+        let opened = if self.finds(segment.check()) {
+            let check = (segment.check(), |found| segment.verifies_with(found));
+            self.open(id, offset, segment.payload, header, app, check)
+        } else if segment.verifies(self.level) {
+            self.open(id, offset, segment.payload, header, app, VERIFIED)
+        } else {
+            Err(DropCause::Checksum)
+        };
         if let Err(cause) = opened {
             return Verdict::Reject(cause);
         }
         self.opened(id, offset..offset + len as u64, app);
         Verdict::Accept { len: len as u32 }
+    }
+
+    /// The loop that opens a record finds that of it: all but CXOR beside a tag, which no peer of ours sends.
+    #[inline]
+    fn finds(&self, check: Check) -> bool {
+        check != Check::Cxor
+            || matches!(&self.phase, Phase::Open(open) if open.receiver.overhead() == HEADER_LEN)
     }
 
     /// What begins at `offset` comes in order, or there is memory for that it was opened.
@@ -365,7 +354,7 @@ impl Connection {
         }
     }
 
-    /// Opens a whole record into the application's memory or the inbox. `sum_is_right` judges what the check function
+    /// Opens a whole record into the application's memory or the inbox. `is_right` judges what the check function
     /// finds.
     fn open(
         &mut self,
@@ -374,13 +363,13 @@ impl Connection {
         record: &[u8],
         header: RecordHeader,
         app: &mut dyn Application,
-        (check, sum_is_right): (Check, impl FnOnce(Sum) -> bool),
+        (check, is_right): (Check, impl FnOnce(Found) -> bool),
     ) -> std::result::Result<(), DropCause> {
         let Phase::Open(open) = &mut self.phase else { return Err(DropCause::Closed) };
         if self.opened_before.contains(&offset) {
             // The application has it, though the transport has not.
-            let is_right = sum_is_right(fusewire_kernels::sum(self.level, record));
-            return if is_right { Ok(()) } else { Err(DropCause::Checksum) };
+            let found = check.of(self.level, record);
+            return if is_right(found) { Ok(()) } else { Err(DropCause::Checksum) };
         }
         if self.inbox.distance(header.index) > INDEX_WINDOW {
             return Err(DropCause::NoMemory);
@@ -388,10 +377,8 @@ impl Connection {
         let receiver = &mut open.receiver;
         receiver.set_check(check);
         let opened = self.inbox.open(id, &header, app, |to| match to {
-            Destination::Bytes(dst) => open_bytes(receiver, offset, record, dst, sum_is_right),
-            Destination::Message(into) => {
-                open_message(receiver, offset, record, into, sum_is_right)
-            }
+            Destination::Bytes(dst) => open_bytes(receiver, offset, record, dst, is_right),
+            Destination::Message(into) => open_message(receiver, offset, record, into, is_right),
         });
         match opened {
             Err((cause, error)) => {
@@ -422,7 +409,8 @@ impl Connection {
         plan: &PayloadPlan,
         app: &mut dyn Application,
     ) -> Verdict {
-        if !segment.header.sums_payload() {
+        let check = segment.check();
+        if check == Check::None {
             // No tag tells a piece that came as it left.
             return Verdict::Reject(DropCause::Checksum);
         }
@@ -436,14 +424,18 @@ impl Connection {
         };
         // Nobody looks at what lies there before it is added.
         let (to_first, to_second) = piece.split_at(first.len());
-        let sum = fusewire_kernels::sum(self.level, front)
-            .then(front.len(), fusewire_kernels::copy_sum(self.level, to_first, first))
-            .then(
-                front.len() + to_first.len(),
-                fusewire_kernels::copy_sum(self.level, to_second, second),
-            )
-            .then(front.len() + piece.len(), fusewire_kernels::sum(self.level, back));
-        if !segment.verifies_with(sum) {
+        let found = Pieces::new(check)
+            .read(self.level, front)
+            .copy(self.level, to_first, first)
+            .copy(self.level, to_second, second)
+            .read(self.level, back)
+            .found();
+        // Where the cuts lie within words, CXOR takes a pass of its own.
+        let is_right = match found {
+            Found::Nothing => segment.verifies(self.level),
+            found => segment.verifies_with(found),
+        };
+        if !is_right {
             return Verdict::Reject(DropCause::Checksum);
         }
         self.assembly.add(range);
@@ -515,8 +507,8 @@ impl Connection {
             trusted: established.trusted,
             rendezvous: established.rendezvous,
         };
-        // Records without tags do not.
-        if open.receiver.overhead() > HEADER_LEN {
+        // Records without tags do not, but if both sides say that nothing need prove them.
+        if open.receiver.overhead() > HEADER_LEN || self.unchecked {
             self.machine.proves_from(open.sender.next_offset(), open.receiver.start_offset());
         }
         let (peer, trusted, options) = (open.peer, open.trusted, open.options);
@@ -656,7 +648,7 @@ impl Connection {
         if self.machine.stage() == Stage::Lingering && !self.closed && !self.is_held {
             // Both sides have everything. What waits for stray segments needs no memory.
             self.close(None);
-            self.ring = SendRing::new(Region::private(0), 0);
+            self.ring = SendRing::new(Region::private(0), 0, 0);
         }
         if std::mem::take(&mut self.news) {
             self.events.push_back(Event::Readable);
@@ -719,7 +711,7 @@ impl Connection {
 }
 
 /// For a record of which the check is known to be right.
-const VERIFIED: (Check, fn(Sum) -> bool) = (Check::None, |_| true);
+const VERIFIED: (Check, fn(Found) -> bool) = (Check::None, |_| true);
 
 /// Why a record was not opened, and what the session says to that if the sum was right.
 type NotOpened = (DropCause, Option<SessionError>);
@@ -729,14 +721,14 @@ fn open_bytes(
     offset: u64,
     record: &[u8],
     dst: &mut [u8],
-    sum_is_right: impl FnOnce(Sum) -> bool,
+    is_right: impl FnOnce(Found) -> bool,
 ) -> std::result::Result<(), NotOpened> {
     let result = receiver.open(offset, record, dst);
-    let sum = match &result {
+    let found = match &result {
         Ok(opened) => opened.sum,
         Err(error) => error.sum,
     };
-    match (result, sum_is_right(sum)) {
+    match (result, is_right(found)) {
         (Ok(_), true) => Ok(()),
         (Ok(_), false) => {
             // Authentic, but the sum is not: the header was corrupted on its way.
@@ -754,15 +746,15 @@ fn open_message(
     offset: u64,
     record: &[u8],
     into: &mut dyn Unmarshal,
-    sum_is_right: impl FnOnce(Sum) -> bool,
+    is_right: impl FnOnce(Found) -> bool,
 ) -> std::result::Result<(), NotOpened> {
     // The receiver asks about the sum of what is authentic alone.
-    let (mut judge, mut is_right) = (Some(sum_is_right), None);
-    let result = receiver.open_message(offset, record, into, |sum| {
-        *is_right.insert(judge.take().is_some_and(|judge| judge(sum)))
+    let (mut judge, mut verdict) = (Some(is_right), None);
+    let result = receiver.open_message(offset, record, into, |found| {
+        *verdict.insert(judge.take().is_some_and(|judge| judge(found)))
     });
     let Err(OpenError { sum, error }) = result else { return Ok(()) };
-    match is_right.or_else(|| judge.map(|judge| judge(sum))) {
+    match verdict.or_else(|| judge.map(|judge| judge(sum))) {
         Some(true) => Err((DropCause::Tag, Some(error))),
         _ => Err((DropCause::Checksum, None)),
     }

@@ -6,10 +6,9 @@ use std::net::SocketAddr;
 use std::task::Poll;
 use std::time::Duration;
 
-use fusewire_base::Sum;
 use fusewire_session::{
-    Check, Error as SessionError, Fingerprint, Marshal, Options, RecordHeader, RecordReceiver,
-    RecordSender, RecordType,
+    Check, Error as SessionError, Fingerprint, Found, Marshal, Options, RecordHeader,
+    RecordReceiver, RecordSender, RecordType,
 };
 
 use crate::application::{Application, Destination, Keep};
@@ -18,7 +17,7 @@ use crate::link::{Link, Session};
 use crate::{ConnectionId, Error, Result};
 
 /// What sealing gives.
-pub(crate) type Sealed = std::result::Result<Sum, SessionError>;
+pub(crate) type Sealed = std::result::Result<Found, SessionError>;
 /// What opening gives.
 pub(crate) type Passed = std::result::Result<(), SessionError>;
 

@@ -30,6 +30,7 @@ mod observe;
 #[cfg(feature = "interfaces")]
 pub mod on_interface;
 mod path;
+mod pieces;
 mod refusals;
 mod send_ring;
 #[cfg(feature = "shm")]

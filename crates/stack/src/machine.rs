@@ -57,6 +57,17 @@ pub fn xtp_settings(_: &Settings) -> Option<&fusewire_transport::xtp::Config> {
     None
 }
 
+/// CXOR is offered, and agreed on, or is not.
+#[cfg(not(test))]
+pub fn set_trailers(settings: &mut Settings, on: bool) {
+    if let Settings::Xtp(xtp) = settings {
+        xtp.cxor = on;
+    }
+}
+
+#[cfg(test)]
+pub fn set_trailers(_: &mut Settings, _: bool) {}
+
 /// A header as one of XTP's, if it is.
 #[cfg(not(test))]
 #[inline]

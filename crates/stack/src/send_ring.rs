@@ -9,7 +9,8 @@
 //! ```
 //! The one pass writes a record here, and the frame is sent from here: room for a header lies before
 //! each record that begins a segment, so header and payload leave as one piece, and so do neighbours; one
-//! that joins a segment follows the record before ([`SendRing::joins`]). A record never
+//! that joins a segment follows the record before ([`SendRing::joins`]). Where trailers may have to follow, room for one
+//! lies behind what was pushed together. A record never
 //! wraps; what is left at the end is skipped. Bytes that were committed are not written again: a
 //! retransmission is the same bytes.
 //!
@@ -22,9 +23,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use fusewire_base::Sum;
 use fusewire_device::Region;
-use fusewire_kernels::{stream_copy, stream_fence};
+use fusewire_kernels::{Found, stream_copy, stream_fence};
 
 use crate::machine::HEADROOM;
 
@@ -43,8 +43,8 @@ struct Entry {
     len: u32,
     /// Where the record's first byte lies; `HEADROOM` bytes before it are the header's.
     pos: u32,
-    /// Sum over all of it, if it was made.
-    sum: Option<Sum>,
+    /// What is known of all of it: nothing, if it has to be found.
+    found: Found,
 }
 
 /// Where a record goes; by default to the ring itself, as a segment of its own.
@@ -54,17 +54,18 @@ pub struct Place {
     pub staged: bool,
     /// Behind the record before, without room for a header; [`SendRing::joins`] has said that it may.
     pub joins: bool,
-    /// Bytes behind the record that are written with it and are none of the stream: a trailer.
-    pub tail: usize,
 }
 
-/// Where a payload lies, and its sum if the pass that sealed it made it.
+/// Where a payload lies, and what the pass that sealed it has found of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     /// Payload bytes in [`SendRing::memory`].
     pub payload: Range<usize>,
-    /// The sum when the payload is a record and all that joined it; otherwise it has to be made.
-    pub sum: Option<Sum>,
+    /// It is a record and all that joined it: what is known of another payload has to be found anew, and behind this one
+    /// there is room for a trailer.
+    pub whole: bool,
+    /// What was found of it, if anything.
+    pub found: Found,
     /// The `HEADROOM` bytes before the payload may be written: it begins with a record that joined none.
     pub headroom: bool,
 }
@@ -77,6 +78,8 @@ pub struct SendRing {
     entries: VecDeque<Entry>,
     /// Most entries.
     records_max: usize,
+    /// Bytes behind each entry, none of the stream's: room for a trailer.
+    behind: usize,
     head: usize,
     /// Entry that the last look-up found: transmissions go forward.
     hint: usize,
@@ -93,13 +96,14 @@ pub struct SendRing {
 }
 
 impl SendRing {
-    /// A ring in `memory` for at most `records` records.
-    pub fn new(memory: Region, records: usize) -> Self {
+    /// A ring in `memory` for at most `records` records, with room for so many bytes `behind` each.
+    pub fn new(memory: Region, records: usize, behind: usize) -> Self {
         SendRing {
             memory,
             // It grows to what the connection needs: most connections of a server wait.
             entries: VecDeque::new(),
             records_max: records,
+            behind,
             head: 0,
             hint: 0,
             staged: 0..0,
@@ -113,7 +117,7 @@ impl SendRing {
 
     /// Where a record of `len` bytes would go.
     fn slot(&self, len: usize) -> Option<usize> {
-        let need = len.checked_add(HEADROOM)?;
+        let need = len.checked_add(HEADROOM + self.behind)?;
         if self.entries.len() >= self.records_max {
             return None;
         }
@@ -145,7 +149,7 @@ impl SendRing {
 
     /// The longest record that has room when nothing else is here.
     pub fn longest(&self) -> usize {
-        self.memory.len().saturating_sub(HEADROOM)
+        self.memory.len().saturating_sub(HEADROOM + self.behind)
     }
 
     /// The longest record that has room now.
@@ -165,7 +169,7 @@ impl SendRing {
                 }
             }
         };
-        free.saturating_sub(HEADROOM)
+        free.saturating_sub(HEADROOM + self.behind)
     }
 
     /// Whether the next record is to be staged: the device takes this memory itself now (`is_taken`) and its next
@@ -189,9 +193,9 @@ impl SendRing {
         has_room && is_staged == staged && fits
     }
 
-    /// Whether `len` bytes have room that are pushed as records of at most `each`, with so many bytes behind each.
-    pub fn has_room_for(&self, len: usize, each: usize, tail: usize) -> bool {
-        let need = each.saturating_add(HEADROOM + tail);
+    /// Whether `len` bytes have room that are pushed as records of at most `each`.
+    pub fn has_room_for(&self, len: usize, each: usize) -> bool {
+        let need = each.saturating_add(HEADROOM + self.behind);
         let records = len.div_ceil(each.max(1));
         if self.entries.len() + records > self.records_max {
             return false;
@@ -207,34 +211,35 @@ impl SendRing {
         left == 0 || head + left * need < tail
     }
 
-    /// The memory of the next record, `len` bytes at stream offset `offset`, and of its tail: `write` fills it and
-    /// returns the record's sum, if it has made one. Nothing is committed when `write` fails.
+    /// The memory of the next record, `len` bytes at stream offset `offset`: `write` fills it and returns what a check
+    /// function has found of it, if one has. Nothing is committed when `write` fails.
     ///
     /// # Errors
     /// What `write` returns.
     ///
     /// # Panics
     /// Without room: ask [`Self::has_room`] first.
-    pub fn push<S: Into<Option<Sum>>, E>(
+    pub fn push<F: Into<Found>, E>(
         &mut self,
         offset: u64,
         len: usize,
         place: Place,
-        write: impl FnOnce(&mut [u8]) -> Result<S, E>,
+        write: impl FnOnce(&mut [u8]) -> Result<F, E>,
     ) -> Result<(), E> {
         debug_assert!(self.entries.back().is_none_or(|e| e.offset + u64::from(e.len) == offset));
-        let start =
-            if place.joins { self.head } else { self.begin(len + place.tail, place.staged) };
-        let headroom = if place.joins { 0 } else { HEADROOM };
-        let (pos, end) = (start + headroom, start + headroom + len + place.tail);
-        let sum: Option<Sum> = if place.staged {
+        let pos = match place.joins {
+            true => self.head - self.behind,
+            false => self.begin(len, place.staged) + HEADROOM,
+        };
+        let end = pos + len + self.behind;
+        let found: Found = if place.staged {
             let from = self.staged.start;
             if self.staging.len() < end - from {
                 self.staging.resize((end - from).max(STAGING_BYTES), 0);
             }
-            write(&mut self.staging[pos - from..end - from])?.into()
+            write(&mut self.staging[pos - from..][..len])?.into()
         } else {
-            write(&mut self.memory[pos..end])?.into()
+            write(&mut self.memory[pos..][..len])?.into()
         };
         if place.staged {
             self.staged.end = end;
@@ -242,11 +247,11 @@ impl SendRing {
         match self.entries.back_mut().filter(|_| place.joins) {
             Some(entry) => {
                 let before = entry.len as usize;
-                entry.sum = entry.sum.zip(sum).map(|(all, next)| all.then(before, next));
+                entry.found = entry.found.then(before, found);
                 entry.len += len as u32;
             }
             None => {
-                self.entries.push_back(Entry { offset, len: len as u32, pos: pos as u32, sum });
+                self.entries.push_back(Entry { offset, len: len as u32, pos: pos as u32, found });
             }
         }
         self.head = end;
@@ -256,7 +261,7 @@ impl SendRing {
     /// Where the header and record go that begin a segment, `len` bytes without the header.
     fn begin(&mut self, len: usize, stage: bool) -> usize {
         let mut start = self.slot(len).expect("the caller asked for room");
-        let need = HEADROOM + len;
+        let need = HEADROOM + len + self.behind;
         let goes_on = stage
             && start == self.staged.end
             && start + need - self.staged.start <= STAGING_BYTES.max(need);
@@ -317,7 +322,8 @@ impl SendRing {
         let whole = len == entry.len as usize;
         Located {
             payload: start..start + len,
-            sum: entry.sum.filter(|_| whole),
+            whole,
+            found: if whole { entry.found } else { Found::Nothing },
             headroom: skip == 0,
         }
     }
@@ -357,6 +363,17 @@ impl SendRing {
         }
     }
 
+    /// The room for a trailer behind a payload that is [`whole`](Located::whole).
+    pub fn behind_mut(&mut self, payload_end: usize) -> &mut [u8] {
+        let behind = payload_end..payload_end + self.behind;
+        if self.staged.contains(&payload_end) {
+            let from = self.staged.start;
+            &mut self.staging[behind.start - from..behind.end - from]
+        } else {
+            &mut self.memory[behind]
+        }
+    }
+
     /// The `HEADROOM` bytes before a payload.
     pub fn headroom_mut(&mut self, payload_start: usize) -> &mut [u8] {
         let start = payload_start - HEADROOM;
@@ -378,8 +395,9 @@ impl SendRing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fusewire_base::Sum;
 
-    const STAGED: Place = Place { staged: true, joins: false, tail: 0 };
+    const STAGED: Place = Place { staged: true, joins: false };
 
     fn fill_with(memory: &mut [u8], offset: u64) -> Sum {
         for (i, b) in memory.iter_mut().enumerate() {
@@ -390,13 +408,13 @@ mod tests {
 
     fn fill(ring: &mut SendRing, offset: u64, len: usize) {
         let staged = offset % 5 < 3;
-        let place = Place { staged, joins: false, tail: 0 };
+        let place = Place { staged, joins: false };
         ring.push(offset, len, place, |m| Ok::<_, ()>(fill_with(m, offset))).unwrap();
     }
 
     #[test]
     fn records_survive_until_acknowledged_across_many_turns() {
-        let mut ring = SendRing::new(Region::private(1000), 16);
+        let mut ring = SendRing::new(Region::private(1000), 16, 0);
         let (mut next, mut acked) = (0u64, 0u64);
         let mut lens = VecDeque::new();
         for turn in 0..10_000u64 {
@@ -418,7 +436,7 @@ mod tests {
                 let located = ring.locate(&(offset..offset + len));
                 let bytes = ring.bytes(located.payload);
                 assert!(bytes.iter().enumerate().all(|(i, b)| *b == (offset + i as u64) as u8));
-                assert_eq!(located.sum, Some(Sum::of(bytes)));
+                assert_eq!(located.found, Sum::of(bytes));
                 offset += len;
             }
         }
@@ -428,7 +446,7 @@ mod tests {
     /// Records of odd lengths, with and without neighbours in their segment, staged and not, over many turns of the ring.
     #[test]
     fn records_that_join_a_segment_are_one_piece_with_it() {
-        let mut ring = SendRing::new(Region::private(2000), 16);
+        let mut ring = SendRing::new(Region::private(2000), 16, 0);
         let (mut next, mut acked, mut joined) = (0u64, 0u64, 0);
         let mut segments: VecDeque<Range<u64>> = VecDeque::new();
         for turn in 0..10_000u64 {
@@ -437,7 +455,7 @@ mod tests {
                 let staged = turn % 50 < 30;
                 let wants = turn % 4 != 0 && segments.back().is_some_and(|s| s.end - s.start < 300);
                 let joins = wants && ring.joins(len, staged);
-                let place = Place { staged, joins, tail: 0 };
+                let place = Place { staged, joins };
                 ring.push(next, len, place, |m| Ok::<_, ()>(fill_with(m, next))).unwrap();
                 joined += usize::from(joins);
                 let end = next + len as u64;
@@ -458,9 +476,9 @@ mod tests {
                 assert!(located.headroom);
                 let bytes = ring.bytes(located.payload);
                 assert!(bytes.iter().zip(segment.clone()).all(|(b, at)| *b == at as u8));
-                assert_eq!(located.sum, Some(Sum::of(bytes)), "{segment:?}");
+                assert_eq!(located.found, Sum::of(bytes), "{segment:?}");
                 let inner = segment.start + 1..segment.end;
-                assert!(inner.is_empty() || ring.locate(&inner).sum.is_none());
+                assert!(inner.is_empty() || ring.locate(&inner).found == Found::Nothing);
             }
         }
         assert!(acked > 100_000 && joined > 3000, "{acked} {joined}");
@@ -470,14 +488,14 @@ mod tests {
     #[test]
     fn no_more_joins_than_a_super_packet_holds() {
         for staged in [false, true] {
-            let mut ring = SendRing::new(Region::private(1 << 20), 16);
+            let mut ring = SendRing::new(Region::private(1 << 20), 16, 0);
             let (mut next, mut entry, mut most) = (0u64, 0u64, 0);
             for len in [9000, 3000, 50_000, 20_000].into_iter().cycle().take(40) {
                 let joins = ring.joins(len, staged);
                 entry = if joins { entry + len as u64 } else { len as u64 };
                 assert!(entry <= STAGING_BYTES as u64, "{entry} bytes in one entry");
                 most = most.max(entry);
-                let place = Place { staged, joins, tail: 0 };
+                let place = Place { staged, joins };
                 ring.push(next, len, place, |m| Ok::<_, ()>(fill_with(m, next))).unwrap();
                 next += len as u64;
                 if ring.entries.len() > 8 {
@@ -490,7 +508,7 @@ mod tests {
 
     #[test]
     fn headers_do_not_touch_neighbours() {
-        let mut ring = SendRing::new(Region::private(400), 16);
+        let mut ring = SendRing::new(Region::private(400), 16, 0);
         fill(&mut ring, 0, 100);
         fill(&mut ring, 100, 50);
         for range in [0..100, 100..150] {
@@ -499,16 +517,16 @@ mod tests {
         }
         for range in [0..100u64, 100..150] {
             let located = ring.locate(&range);
-            assert_eq!(located.sum, Some(Sum::of(ring.bytes(located.payload))));
+            assert_eq!(located.found, Sum::of(ring.bytes(located.payload)));
         }
     }
 
     #[test]
     fn a_piece_of_a_record_has_no_ready_sum() {
-        let mut ring = SendRing::new(Region::private(4000), 16);
+        let mut ring = SendRing::new(Region::private(4000), 16, 0);
         fill(&mut ring, 0, 1000);
         let piece = ring.locate(&(400..800));
-        assert_eq!((piece.sum, piece.headroom), (None, false));
+        assert_eq!((piece.found, piece.headroom), (Found::Nothing, false));
         assert_eq!(ring.bytes(piece.payload)[0], 400u64 as u8);
         assert!(ring.locate(&(0..400)).headroom);
     }
@@ -525,9 +543,9 @@ mod tests {
         for (is_lent, stores_once) in [(false, false), (false, true), (true, false), (true, true)] {
             let memory = if is_lent { device.region(1 << 16) } else { Region::private(1 << 16) };
             let is_lent = memory.is_lent();
-            let mut ring = SendRing::new(memory, 16);
+            let mut ring = SendRing::new(memory, 16, 0);
             let staged = ring.stages(false, stores_once);
-            let place = Place { staged, joins: false, tail: 0 };
+            let place = Place { staged, joins: false };
             let mut at = 0;
             let write = |dst: &mut [u8]| {
                 at = dst.as_ptr() as usize;
@@ -546,7 +564,7 @@ mod tests {
 
     #[test]
     fn a_failed_write_commits_nothing() {
-        let mut ring = SendRing::new(Region::private(400), 16);
+        let mut ring = SendRing::new(Region::private(400), 16, 0);
         assert_eq!(ring.push(0, 10, STAGED, |_| Err::<Sum, _>("no")), Err("no"));
         assert!(ring.entries.is_empty());
         fill(&mut ring, 0, 10);
@@ -561,9 +579,9 @@ mod tests {
     }
 
     fn begins_pages(staged: bool) {
-        let mut ring = SendRing::new(Region::private(300 << 10), 64);
+        let mut ring = SendRing::new(Region::private(300 << 10), 64, 0);
         assert!(!ring.stages(true, true));
-        let place = Place { staged, joins: false, tail: 0 };
+        let place = Place { staged, joins: false };
         let (mut next, mut acked, mut turns) = (0u64, 0u64, 0);
         let mut lens = VecDeque::new();
         while turns < 200 {
@@ -585,7 +603,7 @@ mod tests {
             let mut offset = acked;
             for len in &lens {
                 let located = ring.locate(&(offset..offset + len));
-                assert_eq!(located.sum, Some(Sum::of(ring.bytes(located.payload))));
+                assert_eq!(located.found, Sum::of(ring.bytes(located.payload)));
                 offset += len;
             }
         }
@@ -593,7 +611,7 @@ mod tests {
 
     #[test]
     fn full_means_no_room() {
-        let mut ring = SendRing::new(Region::private(400), 2);
+        let mut ring = SendRing::new(Region::private(400), 2, 0);
         assert!(!ring.has_room(400 - HEADROOM + 1));
         assert!(ring.has_room(400 - HEADROOM));
         fill(&mut ring, 0, 1);

@@ -283,6 +283,7 @@ impl machine::Header for Header {
         fn probe(self: &Header) -> Option<Probe>;
         fn sums_payload(self: &Header) -> bool;
         fn summed_len(self: &Header) -> usize;
+        fn trailer_len(self: &Header) -> usize;
     }
 
     #[inline]
@@ -378,6 +379,8 @@ impl machine::Connection for Connection {
     forward! { Connection:
         fn opens_with_data(self: &Connection) -> bool;
         fn checks_payload(self: &Connection) -> bool;
+        fn trailer_room(self: &Connection) -> usize;
+        fn sends_trailers(self: &Connection) -> bool;
         fn proves_from(self: &mut Connection, sent: u64, received: u64);
         fn owes_ack(self: &Connection) -> bool;
         fn acknowledge(self: &mut Connection);

@@ -1,7 +1,6 @@
 //! The messages of the file transfer, for every element: what is opened is emitted and opens as the same.
 #![allow(clippy::needless_update, reason = "a field more needs no change here")]
 
-use fusewire_base::Sum;
 use fusewire_codec::types::Octets;
 use fusewire_files::channel::MAX_ADU_LEN;
 use fusewire_files::message::{
@@ -12,7 +11,7 @@ use fusewire_files::message::{
 use fusewire_files::{Element, RemotePath, Shown};
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::RecordParams;
-use fusewire_session::{Cipher, DataPass, Execution, Level, RecordReceiver, RecordSender};
+use fusewire_session::{Cipher, DataPass, Execution, Found, Level, RecordReceiver, RecordSender};
 
 /// What memory holds where nothing was written.
 const BEFORE: u8 = 0xa5;
@@ -56,7 +55,7 @@ fn through_records(
     let mut sender = RecordSender::new(params, secret(), 0).expect("an epoch holds a record");
     let mut record = vec![0; sender.record_len(plain.len())];
     let sum = sender.seal_message(0, plain, &mut record).expect("bytes are a message");
-    let opened = |record: &[u8], sum: Sum| {
+    let opened = |record: &[u8], sum: Found| {
         let mut receiver = RecordReceiver::new(params, secret(), 0).expect("as the sender");
         let mut room = vec![BEFORE; plain.len() + 8];
         let mut arriving = Arriving::new(&mut room, element);

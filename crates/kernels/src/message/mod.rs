@@ -24,6 +24,7 @@ pub use sealing::Sealing;
 
 use crate::Level;
 use crate::arch::gcm::Direction;
+use crate::check::{Check, Found};
 use crate::suites::TAG_LEN_MAX;
 use crate::transform::{Opened, Public, Swap, Transform};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -62,7 +63,8 @@ pub trait Unmarshal {
     fn unmarshal_lent(&mut self, from: Lent<'_>) -> Sum {
         let mut opening = Opening::from(from);
         self.unmarshal(&mut opening);
-        opening.finish(&mut [])
+        // Of what is lent, that is the sum.
+        opening.finish(&mut []).sum().unwrap_or_default()
     }
 
     /// Forgets what it took.
@@ -170,9 +172,9 @@ pub(crate) struct Piece<'a> {
 
 /// A pipeline that goes on where it stopped. It was begun by [`Pipeline::pieces`](crate::transform::Pipeline::pieces).
 pub(crate) trait Pieces {
-    /// Gives the sum of the ciphertext. A piece that is not the message's last is whole blocks. `swap` holds for
+    /// Gives what was found of the ciphertext. A piece that is not the message's last is whole blocks. `swap` holds for
     /// this piece, in place of the pipeline's own.
-    fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum;
+    fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Found;
 
     /// Writes the tag, if there is one.
     fn finish(&mut self, piece: &Piece<'_>, tag: &mut [u8]);
@@ -185,7 +187,13 @@ struct Pass<'t> {
 }
 
 impl Pass<'_> {
-    fn run(&mut self, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
+    /// Before the first piece.
+    #[inline]
+    fn begin(&self) -> Found {
+        self.piece.public.check.begin()
+    }
+
+    fn run(&mut self, swap: Swap, src: &[u8], dst: &mut [u8]) -> Found {
         self.pieces.pass(&self.piece, swap, src, dst)
     }
 
@@ -206,10 +214,9 @@ impl Pass<'_> {
             let whole = if room >= left { left } else { room / BLOCK * BLOCK };
             let len = if whole == 0 { left.min(BLOCK) } else { whole };
             let dst = &mut dst[done..done + len];
-            let sum = self.run(swap, &src[done..done + len], dst);
-            match whole {
-                0 => add_each(segments, from, dst),
-                _ => segments.add(from, len, sum),
+            match self.run(swap, &src[done..done + len], dst).sum() {
+                Some(sum) if whole > 0 => segments.add(from, len, sum),
+                _ => add_each(segments, from, dst),
             }
             done += len;
         }
@@ -259,7 +266,7 @@ impl Transform {
         message: &M,
         dst: &mut [u8],
         tag: &mut [u8],
-    ) -> Option<Sum> {
+    ) -> Option<Found> {
         self.send_in(nonce, aad, message, dst, tag, None)
     }
 
@@ -286,7 +293,7 @@ impl Transform {
         dst: &mut [u8],
         tag: &mut [u8],
         segments: Option<&mut dyn Segments>,
-    ) -> Option<Sum> {
+    ) -> Option<Found> {
         let len = message.marshalled_len();
         assert!(self.has_room(dst.len(), len), "room for the message");
         let Some(pieces) = self.pipeline.pieces() else {
@@ -321,7 +328,7 @@ impl Transform {
         message: &M,
         dst: &mut [u8],
         tag: &mut [u8],
-    ) -> Option<Sum> {
+    ) -> Option<Found> {
         let len = message.marshalled_len();
         let mut gather = core::mem::take(&mut self.gather);
         let whole = gather.room(dst.len());
@@ -357,9 +364,10 @@ impl Transform {
         into: &mut U,
     ) -> Opened {
         assert!(self.has_room(src.len(), len), "a whole message");
-        if self.lends {
-            let lent = Lent::new(self.level, (src, len), true);
-            return Opened { sum: into.unmarshal_lent(lent), authentic: true };
+        if self.lends && self.check != Check::Cxor {
+            let sums = self.check == Check::Internet;
+            let sum = into.unmarshal_lent(Lent::new(self.level, (src, len), sums));
+            return Opened { sum: Found::Sum(sum).if_asked(self.check), authentic: true };
         }
         self.receive_through(nonce, aad, (src, len), tag, into)
     }

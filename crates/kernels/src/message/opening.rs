@@ -4,8 +4,8 @@
 use super::lent::Lent;
 use super::sealing::copy_swapped;
 use super::{BLOCK, DIRECT, Pass, joined};
+use crate::check::Found;
 use crate::transform::Swap;
-use fusewire_base::Sum;
 
 /// Bytes of a long message that pass ahead of those that are asked for: a unit of the widest level. A short one, for
 /// which the gather has room, passes at once: to pass again costs more than to copy what is in the cache.
@@ -35,7 +35,7 @@ struct Through<'t> {
     from: usize,
     to: usize,
     len: usize,
-    sum: Sum,
+    found: Found,
 }
 
 impl<'t> Opening<'t> {
@@ -48,8 +48,8 @@ impl<'t> Opening<'t> {
         gather: &'t mut [u8],
         len: usize,
     ) -> Opening<'t> {
-        let (passed, from, to, sum) = (0, 0, 0, Sum::ZERO);
-        Opening(Way::Through(Through { pass, swap, src, passed, gather, from, to, len, sum }))
+        let (passed, from, to, found) = (0, 0, 0, pass.begin());
+        Opening(Way::Through(Through { pass, swap, src, passed, gather, from, to, len, found }))
     }
 
     /// Bytes given so far.
@@ -103,11 +103,11 @@ impl<'t> Opening<'t> {
         }
     }
 
-    /// What nobody took passes, too. The sum of the ciphertext; the tag that it should have goes to `tag`.
+    /// What nobody took passes, too. What was found of the ciphertext; the tag that it should have goes to `tag`.
     #[inline]
-    pub(super) fn finish(self, tag: &mut [u8]) -> Sum {
+    pub(super) fn finish(self, tag: &mut [u8]) -> Found {
         match self.0 {
-            Way::Lent(lent) => lent.finish(),
+            Way::Lent(lent) => lent.finish().into(),
             Way::Through(through) => through.finish(tag),
         }
     }
@@ -169,7 +169,8 @@ impl Through<'_> {
             let whole = if ends { rest.len() } else { rest.len() / BLOCK * BLOCK };
             let (blocks, after) = rest.split_at_mut(whole);
             let src = &self.src[self.passed..self.passed + whole];
-            self.sum += self.pass.run(swap, src, blocks);
+            let found = self.pass.run(swap, src, blocks);
+            self.found = self.found.then(self.passed, found);
             self.passed += whole;
             rest = after;
         }
@@ -214,17 +215,18 @@ impl Through<'_> {
         if src.is_empty() {
             return;
         }
-        self.sum += self.pass.run(self.swap, src, &mut self.gather[..src.len()]);
+        let found = self.pass.run(self.swap, src, &mut self.gather[..src.len()]);
+        self.found = self.found.then(self.passed, found);
         (self.from, self.to) = (0, src.len().min(self.len.saturating_sub(self.passed)));
         self.passed += src.len();
     }
 
     #[inline]
-    fn finish(mut self, tag: &mut [u8]) -> Sum {
+    fn finish(mut self, tag: &mut [u8]) -> Found {
         while self.passed < self.src.len() {
             self.pass_ahead();
         }
         self.pass.pieces.finish(&self.pass.piece, tag);
-        self.sum
+        self.found
     }
 }

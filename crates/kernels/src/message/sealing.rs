@@ -3,8 +3,8 @@
 
 use super::{BLOCK, DIRECT, Pass, Segments, check_width, joined};
 use crate::arrays::reverse_each;
+use crate::check::Found;
 use crate::transform::Swap;
-use fusewire_base::Sum;
 
 /// Takes the pieces of one message, in order, through swap ▸ cipher ▸ sum ▸ store.
 ///
@@ -20,7 +20,7 @@ pub struct Sealing<'t> {
     passed: usize,
     len: usize,
     /// Of all, if nobody wants to know those of segments.
-    sum: Sum,
+    found: Found,
     pub(super) segments: Option<&'t mut dyn Segments>,
     refused: bool,
 }
@@ -33,8 +33,9 @@ impl<'t> Sealing<'t> {
         dst: &'t mut [u8],
         len: usize,
     ) -> Sealing<'t> {
-        let (waiting, passed, sum, segments) = (0, 0, Sum::ZERO, None);
-        Sealing { pass, swap, gather, waiting, dst, passed, len, sum, segments, refused: false }
+        let found = pass.as_ref().map_or(Found::Nothing, Pass::begin);
+        let (waiting, passed, segments) = (0, 0, None);
+        Sealing { pass, swap, gather, waiting, dst, passed, len, found, segments, refused: false }
     }
 
     /// Bytes taken so far.
@@ -87,7 +88,9 @@ impl<'t> Sealing<'t> {
         let dst = &mut self.dst[self.passed..self.passed + whole];
         if let Some(pass) = &mut self.pass {
             match &mut self.segments {
-                None => self.sum += pass.run(swap, blocks, dst),
+                None => {
+                    self.found = self.found.then(self.passed, pass.run(swap, blocks, dst));
+                }
                 Some(segments) => pass.run_segments(*segments, self.passed, swap, blocks, dst),
             }
         }
@@ -161,7 +164,7 @@ impl<'t> Sealing<'t> {
         let Some(pass) = self.pass.as_mut().filter(|_| len > 0) else { return };
         let (src, dst) = (&self.gather[..len], &mut self.dst[self.passed..self.passed + len]);
         match &mut self.segments {
-            None => self.sum += pass.run(self.swap, src, dst),
+            None => self.found = self.found.then(self.passed, pass.run(self.swap, src, dst)),
             Some(segments) => pass.run_segments(*segments, self.passed, self.swap, src, dst),
         }
     }
@@ -171,9 +174,9 @@ impl<'t> Sealing<'t> {
         !self.refused && self.taken() == self.len
     }
 
-    /// The last pass, filled up with zeros to the end of `dst`. The sum of the ciphertext; the tag, if there
-    /// is one, goes to `tag`.
-    pub(super) fn finish(mut self, tag: &mut [u8]) -> Option<Sum> {
+    /// The last pass, filled up with zeros to the end of `dst`. What was found of the ciphertext; the tag, if
+    /// there is one, goes to `tag`.
+    pub(super) fn finish(mut self, tag: &mut [u8]) -> Option<Found> {
         if !self.is_whole() {
             return None;
         }
@@ -188,7 +191,7 @@ impl<'t> Sealing<'t> {
         self.pass_waiting(self.waiting);
         let pass = self.pass.take()?;
         pass.pieces.finish(&pass.piece, tag);
-        Some(self.sum)
+        Some(self.found)
     }
 }
 

@@ -27,6 +27,7 @@ pub struct Cxor {
 
 impl Cxor {
     /// The slow, obvious way.
+    #[inline]
     pub fn of(bytes: &[u8]) -> Cxor {
         let mut cxor = Cxor::default();
         for (i, word) in bytes.chunks(2).enumerate() {
@@ -64,6 +65,8 @@ impl Stage for CxorSum {
     const STATE: usize = 1;
     const ORDERED: bool = true;
     const VECTORS: usize = 8;
+    // One vector alone waits for the one before the last.
+    const FOURS: bool = true;
 }
 
 impl<L: Lanes> Run<L> for CxorSum {

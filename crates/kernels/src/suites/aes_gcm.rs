@@ -8,9 +8,8 @@ use crate::library::LibraryLoops;
 use crate::mask::Mask;
 use crate::message::{Piece, Pieces};
 use crate::transform::{Opened, Pipeline, Plan, Public};
-use crate::{Execution, Swap};
+use crate::{Execution, Found, Swap};
 use aws_lc_rs::aead;
-use fusewire_base::Sum;
 
 static AES_256_GCM: Suite = Suite {
     id: 1,
@@ -75,24 +74,25 @@ struct Loops {
 }
 
 impl Pipeline for Loops {
-    fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Sum {
+    fn send(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &mut [u8]) -> Found {
         let Plan { execution, swap, .. } = self.plan;
         let (nonce, aad) = (public.nonce(), public.aad);
         let tag = tag.try_into().expect("room for a tag of the suite's length");
-        match execution {
+        public.found(match execution {
             Execution::Blocked => self.key.seal_blocked(swap, nonce, aad, src, dst, tag),
             _ => self.key.seal_as(Fused::of(swap, public.check), nonce, aad, src, dst, tag),
-        }
+        })
     }
 
     fn receive(&mut self, src: &[u8], dst: &mut [u8], public: &Public<'_>, tag: &[u8]) -> Opened {
         let Plan { execution, swap, .. } = self.plan;
         let (nonce, aad) = (public.nonce(), public.aad);
         let tag = tag.try_into().expect("a tag of the suite's length");
-        match execution {
+        let opened = match execution {
             Execution::Blocked => self.key.open_blocked(swap, nonce, aad, src, tag, dst),
             _ => self.key.open_as(Fused::of(swap, public.check), nonce, aad, src, tag, dst),
-        }
+        };
+        Opened { sum: opened.sum.if_asked(public.check), ..opened }
     }
 
     fn is_one_pass(&self) -> bool {
@@ -108,14 +108,14 @@ impl Pipeline for Loops {
 }
 
 impl Pieces for Loops {
-    fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Sum {
+    fn pass(&mut self, piece: &Piece<'_>, swap: Swap, src: &[u8], dst: &mut [u8]) -> Found {
         let Piece { direction, public, len } = *piece;
         let fused = Fused::of(swap, public.check);
         let mut strips = self.progress.of(public.nonce(), public.aad, len);
         let sum =
             strips.next(src.len(), |inputs| self.key.piece(direction, fused, inputs, src, dst));
         self.progress = strips.progress();
-        sum
+        public.found(sum)
     }
 
     fn finish(&mut self, piece: &Piece<'_>, tag: &mut [u8]) {

@@ -12,7 +12,7 @@ use fusewire_codec::lws;
 use fusewire_codec::pipeline::{Message, Placed};
 use fusewire_codec::{Limits, SliceSink, SliceSource, Source};
 use fusewire_kernels::gcm::GcmKey;
-use fusewire_kernels::{Cipher, Execution, Level, Swap, Transform};
+use fusewire_kernels::{Cipher, Execution, Found, Level, Swap, Transform};
 use std::hint::black_box;
 
 /// Elements of the array: 16 KiB, and its count.
@@ -82,7 +82,8 @@ pub(super) fn cases<'c>(plan: &Plan<'_>, cases: &mut Vec<Case<'c>>) -> Result<()
     let (mut sealed, mut tag) = (vec![0; BYTES], [0; 16]);
     let mut one = make();
     let message = Message::lws::<u32>(&array).map_err(|e| wrong(ONE, &e))?;
-    let sum = one.send_message(&NONCE, &AAD, &message, &mut sealed, &mut tag);
+    let found = one.send_message(&NONCE, &AAD, &message, &mut sealed, &mut tag);
+    let sum = found.and_then(Found::sum);
     let mut add = |codec: &str, direction, round| {
         let (codec, of) = (codec.into(), TYPE.into());
         cases.push(Case { codec, of, direction, elements: ELEMENTS, bytes: BYTES, round });

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use fusewire_base::Sum;
+use fusewire_kernels::{Check, Cxor, Found};
 
 /// Bytes of a record's header.
 pub const HEADER_LEN: usize = 16;
@@ -103,16 +104,34 @@ fn malformed(expected: &'static str, found: u64, offset: usize) -> Error {
     Error::Malformed { what: "record header", expected, found, offset }
 }
 
+/// What a check finds of a whole record: of its header as it lies there, of its ciphertext, as `body` says, and of its tag.
+#[inline]
+pub(super) fn of_record(
+    check: Check,
+    head: &[u8; HEADER_LEN],
+    (body, body_len): (Found, usize),
+    tag: &[u8],
+) -> Found {
+    let head = match check {
+        Check::Internet => Found::Sum(sum_16(head)),
+        Check::Cxor => Found::Cxor(Cxor::of(head)),
+        Check::None => Found::Nothing,
+    };
+    let found = head.then(HEADER_LEN, body);
+    // Where there is a tag, there is no other check but this.
+    if tag.is_empty() { found } else { found.then(body_len, Found::Sum(sum_tag(tag))) }
+}
+
 /// The sum of 16 bytes: 2^16 is 1 modulo 2^16 - 1, so a 64-bit number and its words have one sum.
 #[inline]
-pub(super) fn sum_16(bytes: &[u8; 16]) -> Sum {
+fn sum_16(bytes: &[u8; 16]) -> Sum {
     let both = u128::from_be_bytes(*bytes);
     Sum::from_words((both >> 64) as u64) + Sum::from_words(both as u64)
 }
 
-/// The sum of a tag: of 16 bytes, a multiple of them, or none.
+/// The sum of a tag: of 16 bytes, or a multiple of them.
 #[inline]
-pub(super) fn sum_tag(tag: &[u8]) -> Sum {
+fn sum_tag(tag: &[u8]) -> Sum {
     tag.as_chunks().0.iter().fold(Sum::ZERO, |sum, bytes| sum + sum_16(bytes))
 }
 

@@ -2,15 +2,14 @@
 
 use super::RecordParams;
 use super::epochs::{self, Epoch};
-use super::header::{CLOSE_BODY_LEN, HEADER_LEN, RecordHeader, RecordType, sum_16, sum_tag};
+use super::header::{CLOSE_BODY_LEN, HEADER_LEN, RecordHeader, RecordType, of_record};
 use super::protection::Protector;
 use crate::error::{Error, Misuse, Violation};
 use crate::keys::TrafficSecret;
 use core::fmt;
-use fusewire_base::Sum;
 use fusewire_kernels::message::Unmarshal;
 use fusewire_kernels::suites::TAG_LEN_MAX;
-use fusewire_kernels::{Check, Cipher};
+use fusewire_kernels::{Check, Cipher, Found};
 
 /// The widest TCP receive window is below this many bytes (RFC 7323, section 2.3): when an authentic
 /// record begins this far into an epoch, nothing of the epoch before is still under way.
@@ -21,17 +20,17 @@ const WINDOW_MAX: u64 = 1 << 30;
 pub struct Opened {
     /// Its header.
     pub header: RecordHeader,
-    /// The sum over the whole record.
-    pub sum: Sum,
+    /// What the check function found of the whole record.
+    pub sum: Found,
 }
 
-/// A record that was not opened, with the sum over its bytes: so that a corrupted segment can be told
+/// A record that was not opened, with what the check function found of its bytes: so that a corrupted segment can be told
 /// from a forged one. The destination holds nothing of it.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct OpenError {
-    /// The sum over the whole record.
-    pub sum: Sum,
+    /// What the check function found of the whole record.
+    pub sum: Found,
     /// What is wrong.
     #[source]
     pub error: Error,
@@ -111,10 +110,10 @@ impl RecordReceiver {
         })
     }
 
-    /// What is found of the records to come, besides their tags: without it the sums that are given mean nothing.
+    /// What is found of the records to come, besides their tags: beside one, no CXOR.
     #[inline]
     pub fn set_check(&mut self, check: Check) {
-        self.check = check;
+        self.check = check.beside(self.params.cipher);
     }
 
     /// Where the first record begins.
@@ -252,14 +251,14 @@ impl RecordReceiver {
         let Fields { head, ciphertext, tag } = *fields;
         let keys = self.keys(offset);
         let nonce = keys.nonce(offset);
-        let (sum, authentic) = if tag.is_empty() {
+        let (found, authentic) = if tag.is_empty() {
             (open_without_tag(keys, ciphertext, body), true)
         } else {
             let aad = header.to_bytes();
             let opened = keys.transform.receive(nonce.as_bytes(), &aad, ciphertext, tag, body);
-            (opened.sum.then(ciphertext.len(), sum_tag(tag)), opened.authentic)
+            (opened.sum, opened.authentic)
         };
-        let sum = sum_16(head) + sum;
+        let sum = of_record(self.check, head, (found, ciphertext.len()), tag);
         if !authentic {
             return Err(OpenError { sum, error: self.count_failed(offset) });
         }
@@ -275,7 +274,7 @@ impl RecordReceiver {
 
     /// As [`open`](Self::open), of an ADU whose body is unmarshalled in the same pass, into memory that nobody can
     /// reach before it is known to be genuine: what `into` took is shown only by its caller, and only after `Ok`.
-    /// `sum_is_right` judges the sum over `record`, which a transport has in its header.
+    /// `sum_is_right` judges what the check function found of `record`, which a transport knows too.
     ///
     /// # Errors
     /// As `open`. `into` has been wiped.
@@ -284,7 +283,7 @@ impl RecordReceiver {
         offset: u64,
         record: &[u8],
         into: &mut U,
-        sum_is_right: impl FnOnce(Sum) -> bool,
+        sum_is_right: impl FnOnce(Found) -> bool,
     ) -> Result<Opened, OpenError> {
         let header = match self.check(offset, record, record.len(), usize::MAX) {
             Ok(header) => header,
@@ -319,7 +318,7 @@ impl RecordReceiver {
         header: RecordHeader,
         fields: &Fields<'_>,
         into: &mut U,
-        sum_is_right: impl FnOnce(Sum) -> bool,
+        sum_is_right: impl FnOnce(Found) -> bool,
     ) -> Result<Opened, OpenError> {
         let Fields { head, ciphertext, tag } = *fields;
         let keys = self.keys(offset);
@@ -327,7 +326,7 @@ impl RecordReceiver {
         let src = (ciphertext, header.body_len as usize);
         let aad = header.to_bytes();
         let opened = keys.transform.receive_message(nonce.as_bytes(), &aad, src, tag, into);
-        let sum = sum_16(head) + opened.sum.then(ciphertext.len(), sum_tag(tag));
+        let sum = of_record(self.check, head, (opened.sum, ciphertext.len()), tag);
         if !opened.authentic {
             return Err(OpenError { sum, error: self.count_failed(offset) });
         }
@@ -412,7 +411,7 @@ impl RecordReceiver {
 
     #[cold]
     fn not_opened(&self, record: &[u8], error: Error) -> OpenError {
-        OpenError { sum: fusewire_kernels::sum(self.params.data_pass.level, record), error }
+        OpenError { sum: self.check.of(self.params.data_pass.level, record), error }
     }
 
     #[cold]
@@ -485,18 +484,19 @@ impl RecordReceiver {
 }
 
 /// The inverse of the sender's: whole blocks in one pass, then a last one that is partly padding.
-fn open_without_tag(keys: &mut Epoch, src: &[u8], body: &mut [u8]) -> Sum {
+fn open_without_tag(keys: &mut Epoch, src: &[u8], body: &mut [u8]) -> Found {
     let whole = if src.len() == body.len() { body.len() } else { body.len() / 8 * 8 };
     let opened = keys.transform.receive(&[], &[], &src[..whole], &[], &mut body[..whole]);
-    let mut sum = opened.sum;
+    let mut found = opened.sum;
     if whole < body.len() {
         let mut last = [0; 8];
-        sum += keys.transform.receive(&[], &[], &src[whole..], &[], &mut last).sum;
+        let rest = keys.transform.receive(&[], &[], &src[whole..], &[], &mut last);
+        found = found.then(whole, rest.sum);
         let left = body.len() - whole;
         body[whole..].copy_from_slice(&last[..left]);
         zeroize::Zeroize::zeroize(&mut last);
     }
-    sum
+    found
 }
 
 #[cold]

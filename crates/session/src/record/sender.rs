@@ -2,14 +2,13 @@
 
 use super::RecordParams;
 use super::epochs::{self, Epoch, Nonce};
-use super::header::{HEADER_LEN, RecordHeader, RecordType, sum_16, sum_tag};
+use super::header::{HEADER_LEN, RecordHeader, RecordType, of_record};
 use super::protection::Protector;
 use crate::error::{Error, Misuse};
 use crate::keys::TrafficSecret;
 use core::fmt;
-use fusewire_base::Sum;
 use fusewire_kernels::message::Marshal;
-use fusewire_kernels::{Check, Execution};
+use fusewire_kernels::{Check, Execution, Found};
 
 /// Seals the records of one direction.
 ///
@@ -64,11 +63,11 @@ impl RecordSender {
         self
     }
 
-    /// What is found of the records to come, besides their tags: without it the sums that are given mean nothing.
+    /// What is found of the records to come, besides their tags: beside one, no CXOR.
     #[inline]
     pub fn set_check(&mut self, check: Check) {
-        self.check = check;
-        self.epoch.transform.set_check(check);
+        self.check = check.beside(self.params.cipher);
+        self.epoch.transform.set_check(self.check);
     }
 
     /// How its data pass runs.
@@ -130,8 +129,8 @@ impl RecordSender {
         self.ended
     }
 
-    /// Seals one whole record into `dst`: header, ciphertext, tag. Gives the sum over all of `dst`,
-    /// if it is asked for ([`set_check`](Self::set_check)).
+    /// Seals one whole record into `dst`: header, ciphertext, tag. Gives what the check function
+    /// ([`set_check`](Self::set_check)) finds of all of `dst`.
     ///
     /// `offset` must be [`next_offset`](Self::next_offset), `dst` must have
     /// [`record_len`](Self::record_len) bytes. Allocates only where a key epoch begins.
@@ -146,7 +145,7 @@ impl RecordSender {
         kind: RecordType,
         body: &[u8],
         dst: &mut [u8],
-    ) -> Result<Sum, Error> {
+    ) -> Result<Found, Error> {
         if self.params.fills(body.len()) {
             return self.seal_pieces(offset, kind, body, dst);
         }
@@ -154,15 +153,15 @@ impl RecordSender {
         let ciphertext_len = self.params.ciphertext_len(body.len());
         let (head, rest) = dst.split_at_mut(HEADER_LEN);
         let (ciphertext, tag) = rest.split_at_mut(ciphertext_len);
-        let mut sum = if tag.is_empty() {
+        let found = if tag.is_empty() {
             self.seal_without_tag(body, ciphertext)
         } else {
             self.epoch.transform.send(nonce.as_bytes(), &header, body, ciphertext, tag)
         };
-        sum += self.put_header(offset, &header, head);
-        sum = sum.then(ciphertext_len, sum_tag(tag));
+        let header = self.put_header(offset, &header, head);
+        let found = of_record(self.check, &header, (found, ciphertext_len), tag);
         self.end(kind, dst.len());
-        Ok(sum)
+        Ok(found)
     }
 
     /// As [`seal`](Self::seal), of a body that is marshalled in the same pass: an ADU.
@@ -175,7 +174,7 @@ impl RecordSender {
         offset: u64,
         body: &M,
         dst: &mut [u8],
-    ) -> Result<Sum, Error> {
+    ) -> Result<Found, Error> {
         self.seal_pieces(offset, RecordType::Adu, body, dst)
     }
 
@@ -186,7 +185,7 @@ impl RecordSender {
         kind: RecordType,
         body: &M,
         dst: &mut [u8],
-    ) -> Result<Sum, Error> {
+    ) -> Result<Found, Error> {
         let len = body.marshalled_len();
         let (header, nonce) = self.begin(offset, kind, len, dst.len())?;
         let ciphertext_len = self.params.ciphertext_len(len);
@@ -194,19 +193,24 @@ impl RecordSender {
         let (ciphertext, tag) = rest.split_at_mut(ciphertext_len);
         let transform = &mut self.epoch.transform;
         let sent = transform.send_message(nonce.as_bytes(), &header, body, ciphertext, tag);
-        let Some(body_sum) = sent else { return Err(Misuse::Unfinished.into()) };
-        let sum = self.put_header(offset, &header, head) + body_sum;
-        let sum = sum.then(ciphertext_len, sum_tag(tag));
+        let Some(found) = sent else { return Err(Misuse::Unfinished.into()) };
+        let header = self.put_header(offset, &header, head);
+        let found = of_record(self.check, &header, (found, ciphertext_len), tag);
         self.end(kind, dst.len());
-        Ok(sum)
+        Ok(found)
     }
 
-    /// Part A: the header goes last, behind B and C of the body. Gives its sum.
+    /// Part A: the header goes last, behind B and C of the body. Gives it as it lies there.
     #[inline]
-    fn put_header(&self, offset: u64, header: &[u8; HEADER_LEN], to: &mut [u8]) -> Sum {
+    fn put_header(
+        &self,
+        offset: u64,
+        header: &[u8; HEADER_LEN],
+        to: &mut [u8],
+    ) -> [u8; HEADER_LEN] {
         let header = self.protector.apply(offset, header);
         to.copy_from_slice(&header);
-        sum_16(&header)
+        header
     }
 
     /// Header and nonce of the next record. Until [`end`](Self::end) no other can begin.
@@ -236,18 +240,19 @@ impl RecordSender {
     }
 
     /// Whole blocks in one pass; what is left of the body is a block of its own, filled up with zeros.
-    fn seal_without_tag(&mut self, body: &[u8], dst: &mut [u8]) -> Sum {
+    fn seal_without_tag(&mut self, body: &[u8], dst: &mut [u8]) -> Found {
         let block = self.params.cipher.block_len;
         let whole = body.len() / block * block;
         let transform = &mut self.epoch.transform;
-        let mut sum = transform.send(&[], &[], &body[..whole], &mut dst[..whole], &mut []);
+        let mut found = transform.send(&[], &[], &body[..whole], &mut dst[..whole], &mut []);
         if whole < body.len() {
             let mut last = [0; 8];
             last[..body.len() - whole].copy_from_slice(&body[whole..]);
-            sum += transform.send(&[], &[], &last, &mut dst[whole..], &mut []);
+            let rest = transform.send(&[], &[], &last, &mut dst[whole..], &mut []);
+            found = found.then(whole, rest);
             zeroize::Zeroize::zeroize(&mut last);
         }
-        sum
+        found
     }
 
     #[inline]

@@ -117,7 +117,7 @@ impl Connection {
             usize,
             u64,
             &mut [u8],
-        ) -> std::result::Result<Sum, SessionError>,
+        ) -> std::result::Result<Found, SessionError>,
     ) -> Result<bool> {
         let Phase::Open(open) = &mut self.phase else { return Err(Error::Closed) };
         let each = open.sender.record_len(body_len);
@@ -141,17 +141,22 @@ impl Connection {
             && is_packed
             && self.machine.joins(len as u32)
             && self.ring.joins(len, staged);
-        let place = Place { staged, joins, tail: 0 };
-        // Pieces of a longer record have sums of their own.
-        let sums = self.machine.checks_payload() && len <= self.machine.max_payload() as usize;
-        open.sender.set_check(if sums { Check::Internet } else { Check::None });
+        let place = Place { staged, joins };
+        let check = match &self.machine {
+            // Pieces of a longer record have checks of their own.
+            machine if len > machine.max_payload() as usize => Check::None,
+            machine if machine.sends_trailers() => Check::Cxor,
+            machine if machine.checks_payload() => Check::Internet,
+            _ => Check::None,
+        };
+        open.sender.set_check(check);
         let sealed = self.ring.push(offset, len, place, |dst| {
-            let mut sum = Sum::ZERO;
+            let mut found = check.begin();
             for (nth, record) in dst.chunks_exact_mut(each).enumerate() {
                 let at = nth * each;
-                sum = sum.then(at, seal(&mut open.sender, nth, offset + at as u64, record)?);
+                found = found.then(at, seal(&mut open.sender, nth, offset + at as u64, record)?);
             }
-            Ok::<_, SessionError>(sums.then_some(sum))
+            Ok::<_, SessionError>(found)
         });
         // A reservation that was begun is committed, or the connection ends.
         if let Err(error) = sealed {

@@ -5,21 +5,20 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use fusewire_base::{Instant, Sum};
+use fusewire_base::Instant;
 use fusewire_device::Region;
-use fusewire_kernels::Level;
-use fusewire_kernels::stages::Cxor;
+use fusewire_kernels::{Check, Level};
 use fusewire_transport::machine::{Cut, Event as Told, ResetCause};
 use fusewire_transport::xtp::{Connection, Name, State};
-use fusewire_wire::xtp::TRAILER_LEN;
 
-use super::block::{BASE_PACKET, Check, ControlBlock};
+use super::block::{BASE_PACKET, ControlBlock};
 use super::event::{Ended, Event, Message};
-use super::place::{Buffer, Pieces, Scatter, gather};
+use super::place::{Buffer, Scatter, gather};
 use super::sorted::{Sorted, Turn};
 use super::standing::Standing;
 use crate::path::Path;
 use crate::path::question::Keys;
+use crate::pieces::Pieces;
 use crate::send_ring::{Place, SendRing};
 use crate::{Error, Result};
 
@@ -59,7 +58,7 @@ pub(super) struct Association {
     queued_bytes: usize,
     /// The sort of the message that is leaving.
     leaving: u16,
-    /// Packets from this offset on have their trailer behind them in the ring, and no sum.
+    /// Packets from this offset on have a trailer, and no sum.
     trailers_from: u64,
     finishing: bool,
     wants_room: bool,
@@ -79,7 +78,7 @@ impl Association {
         Association {
             standing: Standing::new(remote),
             also: None,
-            ring: SendRing::new(ring, records.min(1 << 16)),
+            ring: SendRing::new(ring, records.min(1 << 16), machine.trailer_room()),
             level,
             memory: Vec::new(),
             memory_len: info.recv_window as usize,
@@ -361,21 +360,15 @@ impl Association {
         true
     }
 
-    /// Bytes behind each packet's data.
-    fn tail(&self) -> usize {
-        if self.block.check == Check::Cxor { TRAILER_LEN } else { 0 }
-    }
-
     /// A message of `len` bytes has room where it is sent from.
     fn has_room(&self, len: usize) -> bool {
         let each = (self.machine.piece_len(len as u32) as usize).min(len);
-        len <= self.machine.send_room() as usize && self.ring.has_room_for(len, each, self.tail())
+        len <= self.machine.send_room() as usize && self.ring.has_room_for(len, each)
     }
 
     /// Brings a message to where it is sent from, packet by packet, and queues it. There is room.
     fn commit(&mut self, slices: &[IoSlice<'_>], len: usize, tag: Option<u64>) {
         let each = (self.machine.piece_len(len as u32) as usize).min(len);
-        let tail = self.tail();
         let tag = tag.filter(|_| self.block.tags);
         let Some(reservation) = self.machine.reserve(len as u32) else { return };
         let offset = reservation.offset();
@@ -383,21 +376,12 @@ impl Association {
         let level = self.level;
         for at in (0..len).step_by(each) {
             let piece = each.min(len - at);
-            let place = Place { tail, ..Place::default() };
-            let pushed = self.ring.push(offset + at as u64, piece, place, |memory| {
-                let (data, behind) = memory.split_at_mut(piece);
-                let begin = match tag.filter(|_| at == 0 && makes_trailer) {
-                    Some(tag) => Pieces::Cxor(Cxor::of(&tag.to_be_bytes()), 8),
-                    None if makes_trailer => Pieces::Cxor(Cxor::default(), 0),
-                    None => Pieces::Sum(Sum::ZERO, 0),
+            let pushed = self.ring.push(offset + at as u64, piece, Place::default(), |data| {
+                let begin = match makes_trailer {
+                    true => Pieces::behind_tag(tag.filter(|_| at == 0)),
+                    false => Pieces::new(Check::Internet),
                 };
-                Ok::<_, ()>(match gather(level, begin, slices, at, data) {
-                    Pieces::Sum(sum, _) => sum,
-                    Pieces::Cxor(cxor, _) => {
-                        behind.copy_from_slice(&cxor.bits().to_be_bytes());
-                        Sum::ZERO
-                    }
-                })
+                Ok::<_, ()>(gather(level, begin, slices, at, data).found())
             });
             debug_assert!(pushed.is_ok());
         }
@@ -405,20 +389,6 @@ impl Association {
             self.machine.set_tag(tag);
         }
         self.machine.commit(reservation, Cut::Record);
-    }
-
-    /// Whether the packet at `offset` was pushed with its trailer.
-    pub fn has_trailer(&self, offset: u64) -> bool {
-        offset >= self.trailers_from
-    }
-
-    /// The trailer of data that were pushed without, or otherwise cut.
-    pub fn trailer(&self, tag: Option<u64>, data: &[u8]) -> u32 {
-        let own = fusewire_kernels::cxor(self.level, data);
-        match tag {
-            Some(tag) => Cxor::of(&tag.to_be_bytes()).then(8, own).bits(),
-            None => own.bits(),
-        }
     }
 
     /// Bytes of messages that were told and not released, and of parts of others.

@@ -7,15 +7,16 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use fusewire_base::{Instant, Sum};
-use fusewire_kernels::Level;
+use fusewire_kernels::{Check, Level};
 use fusewire_transport::xtp::Name;
 use fusewire_transport::xtp::single::{Id, Outcome, Request, Responder};
 use fusewire_wire::xtp::{Code, Diag};
 
 use super::block::{ControlBlock, Kind};
 use super::event::{Ended, Event, Message};
-use super::place::{Buffer, Pieces, Scatter, gather};
+use super::place::{Buffer, Scatter, gather};
 use super::standing::Standing;
+use crate::pieces::Pieces;
 
 /// Bytes that leave, in pieces of one length, with the sum of each that one pass made when it brought them here.
 #[derive(Default)]
@@ -30,13 +31,10 @@ impl Said {
     pub fn gather(level: Level, slices: &[IoSlice<'_>], each: usize) -> Said {
         let len = slices.iter().map(|slice| slice.len()).sum();
         let (mut bytes, each) = (vec![0; len], each.max(1));
-        let sums =
-            bytes.chunks_mut(each).zip((0..).step_by(each)).map(|(piece, at)| {
-                match gather(level, Pieces::Sum(Sum::ZERO, 0), slices, at, piece) {
-                    Pieces::Sum(sum, _) => sum,
-                    Pieces::Cxor(..) => unreachable!("it began as a sum"),
-                }
-            });
+        let sums = bytes.chunks_mut(each).zip((0..).step_by(each)).map(|(piece, at)| {
+            let pieces = gather(level, Pieces::new(Check::Internet), slices, at, piece);
+            pieces.found().sum().unwrap_or_default()
+        });
         let sums = sums.collect();
         Said { bytes, each, sums }
     }

@@ -5,11 +5,12 @@ use fusewire_device::{Ecn, Event as DeviceEvent, TxFrame};
 use fusewire_transport::machine::Header as _;
 use fusewire_transport::xtp::single::Id;
 use fusewire_transport::xtp::{Header, State, Transmit};
-use fusewire_wire::xtp::{Body, CHECK_AT, First, HEADER_LEN, TRAILER_LEN};
+use fusewire_wire::xtp::{Body, CHECK_AT, First, HEADER_LEN};
 
 use super::exchange::Said;
 use super::*;
 use crate::machine::HEADROOM;
+use crate::pieces::{Payload, Pieces, put_trailer};
 use crate::stack::hand_over;
 
 /// Frames given to the device in one call.
@@ -68,34 +69,27 @@ impl Output {
             return self.planned.push(Planned { owner, header, payload });
         };
         let located = association.ring.locate(range);
-        let (from, mut to) = (located.payload.start, located.payload.end);
-        let has_trailer = association.has_trailer(range.start);
-        let mut sum = Sum::ZERO;
-        let mut payload = None;
-        if t.header.trailer_len() > 0 {
-            if has_trailer && located.sum.is_some() {
-                to += TRAILER_LEN;
-            } else {
-                let data = association.ring.bytes(from..to);
-                let trailer = association.trailer(tag(&t.header), data);
-                let at = self.detour.len();
-                self.detour.extend_from_slice(data);
-                self.detour.extend_from_slice(&trailer.to_be_bytes());
-                payload = Some(At::Detour(at, self.detour.len()));
-            }
+        let (from, to) = (located.payload.start, located.payload.end);
+        let (sum, payload) = if t.header.trailer_len() > 0 {
+            let (ring, begin) = (&mut association.ring, Pieces::behind_tag(tag(&t.header)));
+            (Sum::ZERO, put_trailer(ring, &located, begin, level, &mut self.detour))
         } else {
-            let ready = located.sum.filter(|_| !has_trailer);
             let made = || fusewire_kernels::sum(level, association.ring.bytes(from..to));
-            sum = ready.unwrap_or_else(made);
-        }
-        let is_beside = located.headroom && t.header.emit_len() == HEADROOM && payload.is_none();
+            (located.found.sum().unwrap_or_else(made), Payload::Ring(from, to))
+        };
+        let is_beside = located.headroom
+            && t.header.emit_len() == HEADROOM
+            && matches!(payload, Payload::Ring(..));
         let header = if is_beside {
             emit(&t.header, association.ring.headroom_mut(from), sum);
             At::Memory(from - HEADROOM, from)
         } else {
             At::Scratch(scratch, emit(&t.header, &mut self.headers[scratch], sum))
         };
-        let payload = payload.unwrap_or(At::Memory(from, to));
+        let payload = match payload {
+            Payload::Ring(from, to) => At::Memory(from, to),
+            Payload::Detour(from, to) => At::Detour(from, to),
+        };
         self.planned.push(Planned { owner, header, payload });
     }
 

@@ -1,10 +1,10 @@
 //! Where received data go, and the one pass that brings them there: copy and check, in one loop.
 
 use fusewire_base::Sum;
-use fusewire_kernels::Level;
-use fusewire_kernels::stages::Cxor;
+use fusewire_kernels::{Check, Cxor, Found, Level};
 
 use super::Context;
+use crate::pieces::Pieces;
 
 /// Pieces of memory that one packet's data may go to.
 const PIECES: usize = 8;
@@ -107,60 +107,6 @@ pub(super) enum Proof {
     },
 }
 
-/// A check function over pieces, one after the other.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Pieces {
-    Sum(Sum, usize),
-    Cxor(Cxor, usize),
-}
-
-impl Pieces {
-    /// Of what follows.
-    #[inline]
-    fn then(self, next: Pieces) -> Pieces {
-        match (self, next) {
-            (Pieces::Sum(sum, at), Pieces::Sum(next, len)) => {
-                Pieces::Sum(sum.then(at, next), at + len)
-            }
-            (Pieces::Cxor(cxor, at), Pieces::Cxor(next, len)) => {
-                Pieces::Cxor(cxor.then(at, next), at + len)
-            }
-            _ => unreachable!("one packet has one check"),
-        }
-    }
-
-    /// With `bytes` behind.
-    #[inline]
-    pub fn read(self, level: Level, bytes: &[u8]) -> Pieces {
-        if bytes.is_empty() {
-            return self;
-        }
-        self.then(match self {
-            Pieces::Sum(..) => Pieces::Sum(fusewire_kernels::sum(level, bytes), bytes.len()),
-            Pieces::Cxor(..) => Pieces::Cxor(fusewire_kernels::cxor(level, bytes), bytes.len()),
-        })
-    }
-
-    /// With `src` behind, which is copied to `dst` in the same loop.
-    #[inline]
-    pub fn copy(self, level: Level, src: &[u8], dst: &mut [u8]) -> Pieces {
-        if src.is_empty() {
-            return self;
-        }
-        self.then(match self {
-            Pieces::Sum(..) => Pieces::Sum(fusewire_kernels::copy_sum(level, src, dst), src.len()),
-            Pieces::Cxor(..) => {
-                Pieces::Cxor(fusewire_kernels::copy_cxor(level, src, dst), src.len())
-            }
-        })
-    }
-
-    /// Pieces can be joined behind so many bytes: CXOR's are words.
-    pub fn joins(self, len: usize) -> bool {
-        matches!(self, Pieces::Sum(..)) || len.is_multiple_of(2)
-    }
-}
-
 /// Copies the next bytes of `slices`, from byte `at` of all of them on, to `memory`, and checks them in the same loop.
 pub(super) fn gather(
     level: Level,
@@ -194,15 +140,17 @@ pub(super) fn gather(
 impl Proof {
     fn begin(&self) -> Pieces {
         match *self {
-            Proof::Sum { head } => Pieces::Sum(head, 0),
-            Proof::Cxor { before, before_len, .. } => Pieces::Cxor(before, before_len),
+            Proof::Sum { head } => Pieces::behind(Check::Internet, head.into(), 0),
+            Proof::Cxor { before, before_len, .. } => {
+                Pieces::behind(Check::Cxor, before.into(), before_len)
+            }
         }
     }
 
     fn holds(&self, pieces: Pieces) -> bool {
-        match (self, pieces) {
-            (Proof::Sum { .. }, Pieces::Sum(sum, _)) => sum.verifies(),
-            (Proof::Cxor { trailer, .. }, Pieces::Cxor(cxor, _)) => cxor.bits() == *trailer,
+        match (self, pieces.found()) {
+            (Proof::Sum { .. }, Found::Sum(sum)) => sum.verifies(),
+            (Proof::Cxor { trailer, .. }, Found::Cxor(cxor)) => cxor.bits() == *trailer,
             _ => false,
         }
     }

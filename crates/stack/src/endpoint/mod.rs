@@ -209,8 +209,10 @@ impl Endpoint {
     /// An endpoint on any device.
     ///
     /// # Errors
-    /// [`Error::Os`] when there is no randomness, no descriptor or no thread left; [`Error::MaxAdu`].
+    /// [`Error::Os`] when there is no randomness, no descriptor or no thread left; [`Error::MaxAdu`];
+    /// [`Error::Misuse`] for a check that the transport has not.
     pub fn new(device: Box<dyn Device>, config: Config) -> Result<Endpoint> {
+        config.check_fits()?;
         let frames = device.as_fd().map(|fd| fd.try_clone_to_owned()).transpose();
         let frames = frames.map_err(Error::os("duplicating the device's descriptor"))?;
         let (waker, driver) = (device.waker(), config.driver);

@@ -90,7 +90,10 @@ fn open<U: Unmarshal + ?Sized>(
     into: &mut U,
 ) -> Sum {
     match sums {
-        true => passes.receive_message(&[], &[], (message, message.len()), &[], into).sum,
+        true => {
+            let opened = passes.receive_message(&[], &[], (message, message.len()), &[], into);
+            opened.sum.sum().unwrap_or_default()
+        }
         false => unmarshal_at(level, message, false, into),
     }
 }
@@ -156,7 +159,7 @@ impl Stack {
         let mut passes = self.core.take_passes();
         let len = message.marshalled_len();
         let sent = self.udp_send_made(now, id, len, to, |_, _, bytes| {
-            passes.send_message(&[], &[], message, bytes, &mut [])
+            passes.send_message(&[], &[], message, bytes, &mut [])?.sum()
         });
         self.core.passes = Some(passes);
         sent

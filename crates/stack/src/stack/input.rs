@@ -285,11 +285,12 @@ impl Stack {
             self.drop_frame(Cause::Malformed);
             return Some(0);
         };
-        let (head, payload) = frame.split_at(header.header_len().min(frame.len()));
+        let (head, rest) = frame.split_at(header.header_len().min(frame.len()));
+        let (payload, trailer) = rest.split_at(rest.len().saturating_sub(header.trailer_len()));
         let summed = &head[..header.summed_len().min(head.len())];
         let header_sum = header_sum(settings, summed, frame.len());
         let again = self.cursor.again;
-        let segment = Segment { header: &header, header_sum, payload, marked, again };
+        let segment = Segment { header: &header, header_sum, payload, trailer, marked, again };
         if let Some(probe) = header.probe() {
             self.take_probe(peer, probe, &segment);
             return Some(0);

@@ -17,7 +17,7 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::{Device, Ecn, RxBatch, Waker};
 use fusewire_session::{
-    ClientConfig, Fingerprint, Handshake, Marshal, Options, Rendezvous, ServerConfig, Side,
+    Check, ClientConfig, Fingerprint, Handshake, Marshal, Options, Rendezvous, ServerConfig, Side,
 };
 use fusewire_transport::machine::{
     Connection as _, Counters, Header as _, Info, Listener as _, Protocol as _, Secrets, Sizes,
@@ -32,9 +32,12 @@ use crate::config::Config;
 use crate::connection::{Connection, Event, HANDSHAKE_WINDOW, Segment};
 use crate::drops::{Cause, Drops};
 use crate::generations::Generations;
-use crate::machine::{Ends, Flow, Header, Listener, ListenerAction, Settings, Transport, settings};
+use crate::machine::{
+    Ends, Flow, Header, Listener, ListenerAction, Settings, Transport, set_trailers, settings,
+};
 use crate::path::Path;
 use crate::path::question::Nonces;
+use crate::pieces::Payload;
 use crate::watch::Watch;
 use crate::{ConnectionId, Error, Result};
 
@@ -102,7 +105,7 @@ enum HeaderAt {
 struct Planned {
     header: HeaderAt,
     header_len: usize,
-    payload: (usize, usize),
+    payload: Payload,
     ecn: Ecn,
     kind: crate::trace::Kind,
 }
@@ -156,6 +159,8 @@ pub struct Stack {
     next_flow: u16,
     headers: Box<[[u8; Header::LEN_MAX]; TRANSMIT_FRAMES]>,
     planned: Vec<Planned>,
+    /// Pieces of what was pushed, with their trailers, until they have left.
+    detour: Vec<u8>,
     drops: Drops,
     /// Cookies that listeners before this one gave out.
     cookies: u64,
@@ -210,6 +215,7 @@ impl Stack {
             next_flow: u16::from_ne_bytes([seed[30], seed[31]]),
             headers: Box::new([[0; Header::LEN_MAX]; TRANSMIT_FRAMES]),
             planned: Vec::with_capacity(TRANSMIT_FRAMES),
+            detour: Vec::new(),
             drops: Drops::default(),
             cookies: 0,
             profile: None,
@@ -285,16 +291,22 @@ impl Stack {
     ///
     /// # Errors
     /// [`Error::Session`] for a configuration that no session can be made from; [`Error::Misuse`]
-    /// when there are too many connections.
+    /// when there are too many connections, or for a check that the transport has not.
     pub fn connect(
         &mut self,
         remote: SocketAddr,
         port: u16,
         client: &ClientConfig,
     ) -> Result<ConnectionId> {
+        self.config.check_fits()?;
         let now = self.clock.now();
         let remote = self.device.named(remote);
-        let settings = handshaking(&self.settings(remote));
+        let mut settings = handshaking(&self.settings(remote));
+        if self.config.check == Check::Cxor {
+            // Which cipher it will be the server says, and beside a tag there is no other check.
+            let has_tags = client.settings.ciphers.iter().any(|cipher| cipher.tag_len > 0);
+            set_trailers(&mut settings, !has_tags);
+        }
         let mut client = client.clone();
         client.settings.body_len_max = self.body_len_max(client.settings.body_len_max);
         let handshake = Handshake::client(&client)?;
@@ -317,7 +329,10 @@ impl Stack {
     /// Takes connections to `port` from now on; `Event::Connected` tells of each.
     pub fn listen(&mut self, port: u16, mut server: ServerConfig, secrets: &Secrets) {
         let local = self.device.local_addr();
-        let settings = handshaking(&self.settings(local));
+        let mut settings = handshaking(&self.settings(local));
+        if self.config.check == Check::Cxor {
+            set_trailers(&mut settings, true);
+        }
         server.settings.body_len_max = self.body_len_max(server.settings.body_len_max);
         self.listening = Some(Listening {
             listener: settings.listen(self.config.backlog, secrets),
@@ -406,6 +421,7 @@ impl Stack {
         let mut connection =
             Box::new(Connection::new(ends, machine, handshake, path, ring, sizes, level));
         connection.packs = self.config.packs;
+        connection.unchecked = self.config.check == Check::None;
         let index = self.generations.take().unwrap_or_else(|| {
             self.connections.push(None);
             self.generations.add()

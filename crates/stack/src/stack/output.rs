@@ -7,6 +7,7 @@ use fusewire_transport::machine::{self as transport, Says};
 use super::*;
 use crate::machine::{HEADROOM, emit};
 use crate::path::Probe;
+use crate::pieces::{Payload, Pieces, put_trailer};
 
 impl Stack {
     // ---- transmission -------------------------------------------------------------------------
@@ -81,7 +82,7 @@ impl Stack {
                     let header_len =
                         emit(settings, &transmit.header, &mut self.headers[scratch], Sum::ZERO, 0);
                     let header = HeaderAt::Scratch(scratch);
-                    Planned { header, header_len, payload: (0, 0), ecn, kind }
+                    Planned { header, header_len, payload: Payload::Ring(0, 0), ecn, kind }
                 }
                 Some(range) => {
                     data_segments += 1;
@@ -91,16 +92,24 @@ impl Stack {
                     }
                     let located = connection.ring.locate(range);
                     let (from, to) = (located.payload.start, located.payload.end);
-                    let sum = match (transmit.header.sums_payload(), located.sum) {
+                    let level = self.config.level;
+                    let sum = match (transmit.header.sums_payload(), located.found.sum()) {
                         (false, _) => Sum::ZERO,
                         (true, Some(sum)) => sum,
                         (true, None) => {
-                            let bytes = connection.ring.bytes(from..to);
-                            fusewire_kernels::sum(self.config.level, bytes)
+                            fusewire_kernels::sum(level, connection.ring.bytes(from..to))
                         }
                     };
+                    let payload = match transmit.header.trailer_len() {
+                        0 => Payload::Ring(from, to),
+                        _ => {
+                            let (ring, begin) = (&mut connection.ring, Pieces::behind_tag(None));
+                            put_trailer(ring, &located, begin, level, &mut self.detour)
+                        }
+                    };
+                    let is_beside = located.headroom && matches!(payload, Payload::Ring(..));
                     let header_len = transmit.header.emit_len();
-                    let header = if located.headroom && header_len == HEADROOM {
+                    let header = if is_beside && header_len == HEADROOM {
                         let room = connection.ring.headroom_mut(from);
                         emit(settings, &transmit.header, room, sum, to - from);
                         HeaderAt::Ring(from - HEADROOM)
@@ -114,7 +123,7 @@ impl Stack {
                         );
                         HeaderAt::Scratch(scratch)
                     };
-                    Planned { header, header_len, payload: (from, to), ecn, kind }
+                    Planned { header, header_len, payload, ecn, kind }
                 }
             };
             self.planned.push(planned);
@@ -153,12 +162,16 @@ impl Stack {
                 HeaderAt::Ring(at) => &memory[at..at + planned.header_len],
                 HeaderAt::Scratch(i) => &self.headers[i][..planned.header_len],
             };
-            frame.payload = &memory[planned.payload.0..planned.payload.1];
+            frame.payload = match planned.payload {
+                Payload::Ring(from, to) => &memory[from..to],
+                Payload::Detour(from, to) => &self.detour[from..to],
+            };
             frame.ecn = planned.ecn;
         }
         let (frames, planned) = (&frames[..self.planned.len()], &self.planned);
         self.watch.sent_tpdus(frames, |at| planned[at].kind.words());
         hand_over(&mut *self.device, Some(memory), frames);
+        self.detour.clear();
         let is_taken = self.device.takes_memory(peer);
         if let Some(connection) = &mut self.connections[index as usize] {
             connection.is_taken = is_taken;

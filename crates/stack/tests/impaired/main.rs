@@ -9,6 +9,7 @@ mod opening;
 mod packed;
 mod seen;
 mod strangers;
+mod trailers;
 mod unchecked;
 mod watched;
 mod world;

@@ -177,6 +177,11 @@ pub trait Header: Copy + Debug {
     fn summed_len(&self) -> usize {
         self.header_len()
     }
+    /// Bytes behind the payload that prove it, in place of the checksum.
+    #[inline]
+    fn trailer_len(&self) -> usize {
+        0
+    }
 }
 
 /// A connection without I/O.
@@ -238,6 +243,14 @@ pub trait Connection: Debug {
     /// or among whole records.
     fn checks_payload(&self) -> bool {
         true
+    }
+    /// Bytes that may have to follow the payload of a segment, now or later.
+    fn trailer_room(&self) -> usize {
+        0
+    }
+    /// They follow the payload of every segment from now on.
+    fn sends_trailers(&self) -> bool {
+        false
     }
     /// Whole records prove themselves from now on, to both ends: those that are sent from the stream offset `sent` on, and
     /// those that are received from `received` on. A protocol whose header can say so leaves them out of its checksum.

@@ -253,7 +253,7 @@ impl Connection {
     pub(super) fn payload_for(&self, tpdu_len: usize) -> u32 {
         let tpdu_len = u32::try_from(tpdu_len).unwrap_or(u32::MAX);
         let body = tpdu_len.saturating_sub(HEADER_LEN as u32).min(self.send.maxdata);
-        let trailer = if self.settings.cxor { TRAILER_LEN as u32 } else { 0 };
+        let trailer = self.trailer_room() as u32;
         let tag = if self.settings.btag { BTAG_LEN } else { 0 };
         let (first, max) = if self.is_opening() {
             (FIRST_EXTRA - ADDRESS_LEN + self.address.emit_len() as u32, INITIAL_ALLOC as u32)
@@ -397,7 +397,14 @@ impl Connection {
         self.send.una
     }
 
+    /// Bytes behind data, as long as CXOR is offered or agreed on.
+    #[inline]
+    pub fn trailer_room(&self) -> usize {
+        if self.settings.cxor { TRAILER_LEN } else { 0 }
+    }
+
     /// CXOR leaves behind the data of every packet from now on.
+    #[inline]
     pub fn sends_trailers(&self) -> bool {
         self.send.trailers && !self.is_opening()
     }

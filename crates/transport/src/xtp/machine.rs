@@ -108,6 +108,7 @@ impl machine::Header for Header {
     own! { Header:
         fn emit_len(self: &Header) -> usize;
         fn emit(self: &Header, out: &mut [u8]) -> usize;
+        fn trailer_len(self: &Header) -> usize;
     }
 
     #[inline]
@@ -189,6 +190,8 @@ impl machine::Connection for Connection {
         );
         fn also(self: &Connection) -> Option<Name>;
         fn checks_payload(self: &Connection) -> bool;
+        fn trailer_room(self: &Connection) -> usize;
+        fn sends_trailers(self: &Connection) -> bool;
         fn proves_from(self: &mut Connection, sent: u64, received: u64);
         fn poll_transmit(self: &mut Connection, now: Instant) -> Option<Transmit<Header>>;
         fn set_tpdu_len(self: &mut Connection, bytes: usize);
