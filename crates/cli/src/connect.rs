@@ -73,6 +73,7 @@ impl<'a> Connector<'a> {
     /// Options that mean nothing together; the name is not known; the user's own files are unreadable; the key given is not the one that is known.
     pub fn new(connect: &'a Connect, url: &Url) -> Result<Connector<'a>> {
         connect.carrying.check(connect.common.transport())?;
+        connect.common.check()?;
         let addresses = url.addresses().map_err(|e| Failure::new(Code::Connection, e))?;
         let paths = paths()?;
         let identity = Arc::new(Identity::load_or_create(&paths.identity)?);

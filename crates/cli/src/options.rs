@@ -12,7 +12,7 @@ use fusewire_files::{Element, Hashing};
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::suites::Standing;
 use fusewire_session::{
-    Cipher, DataPass, Execution, Executions, HeaderProtection, Identity, KeyLogFile, Level,
+    Check, Cipher, DataPass, Execution, Executions, HeaderProtection, Identity, KeyLogFile, Level,
     Settings, Swap,
 };
 use fusewire_stack::{Config, Stack};
@@ -42,6 +42,10 @@ pub struct Common {
     /// What carries the records over UDP and interfaces: tcp or xtp. Both sides have the same.
     #[arg(long, value_name = "NAME", default_value_t)]
     transport: Protocol,
+    /// What proves records that have no tag, with `--transport xtp`: internet, its checksum; cxor, a trailer, if the other
+    /// side wants it too; none, if the other side says so too. Where the cipher makes a tag, that is it.
+    #[arg(long, value_name = "NAME", default_value_t)]
+    check: Check,
     #[arg(long, value_name = "NAME", default_value_t, help = format!("Congestion control of what this side sends: {}", congestion_names()))]
     congestion: Algorithm,
     /// Write every datagram to a pcapng file.
@@ -282,6 +286,24 @@ impl Common {
         Ok(Some(Arc::new(KeyLogFile::open(path)?)))
     }
 
+    /// What proves records without a tag.
+    ///
+    /// # Errors
+    /// The transport has it not, or the cipher needs none.
+    pub fn check(&self) -> Result<Check> {
+        let (check, transport) = (self.check, self.transport);
+        let what = if check == Check::Internet {
+            return Ok(check);
+        } else if transport != Protocol::Xtp {
+            format!("needs --transport xtp, not {transport}, which has the internet checksum alone")
+        } else if self.cipher.iter().all(|cipher| cipher.tag_len > 0) {
+            "needs a --cipher that makes no tag: where there is one, that is the check".to_owned()
+        } else {
+            return Ok(check);
+        };
+        Err(Failure::new(Code::Usage, format!("--check {check} {what}")).into())
+    }
+
     /// What carries the records.
     pub fn transport(&self) -> Protocol {
         self.transport
@@ -291,7 +313,7 @@ impl Common {
     /// `handshake_timeout` how long a handshake may take.
     ///
     /// # Errors
-    /// The capture file cannot be made.
+    /// The capture file cannot be made, or the check be had.
     pub fn stack(
         &self,
         device: Box<dyn Device>,
@@ -302,6 +324,7 @@ impl Common {
             level: self.level(),
             datagram_bytes: self.datagram_bytes.map(|n| n as usize),
             handshake_timeout,
+            check: self.check()?,
             ..Config::default()
         };
         config.transport = either::Config::of_records(self.transport);

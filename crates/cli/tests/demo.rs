@@ -70,8 +70,13 @@ fn kernels_are_measured() {
     }
     let of = |form: &str| others.iter().filter(|line| line["form"] == form).count();
     assert_eq!(of("word_filters"), 4, "word filters of one of them");
-    assert_eq!([of("internet"), of("cxor")], [2, 2], "its loop with either sum, at two sizes");
-    assert_eq!(others.len(), 8);
+    let checks = [of("internet"), of("cxor"), of("none")];
+    assert_eq!(
+        checks,
+        [6, 6, 4],
+        "its loop with either sum, and records' both ways with none, too"
+    );
+    assert_eq!(others.len(), 20);
     let level = ["bench", "kernels", "--sizes", "64", "--smoke", "--json", "--pipelines", "cxor"];
     let lines = world.run("alice", &[&level[..], &["--level", "portable"]].concat()).ok().lines();
     let forms: Vec<_> = lines.iter().map(|line| line["form"].as_str().unwrap()).collect();
@@ -94,4 +99,7 @@ fn message_parts_are_measured() {
     }
     let refused = world.run("alice", &["bench", "parts", "--cipher", "aes-256-gcm", "--smoke"]);
     assert_ne!(refused.code, 0);
+    let args = ["ls", "--transport", "tcp", "--check", "cxor", "fusewire://127.0.0.1/"];
+    let refused = world.run("alice", &args);
+    assert!(refused.code == 2 && refused.err.contains("--transport xtp"), "{}", refused.err);
 }

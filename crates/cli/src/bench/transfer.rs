@@ -7,7 +7,7 @@ use clap::Args;
 use fusewire_lab::transfer::{
     self, Carrier, Impairment, Line, Manipulation, Method, Plan, Source, Transport,
 };
-use fusewire_session::{Cipher, HeaderProtection};
+use fusewire_session::{Check, Cipher, HeaderProtection};
 use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::either::{Protocol, Retransmission};
 
@@ -49,6 +49,10 @@ pub struct Options {
     /// What XTP sends again, a row each: selective, go-back-n.
     #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "selective")]
     retransmission: Vec<Retransmission>,
+    /// What proves records without a tag, over XTP, a row each: internet, its checksum; cxor, a trailer; none but UDP's own
+    /// checksum. Where the cipher makes a tag, that is it.
+    #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "internet")]
+    check: Vec<Check>,
     #[command(flatten)]
     path: Impaired,
     #[arg(long, value_name = "NAME", default_value_t, help = format!("Congestion control of ours: {}", congestion_names()))]
@@ -145,6 +149,8 @@ pub fn run(options: Options) -> Result {
         true => crate::machine::kept_machine()?,
         false => None,
     };
+    let transports = Transport::each(&options.transport, &options.retransmission, &options.check)?;
+    transports.iter().try_for_each(|transport| transport.fits(options.cipher))?;
     let plan = Plan {
         methods: if options.methods.is_empty() { Method::USUAL.to_vec() } else { options.methods },
         carrier: options.device,
@@ -154,7 +160,7 @@ pub fn run(options: Options) -> Result {
             swap: options.swap,
             record_padding: options.protecting.asked().map(HeaderProtection::padding),
         },
-        transports: Transport::each(&options.transport, &options.retransmission),
+        transports,
         path: options.path.impairment(),
         congestion: options.congestion,
         bytes: options.bytes,

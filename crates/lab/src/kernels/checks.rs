@@ -4,13 +4,13 @@
 use super::contest::{Buffers, Check, Message, Method, contest};
 use super::{CheckLine, Plan};
 use fusewire_experiments::{FletcherSum, cxor};
-use fusewire_kernels::Level;
 use fusewire_kernels::arch::Lanes;
 use fusewire_kernels::execution::{Integrated, Scan};
 use fusewire_kernels::stage::{AnyStage, Output, Run, Stage, then};
 use fusewire_kernels::stages::{
     Copy as CopyStage, Crc32c, Cxor, CxorSum, InternetSum, PesEncrypt, PesKey, Swap,
 };
+use fusewire_kernels::{self as records, Cipher, Execution, Level, Swap as Words, Transform};
 
 /// Measures every form at the sizes given.
 pub fn checks(plan: &Plan<'_>, each: &mut dyn FnMut(&CheckLine)) {
@@ -38,6 +38,51 @@ pub fn checks(plan: &Plan<'_>, each: &mut dyn FnMut(&CheckLine)) {
         in_the_loop(plan, buffers, "swap32 ▸ check ▸ store", Swap::<4>, each);
         let stage = then(Swap::<4>, pes);
         in_the_loop(plan, buffers, "swap32 ▸ pes ▸ check ▸ store", stage, each);
+        for data_path in DATA_PATHS {
+            in_the_data_path(plan, buffers, data_path, each);
+        }
+    }
+}
+
+/// What carries records without a tag, in one loop each way, and what the two are called.
+const DATA_PATHS: [(Cipher, Words, [&str; 2]); 2] = [
+    (
+        Cipher::NONE,
+        Words::None,
+        ["records: check ▸ store, sent", "records: check ▸ store, received"],
+    ),
+    (
+        Cipher::PES,
+        Words::Bytes32,
+        ["records: swap32 ▸ pes ▸ check ▸ store", "records: check ▸ pes ▸ swap32 ▸ store"],
+    ),
+];
+
+/// Both directions, with each check in turns. None is there for what the others cost.
+fn in_the_data_path(
+    plan: &Plan<'_>,
+    buffers: &mut Buffers,
+    (cipher, words, [send, receive]): (Cipher, Words, [&'static str; 2]),
+    each: &mut dyn FnMut(&CheckLine),
+) {
+    for (function, sends) in [(send, true), (receive, false)] {
+        if !plan.takes(function, buffers.src.len()) {
+            continue;
+        }
+        let forms = records::Check::ALL.map(|check| {
+            let (one_loop, key) = (Execution::Integrated, &b"fusewire"[..cipher.key_len]);
+            let mut transform = Transform::new(plan.level, one_loop, words, cipher, key);
+            transform.set_check(check);
+            let run = move |b: &mut Buffers, turns| {
+                let found = b.turns(turns, |Message { src, dst, .. }| match sends {
+                    true => transform.send(&[], &[], src, dst, &mut []),
+                    false => transform.receive(&[], &[], src, &[], dst).sum,
+                });
+                core::hint::black_box(found);
+            };
+            (check.name(), Box::new(run) as Method<'_, ()>)
+        });
+        compare(plan, buffers, function, forms.into(), each);
     }
 }
 

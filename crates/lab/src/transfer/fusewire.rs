@@ -77,6 +77,7 @@ pub fn endpoint(task: &Task) -> Result<Endpoint> {
     let mut config = Config { datagram_bytes: Some(task.datagram_bytes), ..Config::default() };
     // What is measured is a packet, and the papers' carries one ADU.
     config.packs = !task.measure;
+    config.check = task.transport.check;
     config.transport = Transport::of_records(task.transport.protocol);
     config.transport.set_retransmission(task.transport.retransmission);
     config.transport.set_congestion(task.congestion);

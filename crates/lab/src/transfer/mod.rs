@@ -20,10 +20,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use fusewire_device::sockets::{self, Entry};
+use fusewire_session::{Check, Cipher};
 use fusewire_stack::on_interface::Kind;
 use fusewire_stack::transport::{Protocol, Retransmission};
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::named::named;
 use crate::worker::by_name;
 pub use impaired::Impairment;
@@ -156,7 +158,7 @@ pub struct Manipulation {
     pub record_padding: Option<usize>,
 }
 
-/// The transport of ours, and what it sends again.
+/// The transport of ours, what it sends again, and what proves records without a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transport {
     /// Which.
@@ -165,22 +167,54 @@ pub struct Transport {
     /// What XTP sends again; TCP has SACK.
     #[serde(with = "by_name")]
     pub retransmission: Retransmission,
+    /// What proves records without a tag; TCP has the Internet checksum.
+    #[serde(with = "by_name")]
+    pub check: Check,
 }
 
 impl Transport {
-    /// Each protocol, and XTP in each of these ways.
-    pub fn each(protocols: &[Protocol], ways: &[Retransmission]) -> Vec<Transport> {
+    /// Each protocol, and XTP in each of these ways, with each of these checks.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for TCP, if the Internet checksum is none of them.
+    pub fn each(
+        protocols: &[Protocol],
+        ways: &[Retransmission],
+        checks: &[Check],
+    ) -> crate::Result<Vec<Transport>> {
         let mut all: Vec<Transport> = Vec::new();
         for &protocol in protocols {
-            let ways = if protocol == Protocol::Xtp { ways } else { &[Retransmission::default()] };
+            let is_xtp = protocol == Protocol::Xtp;
+            if !is_xtp && !checks.contains(&Check::Internet) {
+                let why = format!("{protocol} has the internet check alone: the others are xtp's");
+                return Err(Error::Unsupported(why));
+            }
+            let ways = if is_xtp { ways } else { &[Retransmission::default()] };
+            let checks = if is_xtp { checks } else { &[Check::Internet] };
             for &retransmission in ways {
-                let transport = Transport { protocol, retransmission };
-                if !all.contains(&transport) {
-                    all.push(transport);
+                for &check in checks {
+                    let transport = Transport { protocol, retransmission, check };
+                    if !all.contains(&transport) {
+                        all.push(transport);
+                    }
                 }
             }
         }
-        all
+        Ok(all)
+    }
+
+    /// Those have their own check beside the tags of a cipher.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if there is none.
+    pub fn fits(self, cipher: Cipher) -> crate::Result<()> {
+        if self.check == Check::Internet || cipher.tag_len == 0 {
+            return Ok(());
+        }
+        let check = self.check;
+        Err(Error::Unsupported(format!(
+            "check {check} is for records without a tag, and {cipher} makes one: choose a cipher that makes none"
+        )))
     }
 }
 
@@ -188,8 +222,13 @@ impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.protocol.fmt(f)?;
         match self.retransmission {
-            Retransmission::SelectiveRepeat => Ok(()),
-            other => write!(f, " {other}"),
+            Retransmission::SelectiveRepeat => {}
+            other => write!(f, " {other}")?,
+        }
+        match self.check {
+            Check::Internet => Ok(()),
+            Check::Cxor => f.write_str(" cxor"),
+            Check::None => f.write_str(" no check"),
         }
     }
 }

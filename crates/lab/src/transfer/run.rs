@@ -511,11 +511,21 @@ mod tests {
 
     #[test]
     fn ours_has_a_row_for_each_transport() {
-        let [tcp, selective, back] = {
-            use fusewire_stack::transport::{Protocol, Retransmission};
-            let all = Transport::each(&Protocol::ALL, &Retransmission::ALL);
-            all.try_into().unwrap()
+        use fusewire_session::Check;
+        use fusewire_stack::transport::{Protocol, Retransmission};
+        let each = |protocols: &[_], checks: &[_]| {
+            Transport::each(protocols, &Retransmission::ALL, checks)
         };
+        let all = each(&Protocol::ALL, &[Check::Internet]).unwrap();
+        let [tcp, selective, back] = all.try_into().unwrap();
+        let names = |all: Vec<Transport>| all.iter().map(Transport::to_string).collect::<Vec<_>>();
+        let all = names(each(&[Protocol::Tcp, Protocol::Xtp], &Check::ALL).unwrap());
+        assert_eq!(all[..4], ["tcp", "xtp", "xtp cxor", "xtp no check"]);
+        assert_eq!(all[4..], ["xtp go-back-n", "xtp go-back-n cxor", "xtp go-back-n no check"]);
+        assert!(each(&[Protocol::Xtp, Protocol::Tcp], &[Check::Cxor]).is_err());
+        let [cxor] = each(&[Protocol::Xtp], &[Check::Cxor]).unwrap()[..1] else { panic!() };
+        assert!(cxor.fits(Cipher::NONE).is_ok() && tcp.fits(Cipher::AES_256_GCM).is_ok());
+        assert!(cxor.fits(Cipher::AES_256_GCM).is_err());
         let mut plan = plan(vec![Method::Integrated, Method::KernelTcpRecords]);
         plan.transports = vec![tcp, selective, back];
         plan.adu_bytes = vec![Some(1024)];
