@@ -97,8 +97,16 @@ fn message_parts_are_measured() {
             assert!(line[key].as_f64().unwrap() > 0.0, "{key}: {line}");
         }
     }
+    let over = ["--transport", "tcp,xtp", "--check", "internet,cxor"];
+    let lines = world.run("alice", &[&args[..], &over[..]].concat()).ok().lines();
+    let names: Vec<_> = lines.iter().map(|line| line["transport"].as_str()).collect();
+    let each = [None, Some("tcp"), Some("xtp"), Some("xtp cxor")];
+    assert_eq!(names, [each, each].concat());
     let refused = world.run("alice", &["bench", "parts", "--cipher", "aes-256-gcm", "--smoke"]);
     assert_ne!(refused.code, 0);
+    let tcp_alone = ["--transport", "tcp", "--check", "cxor"];
+    let refused = world.run("alice", &[&args[..], &tcp_alone[..]].concat());
+    assert!(refused.code != 0 && refused.err.contains("tcp has the internet check alone"));
     let args = ["ls", "--transport", "tcp", "--check", "cxor", "fusewire://127.0.0.1/"];
     let refused = world.run("alice", &args);
     assert!(refused.code == 2 && refused.err.contains("--transport xtp"), "{}", refused.err);

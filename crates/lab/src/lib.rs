@@ -30,6 +30,8 @@ pub mod files;
 #[cfg(feature = "experiments")]
 pub mod inca;
 #[cfg(feature = "experiments")]
+mod joined;
+#[cfg(feature = "experiments")]
 pub mod kernels;
 #[cfg(feature = "experiments")]
 pub mod lab;

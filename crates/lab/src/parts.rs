@@ -4,6 +4,9 @@
 //! Data comes either whole or in pieces, as marshalling makes it. Whole, both ways differ in the order of
 //! the parts only. In pieces, the one takes each piece as it comes; the other has to collect them first,
 //! which is a pass more.
+//!
+//! Over a transport each message crosses a connection between two stacks in memory ([`crate::joined`]), in a record without
+//! a cipher, and is taken apart at its other end: the same bytes a second, of all that both ends do.
 
 use fusewire_base::Sum;
 use fusewire_experiments::parts::{self, PartsReceiver, PartsSender, message_len};
@@ -11,7 +14,9 @@ use fusewire_kernels::{Cipher, Level, Swap};
 use serde::Serialize;
 use std::hint::black_box;
 
+use crate::joined::Joined;
 use crate::kernels::{Effort, alternate};
+use crate::transfer::Transport;
 use crate::{Error, Result};
 
 /// What is compared.
@@ -24,6 +29,8 @@ pub struct Plan<'a> {
     pub sizes: &'a [usize],
     /// Bytes of a piece.
     pub piece_bytes: usize,
+    /// What carries messages, a line each besides that of no transport.
+    pub transports: &'a [Transport],
     /// How long to measure.
     pub effort: Effort,
 }
@@ -35,6 +42,8 @@ pub struct Line {
     pub experiment: &'static str,
     /// The cipher.
     pub cipher: String,
+    /// What carries the messages to where they are taken apart; `None`: they are put together, and nothing else.
+    pub transport: Option<String>,
     /// Bytes of data.
     pub size_bytes: usize,
     /// Bytes of a piece.
@@ -49,7 +58,7 @@ pub struct Line {
     pub parts_pieces: f64,
     /// Parts A, B, C; data in pieces, which are collected until the length is known.
     pub length_first_pieces: f64,
-    /// Taking the message apart, which is one for both.
+    /// Taking the message apart, which is one for both, and no transport's.
     pub open: f64,
 }
 
@@ -59,7 +68,10 @@ pub struct Line {
 /// When the cipher cannot have parts, or two ways do not make the same message.
 pub fn run(plan: &Plan<'_>, each: &mut dyn FnMut(&Line)) -> Result<()> {
     for &size in plan.sizes {
-        each(&measure(plan, size)?);
+        each(&measure(plan, size, None)?);
+        for &transport in plan.transports {
+            each(&measure(plan, size, Some(transport))?);
+        }
     }
     Ok(())
 }
@@ -75,10 +87,15 @@ struct Bench {
     collected: Vec<u8>,
     message: Vec<u8>,
     opened: Vec<u8>,
+    /// The way to where it is opened, and the memory there.
+    joined: Option<(Joined, Vec<u8>)>,
 }
 
 impl Bench {
-    fn new(plan: &Plan<'_>, size: usize) -> Result<Bench> {
+    fn new(plan: &Plan<'_>, size: usize, transport: Option<Transport>) -> Result<Bench> {
+        let len = message_len(size);
+        let join = |transport| Joined::new(transport, Cipher::NONE, len);
+        let joined = transport.map(join).transpose()?.map(|joined| (joined, vec![0; len]));
         let (level, element, cipher) = (plan.level, Swap::Bytes32, plan.cipher);
         let key = *b"fusewire";
         Ok(Bench {
@@ -87,13 +104,23 @@ impl Bench {
             piece_bytes: plan.piece_bytes.max(1),
             data: (0..size).map(|i| (i * 131 + (i >> 8)) as u8).collect(),
             collected: vec![0; size],
-            message: vec![0; message_len(size)],
+            message: vec![0; len],
             opened: vec![0; size],
+            joined,
         })
     }
 
-    /// Does it once. Gives the length of what it made, and the message's sum.
-    fn once(&mut self, way: usize) -> std::result::Result<(usize, Sum), parts::Error> {
+    /// Does it once, to the other end. Gives the length of what it made, and the message's sum.
+    fn once(&mut self, way: usize) -> Result<(usize, Sum)> {
+        let made = self.make(way)?;
+        if let Some((joined, came)) = self.joined.as_mut().filter(|_| WAYS[way] != "open") {
+            let len = joined.carry(&self.message, came)?;
+            self.receiver.open(&came[..len], &mut self.opened)?;
+        }
+        Ok(made)
+    }
+
+    fn make(&mut self, way: usize) -> std::result::Result<(usize, Sum), parts::Error> {
         match WAYS[way] {
             "parts" => self.sender.seal(&self.data, &mut self.message),
             "length_first" => self.sender.seal_in_order(&self.data, &mut self.message),
@@ -126,17 +153,22 @@ impl Bench {
             if *name != "open" {
                 self.message.fill(0);
             }
+            self.opened.fill(0);
             let found = (self.once(way)?.1, self.message.clone());
             if *first.get_or_insert_with(|| found.clone()) != found {
                 return Err(wrong(way, "another message, or another sum"));
             }
+            let opens = self.joined.is_some() || *name == "open";
+            if opens && self.opened != self.data {
+                return Err(wrong(way, "other data"));
+            }
         }
-        if self.opened == self.data { Ok(()) } else { Err(wrong(4, "other data")) }
+        Ok(())
     }
 }
 
-fn measure(plan: &Plan<'_>, size: usize) -> Result<Line> {
-    let mut bench = Bench::new(plan, size)?;
+fn measure(plan: &Plan<'_>, size: usize, transport: Option<Transport>) -> Result<Line> {
+    let mut bench = Bench::new(plan, size, transport)?;
     bench.check()?;
     let mut failed = None;
     let rates = alternate(size, plan.effort, WAYS.len(), &mut |way, turns| {
@@ -148,11 +180,12 @@ fn measure(plan: &Plan<'_>, size: usize) -> Result<Line> {
         }
     });
     if let Some(error) = failed {
-        return Err(error.into());
+        return Err(error);
     }
     Ok(Line {
         experiment: "parts",
         cipher: plan.cipher.to_string(),
+        transport: transport.map(|transport| transport.to_string()),
         size_bytes: size,
         piece_bytes: plan.piece_bytes,
         level: plan.level.name(),
@@ -176,6 +209,7 @@ mod tests {
                 cipher,
                 sizes: &[1, 4, 5, 12, 100, 1024, 4099],
                 piece_bytes: 37,
+                transports: &[],
                 effort: Effort::SMOKE,
             };
             let mut lines = 0;
@@ -188,11 +222,40 @@ mod tests {
         }
     }
 
+    /// Each with its check, and messages that several packets carry.
+    #[test]
+    fn every_transport_brings_the_same_message() {
+        use fusewire_session::Check;
+        use fusewire_stack::transport::{Protocol, Retransmission};
+        let ways = [Retransmission::default()];
+        let transports = Transport::each(&Protocol::ALL, &ways, &Check::ALL).unwrap();
+        let plan = Plan {
+            level: Level::detect(),
+            cipher: Cipher::SAFER_SIMPLIFIED,
+            sizes: &[4, 1408, 200_000],
+            piece_bytes: 128,
+            transports: &transports,
+            effort: Effort::SMOKE,
+        };
+        let mut names = Vec::new();
+        run(&plan, &mut |line| names.push(line.transport.clone())).unwrap();
+        assert_eq!(names.len(), 3 * 5);
+        let names: Vec<_> = names[..5].iter().map(|name| name.as_deref()).collect();
+        let of_xtp = [Some("xtp"), Some("xtp cxor"), Some("xtp no check")];
+        assert_eq!((&names[..2], &names[2..]), (&[None, Some("tcp")][..], &of_xtp[..]));
+    }
+
     #[test]
     fn a_cipher_with_a_tag_has_no_parts() {
         let (level, effort) = (Level::detect(), Effort::SMOKE);
-        let plan =
-            Plan { level, cipher: Cipher::AES_256_GCM, sizes: &[64], piece_bytes: 8, effort };
+        let plan = Plan {
+            level,
+            cipher: Cipher::AES_256_GCM,
+            sizes: &[64],
+            piece_bytes: 8,
+            transports: &[],
+            effort,
+        };
         assert!(run(&plan, &mut |_| {}).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! `fusewire bench inca`.
 
 use clap::{Args, ValueEnum};
-use fusewire_lab::inca::{self, Bulk, Direction, Line, Messages, Plan, Protocol, RoundTrip};
+use fusewire_lab::inca::{self, Bulk, Direction, Flood, Line, Messages, Plan, Protocol, RoundTrip};
 
 use crate::output::{Result, figure, json, text, then};
 
@@ -24,7 +24,11 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_000))]
     sizes: Vec<u32>,
     /// What to measure.
-    #[arg(long, value_delimiter = ',', default_value = "processing,messages,bulk,round-trip")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "processing,messages,bulk,round-trip,floods"
+    )]
     parts: Vec<Part>,
     /// Rounds; the result is the median.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -51,6 +55,8 @@ enum Part {
     Bulk,
     /// 64 bytes there and back.
     RoundTrip,
+    /// SYNs and FIRSTs at a server of ours that serves somebody; in memory, without rights.
+    Floods,
 }
 
 /// Runs the comparison.
@@ -70,6 +76,7 @@ pub fn run(options: &Options) -> Result {
         bulk: options.parts.contains(&Part::Bulk),
         processing: options.parts.contains(&Part::Processing),
         round_trip: options.parts.contains(&Part::RoundTrip),
+        floods: options.parts.contains(&Part::Floods),
         rounds: if options.quick { 1 } else { options.rounds as usize },
         seconds: f64::from(if options.quick { 20 } else { options.milliseconds }) / 1000.0,
         congestion: Some(options.congestion.clone()).filter(|name| name != "system"),
@@ -97,6 +104,9 @@ const PROCESSING: &str = "processing alone, frame in memory to application: ns (
 const UNMARSHALLING: &str = "XDR in the receive loop, frame in memory to numbers: ns (cycles) a message\n\
                              \u{20}           bytes           one loop          two passes    ratio";
 
+const FLOODS: &str = "floods at a server that serves somebody: GB/s of ADUs while they go elsewhere, and to the server\n\
+                      over      bytes   elsewhere   under   ratio    ns each   contexts   bound    cookies   bytes out by in";
+
 /// Prints a line, under the heading of its kind where the one before was of another.
 fn print(line: &Line, last: &mut &'static str) -> Result {
     let (heading, line) = match line {
@@ -114,6 +124,7 @@ fn print(line: &Line, last: &mut &'static str) -> Result {
             let what = format!("{} {}", l.protocol, l.xdr);
             (UNMARSHALLING, by_turns(&what, l.size_bytes, [loops, passes], l.ratio))
         }
+        Line::Flood(line) => (FLOODS, flood(line)),
     };
     if *last != heading {
         *last = heading;
@@ -178,6 +189,23 @@ fn round_trip(line: &RoundTrip) -> String {
     let all: Vec<_> = line.round_trip_ns.iter().map(one).collect();
     let (size, raw) = (line.size_bytes, ratio(line.ratio_to_raw));
     format!("{size:>5} B  {} | Fusewire by raw {raw}", all.join("  "))
+}
+
+fn flood(line: &Flood) -> String {
+    let gb = |rate: Option<f64>| figure(rate.map(|rate| rate / 1e9), 3);
+    format!(
+        "{:<6} {:>8} {:>11} {:>7} {:>7} {:>10} {:>10} {:>7} {:>10} {:>17.2}",
+        line.protocol,
+        line.packet_bytes,
+        gb(line.beside_bytes_per_s),
+        gb(line.under_bytes_per_s),
+        ratio(line.ratio),
+        figure(line.ns_per_packet, 0),
+        line.contexts_max,
+        line.contexts_bound,
+        line.cookies,
+        line.out_bytes as f64 / line.in_bytes.max(1) as f64
+    )
 }
 
 fn ratio(ratio: Option<f64>) -> String {

@@ -3,7 +3,9 @@
 use clap::Args;
 use fusewire_lab::kernels::Effort;
 use fusewire_lab::parts::{self, Line, Plan};
-use fusewire_session::{Cipher, Level};
+use fusewire_lab::transfer::Transport;
+use fusewire_session::{Check, Cipher, Level};
+use fusewire_transport::either::{Protocol, Retransmission};
 
 use crate::output::{Columns, Result, head, json, row, text, then};
 
@@ -22,6 +24,13 @@ pub struct Options {
     /// A cipher with a block of 8 bytes: pes, safer-simplified, safer-k64:R. All are insecure.
     #[arg(long, default_value_t = Cipher::SAFER_SIMPLIFIED)]
     cipher: Cipher,
+    /// Transports of ours that carry the messages to where they are taken apart, between two ends in memory, a row each
+    /// besides that of none: tcp, xtp.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    transport: Vec<Protocol>,
+    /// What proves them over XTP, a row each: internet, cxor, none.
+    #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "internet")]
+    check: Vec<Check>,
     /// CPU level [default: the best of this machine].
     #[arg(long, value_name = "NAME")]
     level: Option<Level>,
@@ -33,11 +42,14 @@ pub struct Options {
 /// Measures and prints each line as soon as it is there.
 pub fn run(options: &Options) -> Result {
     let sizes: Vec<usize> = options.sizes.iter().map(|n| *n as usize).collect();
+    let ways = [Retransmission::default()];
+    let transports = Transport::each(&options.transport, &ways, &options.check)?;
     let plan = Plan {
         level: options.level.unwrap_or_else(Level::detect),
         cipher: options.cipher,
         sizes: &sizes,
         piece_bytes: options.piece_bytes as usize,
+        transports: &transports,
         effort: if options.smoke { Effort::SMOKE } else { Effort::FULL },
     };
     if !options.json {
@@ -56,6 +68,7 @@ pub fn run(options: &Options) -> Result {
 }
 
 const COLUMNS: &Columns<Line> = &[
+    ("over", -12, |l| l.transport.clone().unwrap_or_else(|| "–".into())),
     ("bytes", 9, |l| l.size_bytes.to_string()),
     ("B, C, A", 9, |l| gb(l.parts)),
     ("length first", 12, |l| gb(l.length_first)),

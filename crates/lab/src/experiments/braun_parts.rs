@@ -27,7 +27,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
             let whole = format!("whole-{name}");
             for piece_bytes in [256, 4096] {
                 let pieces = format!("pieces-{piece_bytes}-{name}");
-                let plan = Plan { level, cipher, sizes, piece_bytes, effort };
+                let plan = Plan { level, cipher, sizes, piece_bytes, transports: &[], effort };
                 parts::run(&plan, &mut |line| {
                     let size = line.size_bytes;
                     let mut add = |chart: &str, series: &str, rate: f64| {

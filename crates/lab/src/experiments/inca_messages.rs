@@ -15,6 +15,7 @@ fn plan(bench: &Bench<'_>) -> Plan {
         messages: false,
         bulk: false,
         processing: false,
+        floods: false,
         round_trip: false,
         rounds: 1,
         seconds: bench.choose(0.04, 0.12),

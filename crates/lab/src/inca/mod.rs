@@ -12,6 +12,7 @@
 mod alone;
 pub mod cold;
 mod columns;
+mod floods;
 mod fusewire;
 mod iperf;
 mod kernel;
@@ -62,6 +63,8 @@ pub enum Line {
     Processing(Processing),
     /// XDR in the receive loop.
     Unmarshalling(Unmarshalling),
+    /// A flood of what opens connections.
+    Flood(Flood),
 }
 
 /// Rates of one means.
@@ -210,6 +213,36 @@ impl Processing {
             ratio,
         }
     }
+}
+
+/// See [`Line::Flood`]: SYNs, or FIRSTs, each from another port or with another key, at a server over the encapsulated
+/// transport that somebody sends ADUs to meanwhile; and the same packets at another host.
+#[derive(Clone, Debug, Serialize)]
+pub struct Flood {
+    /// `tcp` or `xtp`.
+    pub protocol: &'static str,
+    /// Bytes of a packet of the flood.
+    pub packet_bytes: usize,
+    /// Packets in all, half of them to the server.
+    pub packets: u64,
+    /// Bytes of ADUs a second while the flood goes elsewhere; of one processor that does all.
+    pub beside_bytes_per_s: Option<f64>,
+    /// The same while it comes to the server.
+    pub under_bytes_per_s: Option<f64>,
+    /// Under the flood by beside it: the median of the rounds' own ratios.
+    pub ratio: Option<f64>,
+    /// Nanoseconds that the server takes for one, and for its answer.
+    pub ns_per_packet: Option<f64>,
+    /// Contexts, or connections, at most that the server kept for them.
+    pub contexts_max: usize,
+    /// What bounds them.
+    pub contexts_bound: usize,
+    /// Cookies that it gave, beyond that.
+    pub cookies: u64,
+    /// Bytes that came to it in them.
+    pub in_bytes: u64,
+    /// Bytes that it said to their senders.
+    pub out_bytes: u64,
 }
 
 /// See [`Line::Unmarshalling`]: an array of XDR doubles in a UDP message, from the frame in memory to the numbers of

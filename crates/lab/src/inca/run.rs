@@ -7,8 +7,8 @@ use super::pair::{Between, Pair, Reports, Runner};
 use super::task::{DOUBLE_BYTES, Means, Protocol, Report, Role};
 use super::wires::Wires;
 use super::{
-    Api, Bulk, Direction, Line, Messages, Rates, RoundTrip, Times, columns, iperf, processing,
-    segments,
+    Api, Bulk, Direction, Line, Messages, Rates, RoundTrip, Times, columns, floods, iperf,
+    processing, segments,
 };
 use crate::Result;
 use crate::stats::{median, range};
@@ -35,6 +35,8 @@ pub struct Plan {
     pub round_trip: bool,
     /// Protocol processing alone too.
     pub processing: bool,
+    /// Floods too.
+    pub floods: bool,
     /// Rounds; the result is the median.
     pub rounds: usize,
     /// Seconds that count, of one round of one means.
@@ -52,6 +54,14 @@ pub struct Plan {
 pub fn run(plan: &Plan, report: &mut dyn FnMut(std::result::Result<&Line, &str>)) -> Result<()> {
     if plan.processing {
         processing_alone(plan, report);
+    }
+    if plan.floods {
+        for protocol in fusewire_stack::transport::Protocol::ALL {
+            match floods::measure(protocol, plan.rounds) {
+                Ok(line) => report(Ok(&Line::Flood(line))),
+                Err(e) => report(Err(&format!("flood over {protocol}: {e}"))),
+            }
+        }
     }
     if !(plan.messages || plan.bulk || plan.round_trip) {
         return Ok(());
