@@ -48,7 +48,7 @@ fn socket_path() -> PathBuf {
 
 /// Not a test: what a process does that [`spawn`] has started.
 #[test]
-#[ignore = "a process of the others"]
+#[ignore = "the tests below start it as a process of its own"]
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let words: Vec<_> = role.split(' ').collect();

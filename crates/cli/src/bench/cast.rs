@@ -1,11 +1,10 @@
 //! `fusewire bench cast`.
 
 use clap::Args;
-use fusewire_lab::Error as LabError;
 use fusewire_lab::cast::{self, Case, Line, Method, Plan};
 
 use crate::options;
-use crate::output::{Code, Columns, Failure, Result, lines, rate};
+use crate::output::{Columns, Result, lines, rate};
 use crate::progress::Progress;
 
 /// What to compare, and how.
@@ -62,14 +61,7 @@ pub fn run(options: Options) -> Result {
     let progress = Progress::new();
     let found = cast::run(&plan, &stop, &mut |what| progress.round(what));
     progress.clear();
-    let found = match found {
-        Err(LabError::Interrupted) => {
-            let why = "interrupted; what was made is removed";
-            return Err(Failure::new(Code::Interrupted, why).into());
-        }
-        other => other?,
-    };
-    lines(&found, COLUMNS, options.json)
+    lines(&super::whole(found)?, COLUMNS, options.json)
 }
 
 const COLUMNS: &Columns<Line> = &[

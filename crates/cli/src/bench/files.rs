@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fusewire_lab::Error as LabError;
 use fusewire_lab::files::{self, Case, Line, Method, Plan};
 
 use crate::options;
-use crate::output::{Code, Columns, Failure, Result, figure, lines, size};
+use crate::output::{Columns, Result, figure, lines, size};
 use crate::progress::Progress;
 
 /// What to compare, and how.
@@ -71,14 +70,7 @@ pub fn run(options: Options) -> Result {
     let progress = Progress::new();
     let found = files::run(&plan, &stop, &mut |what| progress.report(what));
     progress.clear();
-    let found = match found {
-        Err(LabError::Interrupted) => {
-            let why = "interrupted; what was made is removed";
-            return Err(Failure::new(Code::Interrupted, why).into());
-        }
-        other => other?,
-    };
-    lines(&found, COLUMNS, options.json)
+    lines(&super::whole(found)?, COLUMNS, options.json)
 }
 
 fn default_dirs() -> Vec<PathBuf> {

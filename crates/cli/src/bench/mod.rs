@@ -13,7 +13,7 @@ mod transfer;
 
 use clap::Subcommand;
 
-use crate::output::Result;
+use crate::output::{Code, Failure, Result};
 
 /// What to measure.
 #[derive(Subcommand)]
@@ -53,5 +53,16 @@ pub fn run(bench: Bench) -> Result {
         Bench::Inca(options) => inca::run(&options),
         Bench::Trace(options) => trace::run(&options),
         Bench::Codec(options) => codec::run(&options),
+    }
+}
+
+/// What was measured to its end; interrupted, it says so.
+fn whole<T>(found: fusewire_lab::Result<T>) -> Result<T> {
+    match found {
+        Err(fusewire_lab::Error::Interrupted) => {
+            let why = "interrupted; what was made is removed";
+            Err(Failure::new(Code::Interrupted, why).into())
+        }
+        other => Ok(other?),
     }
 }

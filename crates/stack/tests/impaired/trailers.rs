@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fusewire_base::{Instant, Sum};
+use fusewire_device::TxFrame;
 use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::memory::{self, Network};
-use fusewire_device::{Device, Ecn, TxFrame};
 use fusewire_session::{Check, Cipher, Cxor};
 use fusewire_stack::{Clock, Config, Error, Event, Stack};
 use fusewire_transport::either::{self, Protocol};
 use fusewire_wire::xtp::{Body, HEADER_LEN, Options, Packet, TRAILER_LEN};
 
-use crate::world::{A, B, World, carry, close, small};
+use crate::world::{A, Altered, B, World, carry, close, small};
 
 /// Where a bit changes, in every tenth packet with a trailer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +35,12 @@ struct Seen {
 }
 
 /// Looks at each packet with data that a side sends, and damages some.
-struct Looks<D> {
-    inner: D,
+struct Looks {
     at: Where,
     seen: Arc<Seen>,
 }
 
-impl<D: Device> Looks<D> {
+impl Looks {
     fn looked_at(&self, frame: &TxFrame<'_>) -> Option<Vec<u8>> {
         let mut bytes = [frame.header, frame.payload].concat();
         let packet = Packet::parse(&bytes).expect("a packet of ours");
@@ -71,26 +70,6 @@ impl<D: Device> Looks<D> {
         bytes[byte] ^= 1 << (nth % 8);
         self.seen.damaged.fetch_add(1, Ordering::Relaxed);
         Some(bytes)
-    }
-}
-
-impl<D: Device> Device for Looks<D> {
-    fusewire_device::forward!(self => self.inner; caps local_addr receive wait waker as_fd);
-
-    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> std::io::Result<usize> {
-        for frame in frames {
-            match self.looked_at(frame) {
-                Some(bytes) => {
-                    let (peer, header) = (frame.peer, &bytes[..]);
-                    let frame = TxFrame { peer, header, payload: &[], ecn: Ecn::NotEct };
-                    self.inner.transmit(&[frame])?;
-                }
-                None => {
-                    self.inner.transmit(&[*frame])?;
-                }
-            }
-        }
-        Ok(frames.len())
     }
 }
 
@@ -127,7 +106,8 @@ fn cross(
     let t = ns.clone();
     let inner =
         Impair::new(inner, rules, rules, seed, move || Instant::from_ns(t.load(Ordering::Relaxed)));
-    let a = Box::new(Looks { inner, at, seen: seen.clone() });
+    let looks = Looks { at, seen: seen.clone() };
+    let a = Box::new(Altered { inner, alter: move |frame: &TxFrame<'_>| looks.looked_at(frame) });
     let b = Box::new(network.attach(B.parse().unwrap()).unwrap());
     let mut world = World::speaking(&[cipher], None, a, b, ns, config);
     world.connect();

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fusewire_base::Sum;
+use fusewire_device::TxFrame;
 use fusewire_device::memory::{self, Network};
-use fusewire_device::{Device, Ecn, TxFrame};
 use fusewire_session::Cipher;
 use fusewire_stack::{Config, Event};
 use fusewire_transport::either::{self, Protocol};
 use fusewire_wire::xtp::{Body, CHECK_AT, HEADER_LEN, Options, Packet};
 
-use crate::world::{A, B, World, carry, close, small};
+use crate::world::{A, Altered, B, World, carry, close, small};
 
 /// Bytes of a tag.
 const TAG: usize = 16;
@@ -42,7 +42,6 @@ struct Seen {
 
 /// Damages every tenth packet with data that left for the first time.
 struct Damages {
-    inner: memory::Memory,
     at: Where,
     seen: Arc<Seen>,
 }
@@ -85,26 +84,6 @@ impl Damages {
     }
 }
 
-impl Device for Damages {
-    fusewire_device::forward!(self => self.inner; caps local_addr receive wait waker as_fd);
-
-    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> std::io::Result<usize> {
-        for frame in frames {
-            match self.damaged(frame) {
-                Some(bytes) => {
-                    let (peer, header) = (frame.peer, &bytes[..]);
-                    let frame = TxFrame { peer, header, payload: &[], ecn: Ecn::NotEct };
-                    self.inner.transmit(&[frame])?;
-                }
-                None => {
-                    self.inner.transmit(&[*frame])?;
-                }
-            }
-        }
-        Ok(frames.len())
-    }
-}
-
 /// ADUs `0..count` cross, of so many bytes; packets with and without a check over their data, damaged ones, and what the
 /// receiver dropped.
 fn cross(
@@ -117,7 +96,8 @@ fn cross(
         Network::new(memory::Config { mailbox_bytes: 64 << 20, ..memory::Config::default() });
     let seen = Arc::new(Seen::default());
     let inner = network.attach(A.parse().unwrap()).unwrap();
-    let a = Box::new(Damages { inner, at, seen: seen.clone() });
+    let damages = Damages { at, seen: seen.clone() };
+    let a = Box::new(Altered { inner, alter: move |frame: &TxFrame<'_>| damages.damaged(frame) });
     let b = Box::new(network.attach(B.parse().unwrap()).unwrap());
     let transport = either::Config::of_records(Protocol::Xtp);
     let config = Config { transport, ..small() };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fusewire_base::Instant;
-use fusewire_device::Device;
 use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::memory::{self, Network};
+use fusewire_device::{Device, Ecn, TxFrame};
 use fusewire_session::{Cipher, ClientConfig, HeaderProtection, Identity, ServerConfig, Trust};
 use fusewire_stack::{Clock, Config, ConnectionId, Event, Keep, Stack};
 use fusewire_transport::machine::Secrets;
@@ -233,4 +233,30 @@ pub fn close(world: &mut World) {
 
 pub fn small() -> Config {
     Config { datagram_bytes: Some(1452), ..Config::default() }
+}
+
+/// A device some of whose frames leave as other bytes: those that `alter` gives for one.
+pub struct Altered<D, F> {
+    pub inner: D,
+    pub alter: F,
+}
+
+impl<D: Device, F: Fn(&TxFrame<'_>) -> Option<Vec<u8>> + Send> Device for Altered<D, F> {
+    fusewire_device::forward!(self => self.inner; caps local_addr receive wait waker as_fd);
+
+    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> std::io::Result<usize> {
+        for frame in frames {
+            match (self.alter)(frame) {
+                Some(bytes) => {
+                    let (peer, header) = (frame.peer, &bytes[..]);
+                    let frame = TxFrame { peer, header, payload: &[], ecn: Ecn::NotEct };
+                    self.inner.transmit(&[frame])?;
+                }
+                None => {
+                    self.inner.transmit(&[*frame])?;
+                }
+            }
+        }
+        Ok(frames.len())
+    }
 }
