@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_outboard::server::{Budget, Server, Settings, default_path};
+use fusewire_outboard::server::{Budget, Confined, Server, Settings, default_path};
 use fusewire_stack::ip;
 use fusewire_stack::on_interface::{self, Carrier, Name};
+use fusewire_view::place;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -40,6 +41,9 @@ pub struct Outboard {
     /// Microseconds that it looks without sleeping after there was work.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
     spin: u64,
+    /// Keep all rights of who starts it, for debugging: by default it gives up what it does not need (docs/outboard.md).
+    #[arg(long)]
+    no_confinement: bool,
     /// Print nothing but errors.
     #[arg(short, long)]
     quiet: bool,
@@ -68,6 +72,7 @@ pub fn run(outboard: &Outboard) -> Result {
     let mut server = Server::new(stack, clock, settings).map_err(|error| {
         Failure::new(Code::Failed, format!("cannot listen at {}: {error}", path.display()))
     })?;
+    let confined = (!outboard.no_confinement).then(|| confine(&server)).transpose()?;
     let _ = server.observe().inspect_err(|error| tracing::info!(%error, "not visible"));
     let stop = server.stop();
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
@@ -86,6 +91,7 @@ pub fn run(outboard: &Outboard) -> Result {
             "device": name.to_string(),
             "addresses": addresses,
             "socket": path.to_string_lossy(),
+            "confined": confined.is_some(),
         }))?;
     }
     if !outboard.quiet {
@@ -93,6 +99,32 @@ pub fn run(outboard: &Outboard) -> Result {
         writeln!(err, "outboard   {name} ({})", printable(&notes))?;
         writeln!(err, "addresses  {}", addresses.join(" "))?;
         writeln!(err, "socket     {}", printable(&path.to_string_lossy()))?;
+        writeln!(err, "may        {}", rights(confined.as_ref()))?;
     }
     server.run().map_err(|error| failed("the outboard has ended", name, &error).into())
+}
+
+/// Gives up what is not needed any more; the live view's folder is, so it is made before.
+fn confine(server: &Server) -> Result<Confined> {
+    if std::fs::read_dir("/proc/self/task")?.count() > 1 {
+        let what = "cannot give up rights: there are threads already, which would keep them";
+        return Err(Failure::new(Code::Failed, what).into());
+    }
+    let view = place::folder().and_then(|folder| place::own(&folder).map(|()| folder)).ok();
+    let folders: Vec<_> = view.iter().map(PathBuf::as_path).collect();
+    Ok(server.confine(&folders).map_err(|error| {
+        let what = format!("cannot give up rights: {error} (--no-confinement keeps them)");
+        Failure::new(Code::Failed, what)
+    })?)
+}
+
+/// What an outboard may still do, in words.
+fn rights(confined: Option<&Confined>) -> String {
+    let Some(Confined { capabilities, has_landlock }) = confined else {
+        return "whatever its user may (--no-confinement)".into();
+    };
+    let names: Vec<_> = capabilities.iter_names().map(|(name, _)| name).collect();
+    let files = if *has_landlock { "only its own sockets' files" } else { "the files of its user" };
+    let capabilities = if names.is_empty() { "no capability".into() } else { names.join(" ") };
+    format!("{capabilities}, {files}, only listed system calls")
 }

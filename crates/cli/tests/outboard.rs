@@ -24,6 +24,16 @@ fn cpu_ms(child: &Child) -> u64 {
     ticks * 1000 / rustix::param::clock_ticks_per_second()
 }
 
+/// Capabilities in effect, whether programs give it none, and whether a filter is on its system calls (2).
+fn rights_of(child: &Child) -> (u64, u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let field = |name: &str, radix| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(line.trim(), radix).unwrap()
+    };
+    (field("CapEff:", 16), field("NoNewPrivs:", 10), field("Seccomp:", 10))
+}
+
 #[test]
 fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
     let name = "an_outboard_serves_is_seen_and_leaves_nothing_behind";
@@ -49,6 +59,7 @@ fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
         assert_eq!(ready["event"], "ready");
         assert_eq!(ready["addresses"], serde_json::json!(["10.9.0.2/24"]));
         assert_eq!(ready["socket"].as_str(), path.to_str());
+        assert_eq!((&ready["confined"], rights_of(&child)), (&Value::Bool(true), (0, 1, 2)));
 
         let client = Client::new(&path).unwrap();
         let (p, handle) = client.socket(STREAM).unwrap();
@@ -82,5 +93,59 @@ fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
 
         let wrong = Done::of(command(&["outboard", "--device", "packet:none"]).spawn().unwrap());
         assert!(wrong.code == 1 && wrong.err.contains("no interface none"), "{wrong:?}");
+    });
+}
+
+/// Rights of `CAP_NET_BIND_SERVICE`, `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_BPF`, as `/proc` has them.
+const BESIDE_THE_KERNEL: u64 = 1 << 10 | 1 << 12 | 1 << 13 | 1 << 39;
+const BPF: u64 = 1 << 39;
+
+#[test]
+fn each_device_serves_with_the_rights_that_it_keeps() {
+    let name = "each_device_serves_with_the_rights_that_it_keeps";
+    in_namespace(name, Need::Root, "", || {
+        let (world, peer) = (World::new(), Peer::new());
+        std::fs::create_dir(world.path("run")).unwrap();
+        sh(&format!(
+            "ip link add v0 type veth peer name v1 netns {}\n\
+             ip addr add 10.9.0.5/24 dev v0\nip link set v0 up",
+            peer.pid()
+        ));
+        peer.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
+        for (device, own, peer, rights) in [
+            ("packet:v0", Some("10.9.0.2"), "10.9.0.1", 0),
+            ("packet:v0", None, "10.9.0.1", BESIDE_THE_KERNEL),
+            ("xdp:v0", Some("10.9.0.2"), "10.9.0.1", BPF),
+            ("xdp:v0", None, "10.9.0.1", BESIDE_THE_KERNEL),
+            ("tap:fw0", Some("10.8.0.2"), "10.8.0.1", 0),
+        ] {
+            let mut command = world.command("alice", &["outboard", "--device", device, "--json"]);
+            if let Some(own) = own {
+                command.args(["--address", &format!("{own}/24")]);
+            }
+            let mut child = command.env("XDG_RUNTIME_DIR", world.path("run")).spawn().unwrap();
+            let (mut line, mut out) = (String::new(), BufReader::new(child.stdout.take().unwrap()));
+            out.read_line(&mut line).unwrap();
+            assert!(line.contains("ready"), "{device}: {line}");
+            assert_eq!(rights_of(&child), (rights, 1, 2), "{device} {own:?}");
+            if device == "tap:fw0" {
+                sh("ip addr add 10.8.0.1/24 dev fw0");
+            }
+            let client = Client::new(&world.path("run").join("fusewire-outboard.sock")).unwrap();
+            // A port of the kernel's, and of those below 1024.
+            let (_listener, handle) = client.socket(STREAM).unwrap();
+            let local = format!("{}:80", own.unwrap_or("10.9.0.5"));
+            client.bind(handle, local.parse().unwrap()).unwrap();
+            client.listen(handle, 8).unwrap();
+            let (p, handle) = client.socket(STREAM).unwrap();
+            let to = format!("{peer}:7").parse().unwrap();
+            client.connect(p.as_fd(), handle, Some(to)).unwrap();
+            assert_eq!(client.connected(p.as_fd(), handle), Err(Errno::CONNREFUSED), "{device}");
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            assert!(child.wait().unwrap().success());
+            let mut err = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+            assert!(!err.contains("WARN") && !err.contains("ERROR"), "{device}: {err}");
+        }
     });
 }

@@ -70,6 +70,7 @@ fn outboard() {
     };
     let (stack, clock) = on_interface::stack(&settings, ip::Config::default()).unwrap();
     let mut server = Server::new(stack, clock, Settings::at(socket_path())).unwrap();
+    server.confine(&[]).unwrap();
     println!("ready");
     server.run().unwrap();
 }

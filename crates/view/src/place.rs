@@ -102,7 +102,10 @@ pub fn bind(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
 }
 
 /// Makes the folder, or sees that it is ours and nobody else can write to it.
-fn own(folder: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// It is not; what the operating system says.
+pub fn own(folder: &Path) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => {

@@ -103,6 +103,12 @@ impl Door {
         })
     }
 
+    /// The folder of its socket.
+    pub fn folder(&self) -> Option<&Path> {
+        let folder = self.path.parent()?;
+        Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+    }
+
     /// Somebody waits.
     pub fn knock(&mut self) {
         self.is_knocked = true;

@@ -7,6 +7,7 @@
 //! Who asks may not harm others: a user has so many sockets and control connections and so many requests in a turn, a socket
 //! moves so many bytes in its turn, and a stream's bytes wait where its own writer is stopped.
 
+mod confine;
 mod control;
 mod engine;
 mod pipe;
@@ -28,6 +29,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+pub use confine::{Confined, Rights};
 use control::Door;
 use engine::Engine;
 
@@ -181,6 +183,18 @@ impl Server {
         })?;
         self._observed = Some(observed);
         Ok(())
+    }
+
+    /// Gives up what an outboard does not need once it has its interface and its socket ([`Rights`]): of the calling thread,
+    /// and of those that it makes from now on. `folders`, besides that of its socket, are those where sockets of this
+    /// process lie.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn confine(&self, folders: &[&Path]) -> io::Result<Confined> {
+        let all: Vec<&Path> =
+            self.door.folder().into_iter().chain(folders.iter().copied()).collect();
+        confine::confine(&lock(&self.stack), &all)
     }
 
     /// Sockets of applications at present.

@@ -195,7 +195,7 @@ impl Stack {
     }
 
     /// Lives beside the kernel, on its addresses.
-    pub(super) fn is_coexisting(&self) -> bool {
+    pub fn is_coexisting(&self) -> bool {
         self.coexistence.is_some()
     }
 
