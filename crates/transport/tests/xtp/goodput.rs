@@ -60,14 +60,20 @@ fn an_empty_link_is_filled() {
     });
 }
 
+/// With so little of the link CUBIC loses some 30 packets in a run, and by which it loses early its shares differ by a tenth:
+/// it is judged by the mean of many runs, BBR by one.
 #[test]
 fn at_one_percent_of_loss_selective_repeat_is_faster() {
     for_each_seed_of(1, "at_one_percent_of_loss_selective_repeat_is_faster", |_, random| {
-        for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
+        for (algorithm, runs) in [(Algorithm::Cubic, 12), (Algorithm::Bbr, 1)] {
+            let mean = |mode: Retransmission, random: &mut Random| {
+                let sum: f64 = (0..runs).map(|_| share(mode, algorithm, 0.01, random)).sum();
+                sum / f64::from(runs)
+            };
             let [selective, back] = [Retransmission::SelectiveRepeat, Retransmission::GoBackN]
-                .map(|mode| share(mode, algorithm, 0.01, random));
-            println!("1 % lost, {algorithm}: selective {selective:.3}, go-back-N {back:.3}");
-            assert!(selective > back, "{algorithm}: {selective:.3} {back:.3}");
+                .map(|mode| mean(mode, random));
+            println!("1 % lost, {algorithm}: selective {selective:.4}, go-back-N {back:.4}");
+            assert!(selective > back, "{algorithm}: {selective:.4} {back:.4}");
         }
     });
 }
