@@ -255,6 +255,14 @@ impl Device for OnInterface {
         self.stack.wait(self.clock.now(), timeout, want_write)
     }
 
+    /// Neighbours are asked again, fragments forgotten: and what was read and not taken is there already.
+    fn next_timeout(&self) -> Option<Duration> {
+        if self.stack.has_unread() {
+            return Some(Duration::ZERO);
+        }
+        self.stack.poll_timeout().map(|at| at.saturating_since(self.clock.now()))
+    }
+
     fn waker(&self) -> Waker {
         self.stack.waker()
     }
