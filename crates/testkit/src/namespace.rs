@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 const INSIDE: &str = "FUSEWIRE_TEST_NAMESPACE";
 
-/// What a test needs; without it, it is skipped and says so.
+/// What a test needs; without it, it is skipped and says so. Root has all of it but `/dev/net/tun`, which a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// A namespace, which an unprivileged user may have too.
@@ -26,7 +26,8 @@ pub enum Need {
 /// the test program lists it.
 ///
 /// # Panics
-/// When `inside` does, with what it printed.
+/// When `inside` does, with what it printed; as root also when there is no such namespace, or `setup` fails: who may do all
+/// that has a test that is wrong.
 pub fn in_namespace(test: &str, need: Need, setup: &str, inside: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some_and(|name| name == test) {
         println!("inside");
@@ -55,11 +56,13 @@ pub fn in_namespace(test: &str, need: Need, setup: &str, inside: impl FnOnce()) 
         command.args(["--net", "sh", "-c", &script]).arg(program).env(INSIDE, test).output();
     let output = match output {
         Ok(output) => output,
+        Err(e) if is_root => panic!("unshare cannot be run: {e}"),
         Err(e) => return eprintln!("skipped: unshare cannot be run: {e}"),
     };
     let out = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
     if !out.contains("inside") {
+        assert!(!is_root, "no namespace as {test} wants it: {out}{error}");
         return eprintln!("skipped: no namespace, or not as {test} wants it: {out}{error}");
     }
     assert!(output.status.success() && out.contains("1 passed"), "{out}{error}");
@@ -144,5 +147,22 @@ impl Drop for Peer {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    /// What cannot be set up is a failure where everything may be set up, and a test that is skipped elsewhere.
+    #[test]
+    fn who_may_do_everything_fails_where_others_skip() {
+        let test = "namespace::tests::who_may_do_everything_fails_where_others_skip";
+        let ran = catch_unwind(|| {
+            in_namespace(test, Need::Namespace, "ip link set nowhere up", || unreachable!());
+        });
+        assert_eq!(ran.is_err(), is_root());
     }
 }
