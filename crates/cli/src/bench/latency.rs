@@ -27,8 +27,8 @@ pub struct Options {
     /// Seconds that each case asks, a round.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
     seconds: f64,
-    /// Cold requests instead, over a path with a round trip: from nothing to the first byte of the answer, encrypted, each
-    /// from an address of its own; sent behind the handshake, and within it.
+    /// Cold requests instead, over a path with a round trip: from nothing to the first byte of the answer, each from an
+    /// address of its own; encrypted, sent behind the handshake and within it; and raw, by TCP and by XTP's transactions.
     #[arg(long)]
     cold: bool,
     /// The transports of cold requests, a row each: tcp, xtp.

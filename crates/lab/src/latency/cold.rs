@@ -1,6 +1,7 @@
 //! Cold requests: from nothing to the answer's first byte, over a path with a round trip of so many milliseconds.
 //!
-//! Two processes a case, encrypted, with the request behind the handshake or in it. Each request has an endpoint of its own, so that its peer knows nothing of it.
+//! Two processes a case: encrypted, with the request behind the handshake or in it; and raw, as TCP and XTP's transactions
+//! have it. Each request has an endpoint of its own, so that its peer knows nothing of it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fusewire_device::Device;
 use fusewire_device::udp::{self, Udp};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::transport::{Config as Transport, Protocol};
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BYTES;
 use super::kernel::park;
+use super::raw;
 use super::talk::{echo, thread};
 use crate::named::named;
 use crate::process::{self, Process, listens};
@@ -32,6 +35,9 @@ named! {
         Behind = "behind",
         /// Within the handshake, as soon as the server is known.
         Within = "within",
+        /// As soon as the transport lets it, and nothing is encrypted: over TCP behind its handshake; over XTP in its first
+        /// packet, as a transaction, whose second packet is the answer.
+        Raw = "raw",
     }
 }
 
@@ -61,7 +67,7 @@ pub struct Line {
     pub round_trip_ms: f64,
     /// Requests that were answered.
     pub requests: usize,
-    /// From the call to the open session, in ms: the median.
+    /// From the call to the open session, in ms: the median. Raw, to when the request could leave.
     pub connected_ms: f64,
     /// From the call to the first byte of the answer, in ms: the median.
     pub first_byte_ms: f64,
@@ -174,15 +180,24 @@ pub(crate) fn work(task: &Task) -> Result<()> {
     }
 }
 
-fn endpoint(task: &Task, seed: u64) -> Result<Endpoint> {
+fn device(task: &Task, seed: u64) -> Result<Box<dyn Device>> {
     let device = Udp::bind((Ipv4Addr::LOCALHOST, 0).into(), &udp::Config::default())
         .map_err(Error::os("binding the UDP socket"))?;
-    let device = task.path.before(Box::new(device), seed);
+    Ok(task.path.before(Box::new(device), seed))
+}
+
+fn endpoint(task: &Task, seed: u64) -> Result<Endpoint> {
+    let device = device(task, seed)?;
     let config = Config { transport: Transport::of_records(task.transport), ..Config::default() };
     Ok(Endpoint::new(device, config)?)
 }
 
 fn serve(task: &Task, identity: Arc<Identity>) -> Result<()> {
+    match (task.way, task.transport) {
+        (Way::Raw, Protocol::Tcp) => return raw::serve_tcp(device(task, 0)?),
+        (Way::Raw, Protocol::Xtp) => return raw::serve_xtp(device(task, 0)?),
+        _ => {}
+    }
     let endpoint = endpoint(task, 0)?;
     let listener = endpoint.listen(ServerConfig::new(identity))?;
     listens(endpoint.local_addr())?;
@@ -196,27 +211,40 @@ fn serve(task: &Task, identity: Arc<Identity>) -> Result<()> {
 }
 
 fn ask(task: &Task, server: SocketAddr, client: &ClientConfig, n: u32) -> Result<[f64; 2]> {
-    let endpoint = endpoint(task, u64::from(n) + 1)?;
-    let began = Instant::now();
-    let ms = || began.elapsed().as_secs_f64() * 1e3;
     let question = [n as u8; BYTES];
-    let (connection, connected) = match task.way {
-        Way::Behind => {
-            let connection = endpoint.connect(server, client)?;
-            let connected = ms();
-            connection.send(&question)?;
-            (connection, connected)
-        }
-        Way::Within => (endpoint.connect_sending(server, client, &[&question])?, ms()),
+    let seed = u64::from(n) + 1;
+    let (times, answer) = match (task.way, task.transport) {
+        (Way::Raw, Protocol::Tcp) => raw::ask_tcp(device(task, seed)?, server, n, &question)?,
+        (Way::Raw, Protocol::Xtp) => raw::ask_xtp(device(task, seed)?, server, &question)?,
+        _ => ask_encrypted(endpoint(task, seed)?, task.way, server, client, &question)?,
     };
-    let mut answer = [!question[0]; BYTES];
-    let came = connection.recv(&mut answer)?;
-    let answered = ms();
-    if came != Some(BYTES) || answer != question {
+    if answer != question {
         let what = "an answer is not what was asked".to_owned();
         return Err(Error::Wrong { method: "cold requests".to_owned(), what });
     }
-    Ok([connected, answered])
+    Ok(times)
+}
+
+fn ask_encrypted(
+    endpoint: Endpoint,
+    way: Way,
+    server: SocketAddr,
+    client: &ClientConfig,
+    question: &[u8; BYTES],
+) -> Result<raw::Asked> {
+    let began = Instant::now();
+    let ms = || began.elapsed().as_secs_f64() * 1e3;
+    let (connection, connected) = if way == Way::Within {
+        (endpoint.connect_sending(server, client, &[question])?, ms())
+    } else {
+        let connection = endpoint.connect(server, client)?;
+        let connected = ms();
+        connection.send(question)?;
+        (connection, connected)
+    };
+    let mut answer = [!question[0]; BYTES];
+    connection.recv(&mut answer)?;
+    Ok(([connected, ms()], answer))
 }
 
 #[cfg(test)]
@@ -235,7 +263,8 @@ mod tests {
         let of = |all: &[f64]| all.iter().map(|ms| [ms - 10.0, *ms]).collect::<Times>();
         let behind = [of(&[60.0, 80.0, 61.0]), of(&[40.0, 44.0, 42.7])];
         let within = [of(&[50.0]), of(&[30.0])];
-        let lines = lines(&plan, &[behind, within].concat());
+        let raw = [of(&[40.0]), of(&[20.0])];
+        let lines = lines(&plan, &[behind, within, raw].concat());
         assert_eq!((lines[0].first_byte_ms, lines[0].ratio), (61.0, 1.0));
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(near(lines[1].round_trips, 2.135) && near(lines[1].connected_ms, 32.7));
@@ -243,5 +272,6 @@ mod tests {
         assert_eq!(lines[1].first_byte_ms_range, [40.0, 44.0]);
         assert_eq!((lines[2].request, lines[2].ratio), (Way::Within, 1.0));
         assert!(near(lines[3].ratio, 0.6) && lines[3].transport == "xtp");
+        assert!(near(lines[5].ratio, 0.5) && lines[5].request == Way::Raw);
     }
 }

@@ -9,8 +9,10 @@ pub mod cold;
 mod fusewire;
 mod host;
 mod kernel;
+mod raw;
 mod talk;
 mod tasks;
+mod tunnel;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
