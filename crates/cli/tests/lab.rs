@@ -45,6 +45,15 @@ fn experiments_run_and_are_kept() {
     assert!(absent.contains("left out: not there yet: "), "{absent}");
     let unknown = world.run("alice", &["lab", "run", "nothing", "--records", records]);
     assert!(unknown.code == 2 && unknown.err.contains("no experiment"), "{unknown:?}");
+    // Nothing is measured that could not be kept.
+    std::fs::write(world.path("taken"), "").unwrap();
+    let taken = world.path("taken").join("records");
+    let refused = ["lab", "run", "maclean-throughput", "--records", taken.to_str().unwrap()];
+    let refused = world.run("alice", &refused);
+    assert!(
+        refused.code == 1 && refused.err.contains("opening the folder of records"),
+        "{refused:?}"
+    );
 }
 
 /// Dabbous's tables over one wire, by five transports in processes of their own: each chart, network and ADU size has a value.

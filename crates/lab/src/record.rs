@@ -317,6 +317,18 @@ impl Records {
         &self.folder
     }
 
+    /// Makes the folder, and sees that a record can be written there: before hours of work, not after them.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn open(&self) -> Result<()> {
+        let trial = self.folder.join(format!(".trial-{}", std::process::id()));
+        let written =
+            std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&trial, ""));
+        let removed = written.and_then(|()| std::fs::remove_file(&trial));
+        removed.map_err(Error::os("opening the folder of records"))
+    }
+
     /// Keeps a record, whole or not at all; gives its file.
     ///
     /// # Errors

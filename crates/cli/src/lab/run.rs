@@ -52,6 +52,7 @@ pub fn run(options: &Run) -> Result {
         }
     };
     let records = records(options.records.as_ref())?;
+    records.open()?;
     let plan = Plan {
         quick: options.quick,
         level: options.level.unwrap_or_else(Level::detect),

@@ -176,20 +176,28 @@ impl Transport {
     /// Each protocol, and XTP in each of these ways, with each of these checks.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for TCP, if the Internet checksum is none of them.
+    /// [`Error::Unsupported`] for TCP, if the Internet checksum is none of them; for TCP alone, if a way is not its own.
     pub fn each(
         protocols: &[Protocol],
         ways: &[Retransmission],
         checks: &[Check],
     ) -> crate::Result<Vec<Transport>> {
         let mut all: Vec<Transport> = Vec::new();
+        let own = [Retransmission::default()];
+        if !protocols.contains(&Protocol::Xtp)
+            && let Some(way) = ways.iter().find(|way| !own.contains(way))
+        {
+            let why =
+                format!("{way} is a retransmission of xtp's, and xtp is not among the transports");
+            return Err(Error::Unsupported(why));
+        }
         for &protocol in protocols {
             let is_xtp = protocol == Protocol::Xtp;
             if !is_xtp && !checks.contains(&Check::Internet) {
                 let why = format!("{protocol} has the internet check alone: the others are xtp's");
                 return Err(Error::Unsupported(why));
             }
-            let ways = if is_xtp { ways } else { &[Retransmission::default()] };
+            let ways = if is_xtp { ways } else { &own };
             let checks = if is_xtp { checks } else { &[Check::Internet] };
             for &retransmission in ways {
                 for &check in checks {

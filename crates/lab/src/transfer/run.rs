@@ -523,6 +523,7 @@ mod tests {
         assert_eq!(all[..4], ["tcp", "xtp", "xtp cxor", "xtp no check"]);
         assert_eq!(all[4..], ["xtp go-back-n", "xtp go-back-n cxor", "xtp go-back-n no check"]);
         assert!(each(&[Protocol::Xtp, Protocol::Tcp], &[Check::Cxor]).is_err());
+        assert!(each(&[Protocol::Tcp], &[Check::Internet]).is_err(), "go-back-N is XTP's");
         let [cxor] = each(&[Protocol::Xtp], &[Check::Cxor]).unwrap()[..1] else { panic!() };
         assert!(cxor.fits(Cipher::NONE).is_ok() && tcp.fits(Cipher::AES_256_GCM).is_ok());
         assert!(cxor.fits(Cipher::AES_256_GCM).is_err());
