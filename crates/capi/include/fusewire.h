@@ -41,7 +41,8 @@ struct fw_config {
     /* "tap:NAME" makes or opens a TAP interface; "packet:INTERFACE" and "xdp:INTERFACE" live on one that the
      * kernel uses too ("xdp:INTERFACE/QUEUE" on one queue of it); "auto" or "auto:INTERFACE" takes the best that may be opened. */
     const char *device;
-    /* "ADDRESS/PREFIX", "dhcp", "slaac", with commas between: addresses that the kernel does not have. dhcp waits
+    /* "ADDRESS/PREFIX", "dhcp", "slaac", with commas between: addresses that the kernel does not have; with "loopback" among
+     * them 127.0.0.0/8, ::1 and these addresses lead from the stack's sockets to its sockets, without the device. dhcp waits
      * until there is one (ETIMEDOUT), and asks with a MAC address of its own, so it is not for "xdp:". Or "kernel" alone: beside the
      * kernel on the addresses that it has on the interface, with its routes and neighbours. A port that a socket
      * here is bound to is nobody else's on the host then (EADDRINUSE, EACCES), and all others stay the kernel's;

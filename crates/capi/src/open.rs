@@ -22,7 +22,7 @@ use crate::errno::{Errno, Result};
 pub struct Settings {
     /// `tap:NAME`, `packet:INTERFACE`, `xdp:INTERFACE`, `auto`, `auto:INTERFACE`.
     pub device: String,
-    /// `ADDRESS/PREFIX`, `dhcp`, `slaac`, with commas between; or `kernel` alone.
+    /// `ADDRESS/PREFIX`, `dhcp`, `slaac`, `loopback`, with commas between; or `kernel` alone.
     pub addresses: String,
     /// Routers, with commas between.
     pub gateway: String,
@@ -147,6 +147,8 @@ struct Words {
     addresses: Vec<Cidr>,
     dhcp: bool,
     slaac: bool,
+    /// What is for ourselves comes back.
+    loopback: bool,
     /// Beside the kernel, on its own addresses.
     kernel: bool,
     routes: Vec<Route>,
@@ -169,13 +171,19 @@ fn words(settings: &Settings) -> io::Result<Words> {
         match word {
             "dhcp" => words.dhcp = true,
             "slaac" => words.slaac = true,
+            "loopback" => words.loopback = true,
             "kernel" => words.kernel = true,
             _ => words.addresses.push(word.parse().map_err(|_| {
-                invalid(format!("address {word:?} is not ADDRESS/PREFIX, dhcp, slaac or kernel"))
+                invalid(format!(
+                    "address {word:?} is not ADDRESS/PREFIX, dhcp, slaac, loopback or kernel"
+                ))
             })?),
         }
     }
-    let others = !words.addresses.is_empty() || words.asks() || !settings.gateway.is_empty();
+    let others = !words.addresses.is_empty()
+        || words.asks()
+        || words.loopback
+        || !settings.gateway.is_empty();
     if words.kernel && others {
         let what = "\"kernel\" stands alone: the kernel's addresses and routes are used";
         return Err(invalid(what.into()));
@@ -354,6 +362,7 @@ impl Opened {
         net.addresses = words.addresses;
         net.routes = words.routes;
         (net.dhcp, net.slaac) = (words.dhcp, words.slaac);
+        net.loopback = words.loopback;
         let host = Host::new(interface, net, HostConfig::default())?;
         observe(|| host.observe())?;
         await_address(&host, words.dhcp, words.slaac)?;
@@ -396,6 +405,7 @@ mod tests {
         assert_eq!(got.addresses.len(), 2);
         assert!(got.dhcp && !got.slaac && !got.kernel);
         assert!(words(&settings("kernel", "")).unwrap().kernel);
+        assert!(!got.loopback && words(&settings("10.0.0.2/24,loopback", "")).unwrap().loopback);
         assert_eq!(got.routes.len(), 2);
         assert_eq!(got.routes[1].destination, "::/0".parse().unwrap());
         for (addresses, gateway) in [
@@ -404,6 +414,8 @@ mod tests {
             ("ten", ""),
             ("10.0.0.2/24", "router"),
             ("kernel,dhcp", ""),
+            ("kernel,loopback", ""),
+            ("loopback", ""),
             ("kernel", "10.0.0.1"),
         ] {
             let error = words(&settings(addresses, gateway)).unwrap_err();

@@ -35,6 +35,10 @@ pub struct Outboard {
     /// A user, by number, who may use it besides you and root. Ports below 1024 are root's alone.
     #[arg(long = "allow", value_name = "UID")]
     allow: Vec<u32>,
+    /// With --address, 127.0.0.0/8, ::1 and the addresses themselves lead from its sockets to its sockets, without the
+    /// interface; otherwise nothing of it goes there.
+    #[arg(long, requires = "addresses")]
+    loopback: bool,
     /// Most sockets that a user may have.
     #[arg(long, value_name = "COUNT", default_value_t = Budget::default().sockets)]
     sockets_max: usize,
@@ -57,7 +61,8 @@ pub fn run(outboard: &Outboard) -> Result {
     let name = &outboard.device;
     let own = outboard.own.list()?;
     let settings = on_interface::Settings { name: name.clone(), own, carrier: Carrier::Udp };
-    let config = ip::Config { max_sockets: SOCKETS, ..ip::Config::default() };
+    let config =
+        ip::Config { max_sockets: SOCKETS, loopback: outboard.loopback, ..ip::Config::default() };
     let (stack, clock) = on_interface::stack(&settings, config)
         .map_err(|error| failed("cannot start", name, &error))?;
     let addresses: Vec<_> = stack.layer().addresses().map(|entry| entry.cidr.to_string()).collect();

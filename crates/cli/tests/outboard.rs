@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use fusewire_outboard::client::Client;
+use fusewire_outboard::client::{self, Client};
 use fusewire_outboard::protocol::{Family, Kind, SocketType};
 use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
 use rustix::io::Errno;
@@ -51,8 +51,8 @@ fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
             command.env("XDG_RUNTIME_DIR", world.path("run"));
             command
         };
-        let args = ["outboard", "--device", "packet:v0", "--address", "10.9.0.2/24", "--json"];
-        let mut child = command(&args).spawn().unwrap();
+        let device = ["outboard", "--device", "packet:v0", "--address", "10.9.0.2/24"];
+        let mut child = command(&device).args(["--loopback", "--json"]).spawn().unwrap();
         let (mut line, mut out) = (String::new(), BufReader::new(child.stdout.take().unwrap()));
         out.read_line(&mut line).unwrap();
         let ready: Value = serde_json::from_str(&line).unwrap();
@@ -70,6 +70,28 @@ fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
         client.listen(handle, 8).unwrap();
         let seen = Done::of(command(&["ss", "--json"]).spawn().unwrap()).ok().out;
         assert!(seen.contains("10.9.0.2:9000") && seen.contains("LISTEN"), "{seen}");
+
+        // It has a way back to itself, and says so.
+        let welcome = client.welcome().unwrap();
+        let local = ("127.0.0.1".parse().unwrap(), 8);
+        assert!(welcome.addresses().contains(&local), "{:?}", welcome.addresses());
+        for to in ["127.0.0.1:9001", "10.9.0.2:9000"] {
+            let (server, handle) = client.socket(STREAM).unwrap();
+            if to.starts_with("127") {
+                client.bind(handle, to.parse().unwrap()).unwrap();
+                client.listen(handle, 8).unwrap();
+            }
+            let (p, handle) = client.socket(STREAM).unwrap();
+            client.connect(p.as_fd(), handle, Some(to.parse().unwrap())).unwrap();
+            client.connected(p.as_fd(), handle).unwrap();
+            let server = if to.starts_with("127") { &server } else { &listener };
+            let accepted = client::accept(server.as_fd(), true).unwrap();
+            assert_eq!(client.local(handle), Ok(accepted.peer));
+            assert_eq!(rustix::io::write(&p, b"to myself"), Ok(9));
+            let mut bytes = [0; 16];
+            assert_eq!(rustix::io::read(&accepted.p, &mut bytes), Ok(9));
+            assert_eq!(&bytes[..9], b"to myself");
+        }
 
         // Nothing to do costs nothing.
         let (begin, before) = (Instant::now(), cpu_ms(&child));

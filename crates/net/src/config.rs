@@ -86,6 +86,9 @@ pub struct Config {
     /// False beside a kernel that has the same addresses and does all that: then
     /// [`Layer::poll_question`](crate::Layer::poll_question) says whom it is to ask for.
     pub responds: bool,
+    /// Packets to 127.0.0.0/8, ::1 and our own addresses come back to us, and never reach the link. Without effect where
+    /// `responds` is false: there such packets are somebody else's.
+    pub loopback: bool,
     /// Hops that packets may go.
     pub hop_limit: u8,
     /// A datagram is given up when it is not whole after this time (RFC 1122, section 3.3.2; RFC 8200,
@@ -108,6 +111,7 @@ impl Config {
             identifier: Identifier::Eui64,
             duplicate_detection: true,
             responds: true,
+            loopback: false,
             hop_limit: 64,
             reassembly_timeout: Duration::from_secs(60),
             limits: Limits::default(),

@@ -217,7 +217,9 @@ impl Layer {
             self.counters.drops.count(Cause::AnswerForbidden);
             return None;
         }
-        if !self.limiter.allow(now, datagram.source, &mut self.random) {
+        if !self.loops_back(datagram.source)
+            && !self.limiter.allow(now, datagram.source, &mut self.random)
+        {
             self.counters.drops.count(Cause::AnswerLimited);
             return None;
         }

@@ -106,7 +106,9 @@ impl Layer {
         if to_group || error || about.source.is_unspecified() {
             return Err(Cause::AnswerForbidden);
         }
-        if !self.limiter.allow(now, about.source, &mut self.random) {
+        if !self.loops_back(about.source)
+            && !self.limiter.allow(now, about.source, &mut self.random)
+        {
             return Err(Cause::AnswerLimited);
         }
         let source = match about.cast {

@@ -131,7 +131,7 @@ impl Layer {
     }
 
     fn cast_v4(&self, destination: Ipv4Addr) -> Result<Cast, Cause> {
-        if self.addresses.is_own(destination.into()) {
+        if self.addresses.is_own(destination.into()) || self.is_looped_address(destination.into()) {
             return Ok(Cast::Unicast);
         }
         if destination == Ipv4Addr::BROADCAST || self.addresses.is_broadcast(destination) {
@@ -148,6 +148,9 @@ impl Layer {
 
     /// RFC 1122, sections 3.2.1.3 and 3.3.6.
     fn check_source_v4(&self, source: Ipv4Addr) -> Result<(), Cause> {
+        if self.is_looped_address(source.into()) {
+            return Ok(());
+        }
         let first = source.octets()[0];
         if first == 0 || first == 127 || first >= 224 || self.addresses.is_broadcast(source) {
             return Err(Cause::SourceMartian);

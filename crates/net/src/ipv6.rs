@@ -224,7 +224,7 @@ impl Layer {
             let own = self.groups.is_member(destination.into());
             return if own { Ok(Cast::Multicast) } else { Err(Cause::DestinationGroup) };
         }
-        if self.addresses.is_own(destination.into()) {
+        if self.addresses.is_own(destination.into()) || self.is_looped_address(destination.into()) {
             return Ok(Cast::Unicast);
         }
         let martian = destination.is_unspecified()
@@ -235,6 +235,9 @@ impl Layer {
 
     /// The unspecified address is a source for ICMPv6 alone (duplicate detection, first reports).
     fn check_source_v6(&self, source: Ipv6Addr, next_header: u8) -> Result<(), Cause> {
+        if self.is_looped_address(source.into()) {
+            return Ok(());
+        }
         let nobody = source.is_unspecified()
             && !matches!(next_header, icmpv6::NUMBER | extension::HOP_BY_HOP);
         let mapped = source.to_ipv4_mapped().is_some();

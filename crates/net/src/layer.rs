@@ -16,6 +16,7 @@ use crate::groups::{Groups, Listener};
 use crate::identification::Identifications;
 use crate::input::solicited_node;
 use crate::limit::Limiter;
+use crate::loopback::LOOPBACK_MTU;
 use crate::membership::MembershipChange;
 use crate::neighbors::{Lookup, Neighbors};
 use crate::outbox::Outbox;
@@ -56,6 +57,8 @@ pub struct Layer {
     identifications: Identifications,
     /// Of the frame at hand the transport checksum needs no look.
     pub(crate) is_verified: bool,
+    /// The frame at hand is one that we sent to ourselves.
+    pub(crate) is_looped: bool,
     /// Protocols that are spoken above IP besides TCP and UDP.
     spoken: Vec<u8>,
     pub(crate) hop_limit_v6: u8,
@@ -70,7 +73,8 @@ pub struct Layer {
 
 impl Layer {
     /// A layer that begins at `now`. `seed` is secret randomness.
-    pub fn new(config: Config, seed: &[u8; 32], now: Instant) -> Layer {
+    pub fn new(mut config: Config, seed: &[u8; 32], now: Instant) -> Layer {
+        config.loopback &= config.responds;
         let (mut random, keyed) = Random::new(seed);
         let [nonce @ .., _, _] = random.bits().to_be_bytes();
         let mut layer = Layer {
@@ -92,6 +96,7 @@ impl Layer {
             identifications: Identifications::new(keyed, &mut random),
             keyed,
             is_verified: false,
+            is_looped: false,
             spoken: Vec::new(),
             hop_limit_v6: config.hop_limit,
             mtu_v4: config.mtu,
@@ -172,7 +177,7 @@ impl Layer {
 
     /// Whether packets to `address` are ours.
     pub fn is_own(&self, address: IpAddr) -> bool {
-        self.addresses.is_own(address)
+        self.addresses.is_own(address) || (self.config.loopback && address.is_loopback())
     }
 
     /// The address of ours that packets to `destination` come from, unless a path says otherwise.
@@ -330,13 +335,18 @@ impl Layer {
         destination: IpAddr,
         source: Option<IpAddr>,
     ) -> Result<Via, NoPath> {
-        if self.is_own(destination) {
+        let loops = self.loops_back(destination);
+        if !loops && self.is_own(destination) {
             return Err(NoPath::Own);
         }
         if source.is_some_and(|s| !self.is_own(s) || s.is_ipv4() != destination.is_ipv4()) {
             return Err(NoPath::NotOurs);
         }
-        if destination.is_unspecified() || destination.is_loopback() {
+        if loops {
+            return Ok(self.path_back(destination, source));
+        }
+        let stays = destination.is_loopback() || source.is_some_and(|source| source.is_loopback());
+        if destination.is_unspecified() || stays {
             return Err(NoPath::NoRoute);
         }
         if self.is_group(destination) {
@@ -438,12 +448,16 @@ impl Layer {
             mtu: known.mtu,
             may_fragment: known.may_fragment,
             hop_limit,
+            loops: self.loops_back(destination),
             generation: self.generation(),
         }
     }
 
     /// What is known of the path to `remote`, at most the link's.
     pub(crate) fn path_mtu(&self, remote: IpAddr) -> Known {
+        if self.loops_back(remote) {
+            return Known { mtu: LOOPBACK_MTU, may_fragment: false };
+        }
         let link = if remote.is_ipv6() { self.mtu_v6 } else { self.mtu_v4 };
         match self.path_mtus.lookup(remote) {
             Some(known) => Known { mtu: known.mtu.min(link), ..known },

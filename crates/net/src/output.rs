@@ -38,6 +38,8 @@ pub struct Via {
     pub may_fragment: bool,
     /// For packets that do not say otherwise.
     pub hop_limit: u8,
+    /// It leads back to this host: packets go into [`crate::Layer::handle_looped`], and not to the link.
+    pub loops: bool,
     /// [`crate::Layer::generation`] when the path was found.
     pub generation: u64,
 }

@@ -245,6 +245,7 @@ impl Host {
             mtu: 65_535,
             may_fragment: false,
             hop_limit: 64,
+            loops: false,
             generation: 0,
         }
     }

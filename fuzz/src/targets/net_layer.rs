@@ -161,6 +161,7 @@ impl Host {
             mtu: 1500,
             may_fragment: flags & 8 != 0,
             hop_limit: [255, 64, 1][usize::from(flags >> 1) % 3],
+            loops: false,
             generation: 0,
         })
     }
@@ -236,6 +237,7 @@ impl Host {
             mtu: 1500,
             may_fragment: false,
             hop_limit: 64,
+            loops: false,
             generation: 0,
         };
         let mut frame = vec![0; via.header_len()];

@@ -31,6 +31,7 @@ pub fn run(data: &[u8]) {
         mtu: 1500,
         may_fragment: false,
         hop_limit: 64,
+        loops: false,
         generation: 0,
     };
     let mut sent: HashMap<u32, Sent> = HashMap::new();

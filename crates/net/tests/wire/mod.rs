@@ -126,6 +126,7 @@ impl Craft {
             mtu: 1500,
             may_fragment: false,
             hop_limit: self.hop_limit,
+            loops: false,
             generation: 0,
         }
     }

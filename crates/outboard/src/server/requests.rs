@@ -1,6 +1,6 @@
 //! What an application asks for its sockets: one answer to each request.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use fusewire_base::Instant;
@@ -64,7 +64,10 @@ impl Engine {
     fn hello(&self, stack: &Stack, version: u32) -> Message {
         let mut list = Vec::new();
         let all = stack.layer().addresses().filter(|entry| entry.is_usable());
-        emit_addresses(all.map(|e| (e.cidr.address(), e.cidr.prefix_len())), &mut list);
+        let all = all.map(|entry| (entry.cidr.address(), entry.cidr.prefix_len()));
+        let back = [(Ipv4Addr::LOCALHOST.into(), 8), (Ipv6Addr::LOCALHOST.into(), 128)];
+        let back = back.into_iter().filter(|_| stack.layer().config().loopback);
+        emit_addresses(back.chain(all), &mut list);
         match (version, Addresses::parse(&list)) {
             (VERSION, Ok(addresses)) => {
                 Reply::Welcome { instance: self.instance, addresses }.emit()
@@ -262,6 +265,8 @@ impl Engine {
         let State::Datagrams { id, peer, .. } = &mut socket.state else {
             return Err(Errno::INVAL);
         };
+        let meant = |to: SocketAddr| SocketAddr::new(stack.layer().meant(to.ip()), to.port());
+        let remote = remote.map(meant);
         stack.udp_connect(*id, remote).map_err(number_of)?;
         *peer = remote;
         Ok(Answer::Done)

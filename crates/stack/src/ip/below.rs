@@ -1,44 +1,85 @@
 //! The interface below a stack: a link that is down loses what is sent, as any network does, and comes back; one that
-//! was deleted is said to be.
+//! was deleted is said to be. Beside it, where there is one, the way back to ourselves.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use fusewire_device::interface::{Interface, Split, TxPacket};
+use fusewire_net::Layer;
+
+use super::loopback::Loopback;
 
 /// An interface, with calls of its own in place of those that a link which is down lets fail.
-pub struct Below(pub Box<dyn Interface>);
+pub struct Below {
+    device: Box<dyn Interface>,
+    /// Packets to ourselves, where they come back.
+    pub loopback: Option<Box<Loopback>>,
+}
 
 impl Deref for Below {
     type Target = dyn Interface;
 
     fn deref(&self) -> &Self::Target {
-        &*self.0
+        &*self.device
     }
 }
 
 impl DerefMut for Below {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut *self.0
+        &mut *self.device
     }
 }
 
 impl Below {
-    pub fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
-        self.0.transmit(packets).or_else(|error| self.bear(error, packets.len()))
+    pub fn new(device: Box<dyn Interface>, layer: &Layer) -> Below {
+        let loops = layer.config().loopback;
+        Below { device, loopback: loops.then(|| Box::new(Loopback::new())) }
+    }
+
+    /// Gives packets to the device, and those to ourselves to the way back; how many were taken.
+    pub fn transmit(&mut self, packets: &[TxPacket<'_>], layer: &Layer) -> io::Result<usize> {
+        if self.loopback.is_none() {
+            return self.send(packets);
+        }
+        let mut taken = 0;
+        while let [first, ..] = &packets[taken..] {
+            let loops = layer.is_looped_frame(first.header);
+            let alike = |packet: &&TxPacket<'_>| layer.is_looped_frame(packet.header) == loops;
+            let run = &packets[taken..][..packets[taken..].iter().take_while(alike).count()];
+            let count = match &mut self.loopback {
+                Some(loopback) if loops => loopback.push(run),
+                _ => self.send(run)?,
+            };
+            taken += count;
+            if count < run.len() {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
+    fn send(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        self.device.transmit(packets).or_else(|error| self.bear(error, packets.len()))
+    }
+
+    /// Packets to ourselves have not come back yet.
+    pub fn has_looped(&self) -> bool {
+        self.loopback.as_ref().is_some_and(|loopback| !loopback.is_empty())
     }
 
     pub fn receive(&mut self) -> io::Result<usize> {
-        self.0.receive().or_else(|error| self.bear(error, 0))
+        self.device.receive().or_else(|error| self.bear(error, 0))
     }
 
     pub fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
-        self.0.receive_split(head_len, memory).or_else(|error| self.bear(error, Split::Nothing))
+        self.device
+            .receive_split(head_len, memory)
+            .or_else(|error| self.bear(error, Split::Nothing))
     }
 
     pub fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        self.0.wait(timeout, want_write).or_else(|error| self.bear(error, true))
+        self.device.wait(timeout, want_write).or_else(|error| self.bear(error, true))
     }
 
     /// `otherwise`, when the link is only down.

@@ -30,6 +30,9 @@ pub struct Config {
     pub max_time_wait: usize,
     /// How long a connection that the application has closed may wait for its peer.
     pub orphan_timeout: Duration,
+    /// Packets to 127.0.0.0/8, ::1 and our own addresses come back into the stack, and never reach the interface: turns
+    /// [`loopback`](fusewire_net::Config::loopback) of the IP layer on. Beside the kernel they stay the kernel's.
+    pub loopback: bool,
     /// Ports that are given to sockets which ask for none (RFC 6056).
     pub ephemeral_ports: RangeInclusive<u16>,
     /// Bytes that wait in a UDP socket for its reader.
@@ -47,6 +50,7 @@ impl Default for Config {
             max_sockets: 4096,
             max_time_wait: 1024,
             orphan_timeout: Duration::from_secs(60),
+            loopback: false,
             ephemeral_ports: 49152..=65535,
             udp_queue_bytes: 1 << 20,
             udp_queue_entries: 512,

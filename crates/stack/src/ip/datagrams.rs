@@ -54,7 +54,9 @@ impl Stack {
     /// # Errors
     /// [`Error::NoSocket`].
     pub fn udp_connect(&mut self, id: SocketId, remote: Option<SocketAddr>) -> Result<()> {
-        self.core.table.udp(id)?.remote = remote;
+        let meant =
+            |remote: SocketAddr| SocketAddr::new(self.core.layer.meant(remote.ip()), remote.port());
+        self.core.table.udp(id)?.remote = remote.map(meant);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::table::Protocol;
 use fusewire_base::{Instant, Sum};
 use fusewire_device::TxFrame;
 use fusewire_device::interface::{Checksum, Segmentation, TxPacket};
-use fusewire_net::NoPath;
+use fusewire_net::{NoPath, Via};
 
 /// Pieces that the payloads of one call are gathered from.
 const PIECES: usize = 256;
@@ -194,7 +194,8 @@ impl Core {
                 at += 1;
                 continue;
             }
-            let end = at + run(&frames[at..], self.limits(&packet, gathered.room()));
+            let end =
+                at + run(&frames[at..], self.limits(&packet, via.as_ref().ok(), gathered.room()));
             let run = &frames[at..end];
             at = end;
             let Ok(via) = via else {
@@ -230,8 +231,8 @@ impl Core {
     }
 
     /// The most that may go in one packet, of which `room` datagrams can be gathered.
-    fn limits(&self, packet: &UdpPacket, room: usize) -> Limits {
-        let offload = self.offload();
+    fn limits(&self, packet: &UdpPacket, via: Option<&Via>, room: usize) -> Limits {
+        let offload = via.map_or(self.offload(), |via| self.offload().on(via));
         let together = offload.udp && packet.protocol == Protocol::Udp;
         let segments = if together { offload.udp_segments.min(room) } else { 1 };
         Limits { segments, bytes: offload.udp_payload_max(packet.dst.is_ipv6()) }

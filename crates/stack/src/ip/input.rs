@@ -49,13 +49,25 @@ impl Core {
 
     /// One packet or super-frame of the interface.
     pub(super) fn input(&mut self, now: Instant, packet: &RxPacket<'_>, direct: &mut Direct<'_>) {
-        self.counters.received += 1;
         let input = match packet.checksum {
             Checksum::InPlace => self.layer.handle(now, packet.bytes),
             Checksum::Verified | Checksum::Partial { .. } => {
                 self.layer.handle_verified(now, packet.bytes)
             }
         };
+        self.take(now, packet, input, direct);
+    }
+
+    /// One packet or super-frame that we sent to ourselves.
+    pub(super) fn input_looped(&mut self, now: Instant, packet: &RxPacket<'_>) {
+        let is_verified = packet.checksum != Checksum::InPlace;
+        let input = self.layer.handle_looped(now, packet.bytes, is_verified);
+        self.take(now, packet, input, &mut Direct::None);
+    }
+
+    /// What the IP layer makes of a packet goes to its socket.
+    fn take(&mut self, now: Instant, packet: &RxPacket<'_>, input: Input, direct: &mut Direct<'_>) {
+        self.counters.received += 1;
         let datagram = match input {
             Input::Transport(datagram) => datagram,
             Input::Error(error) => return self.path_error(now, &error),

@@ -6,6 +6,7 @@
 //!     output   sockets ──▶ super-frames ──▶ interface, in batches
 //!   Host       blocking and async handles, driven by a thread or by whoever waits
 //!   coexist    on the kernel's own addresses: ports reserved, neighbours and routes by netlink
+//!   loopback   packets to ourselves, on their way back
 //!   table      sockets, connections by their addresses, ports
 //!   tcp, udp   what a socket holds; streams, datagrams: the calls on them
 //! ```
@@ -19,6 +20,7 @@ mod datagrams;
 mod gather;
 mod host;
 mod input;
+mod loopback;
 mod messages;
 mod mover;
 mod observe;

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use fusewire_base::{Instant, Sum};
 use fusewire_device::interface::{Capabilities, Checksum, Segmentation, TxPacket};
-use fusewire_net::{Packet, Via};
+use fusewire_net::{Layer, Packet, Via};
 use fusewire_transport::machine::TransmitKind;
 use fusewire_transport::tcp::Transmit;
 use fusewire_wire::tcp::{self, Flags, Header};
@@ -28,6 +28,8 @@ pub const SLOTS: usize = 64;
 pub const HEADER_ROOM: usize = 128;
 /// Longest IP packet.
 const PACKET_MAX: usize = 65_535;
+/// Datagrams of a super-frame to ourselves: as many as the kernel takes.
+const UDP_SEGMENTS: usize = 64;
 
 /// What the interface can do, by value.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +45,21 @@ pub struct Offload {
 }
 
 impl Offload {
+    /// Where `via` leads: to ourselves nobody makes checksums, cuts super-frames or bounds a packet.
+    pub fn on(self, via: &Via) -> Offload {
+        if !via.loops {
+            return self;
+        }
+        Offload {
+            checksum: true,
+            tcp: true,
+            udp: true,
+            udp_segments: UDP_SEGMENTS,
+            packet_max: PACKET_MAX,
+            mtu: via.mtu,
+        }
+    }
+
     pub fn of(caps: &Capabilities) -> Offload {
         Offload {
             checksum: caps.checksum,
@@ -58,6 +75,35 @@ impl Offload {
     pub fn udp_payload_max(&self, is_v6: bool) -> usize {
         let header = if is_v6 { ipv6::HEADER_LEN } else { ipv4::MIN_HEADER_LEN };
         self.packet_max.saturating_sub(header + udp::HEADER_LEN)
+    }
+
+    /// Joins segments that follow one another to a super-frame. Returns one that does not belong to it.
+    fn merge(
+        self,
+        now: Instant,
+        stream: &mut Stream,
+        first: &mut Transmit,
+        payload: &mut Range<u64>,
+        segment_len: usize,
+    ) -> Option<Transmit> {
+        if first.header.flags.any(Flags::CWR | Flags::URG) {
+            return None;
+        }
+        let most = self.packet_max - HEADER_ROOM;
+        stream.tcp.extend(now, first, most as u64);
+        payload.end = first.payload.as_ref().map_or(payload.end, |p| p.end);
+        loop {
+            let len = (payload.end - payload.start) as usize;
+            if !len.is_multiple_of(segment_len) || len + segment_len > most {
+                return None;
+            }
+            let next = stream.tcp.poll_transmit(now)?;
+            if !follows(first, payload, segment_len, &next) {
+                return Some(next);
+            }
+            first.header.flags |= next.header.flags;
+            payload.end = next.payload.as_ref().map_or(payload.end, |p| p.end);
+        }
     }
 }
 
@@ -140,7 +186,7 @@ impl Output {
         let pseudo = via.pseudo_header_sum(tcp::NUMBER, tcp_len + payload_len);
         let out = &mut slot[start..];
         header.emit(out);
-        let partial = self.offload.checksum && payload_len > 0;
+        let partial = self.offload.on(via).checksum && payload_len > 0;
         let field = if partial {
             pseudo.folded()
         } else {
@@ -168,6 +214,7 @@ impl Output {
     /// Plans what a connection has to send; false when there was more than room.
     pub fn collect(&mut self, now: Instant, via: &Via, id: SocketId, stream: &mut Stream) -> bool {
         let mut held: Option<Transmit> = None;
+        let offload = self.offload.on(via);
         loop {
             if self.room() == 0 || (held.is_none() && self.room() < 2) {
                 debug_assert!(held.is_none());
@@ -185,14 +232,14 @@ impl Output {
                 continue;
             };
             let segment_len = (payload.end - payload.start) as usize;
-            if self.offload.tcp && self.room() >= 2 {
-                held = self.merge(now, stream, &mut transmit, &mut payload, segment_len);
+            if offload.tcp && self.room() >= 2 {
+                held = offload.merge(now, stream, &mut transmit, &mut payload, segment_len);
             }
             let len = (payload.end - payload.start) as usize;
             let kind = Kind::leaving(&transmit, &stream.tcp);
             stream.trace.segment(kind, now, &transmit.header, len as u32);
             let payload_sum =
-                if self.offload.checksum { Sum::ZERO } else { stream.payload_sum(&payload) };
+                if offload.checksum { Sum::ZERO } else { stream.payload_sum(&payload) };
             let planned = self.plan(via, &transmit.header, len, payload_sum, stream.marking, ecn);
             (planned.socket, planned.kind) = (Some(id), kind);
             planned.payload = payload;
@@ -203,35 +250,6 @@ impl Output {
         }
     }
 
-    /// Joins segments that follow one another to a super-frame. Returns one that does not belong to it.
-    fn merge(
-        &self,
-        now: Instant,
-        stream: &mut Stream,
-        first: &mut Transmit,
-        payload: &mut Range<u64>,
-        segment_len: usize,
-    ) -> Option<Transmit> {
-        if first.header.flags.any(Flags::CWR | Flags::URG) {
-            return None;
-        }
-        let most = self.offload.packet_max - HEADER_ROOM;
-        stream.tcp.extend(now, first, most as u64);
-        payload.end = first.payload.as_ref().map_or(payload.end, |p| p.end);
-        loop {
-            let len = (payload.end - payload.start) as usize;
-            if !len.is_multiple_of(segment_len) || len + segment_len > most {
-                return None;
-            }
-            let next = stream.tcp.poll_transmit(now)?;
-            if !follows(first, payload, segment_len, &next) {
-                return Some(next);
-            }
-            first.header.flags |= next.header.flags;
-            payload.end = next.payload.as_ref().map_or(payload.end, |p| p.end);
-        }
-    }
-
     /// Gives what is planned to the device; false when the device is full.
     ///
     /// # Errors
@@ -239,6 +257,7 @@ impl Output {
     pub fn flush(
         &mut self,
         interface: &mut Below,
+        layer: &Layer,
         table: &Table,
         counters: &mut Counters,
         watch: &mut Watch,
@@ -274,7 +293,7 @@ impl Output {
                 (packet.checksum, packet.segmentation) = (plan.checksum, plan.segmentation);
                 begin = end;
             }
-            let taken = interface.transmit(&packets[..count])?;
+            let taken = interface.transmit(&packets[..count], layer)?;
             counters.sent += taken as u64;
             watch.sent(&packets[..taken], |at| plans[at].kind.words());
             pieces.clear();
@@ -357,7 +376,7 @@ impl Output {
             checksum: 0,
         };
         let at = &mut out[start..];
-        let checksum = if self.offload.checksum {
+        let checksum = if self.offload.on(via).checksum {
             header.checksum = pseudo.folded();
             Checksum::Partial { start: start as u16, offset: 6 }
         } else {

@@ -81,7 +81,7 @@ impl Core {
         }
         self.layer_speaks = true;
         let source = Some(udp.local.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
-        let via = self.layer.route(now, dst.ip(), source);
+        let via = self.layer.route(now, self.layer.meant(dst.ip()), source);
         udp.via = via.ok().map(|via| (dst, via));
         Ok((packet, via))
     }
@@ -212,7 +212,7 @@ impl Stack {
                 None,
             )?)));
         }
-        let offload = self.core.offload();
+        let offload = self.core.offload().on(&via);
         if !offload.udp || packet.protocol == Protocol::Xtp {
             return self.udp_packets(&via, packet, bytes, message_len).map(Ok);
         }
@@ -361,7 +361,7 @@ impl Stack {
         let mut bytes = std::mem::take(&mut core.message);
         bytes.resize(bytes.len().max(len), 0);
         let is_whole = len <= via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN);
-        let sums = !core.output.offload.checksum || !is_whole;
+        let sums = !core.output.offload.on(&via).checksum || !is_whole;
         let made = make(core.config.level, sums, &mut bytes[..len]);
         let sent = match made {
             Some(sum) if is_whole => {

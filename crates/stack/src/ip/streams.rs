@@ -97,6 +97,7 @@ impl Stack {
         local: Option<SocketAddr>,
         config: &tcp::Config,
     ) -> Result<SocketId> {
+        let remote = SocketAddr::new(self.core.layer.meant(remote.ip()), remote.port());
         let nobody = remote.port() == 0 || remote.ip().is_unspecified();
         if nobody || self.core.layer.is_group(remote.ip()) {
             return Err(Error::Unreachable);

@@ -52,6 +52,7 @@ pub fn via(source: IpAddr) -> Via {
         mtu: 1500,
         may_fragment: false,
         hop_limit: 64,
+        loops: false,
         generation: 0,
     }
 }

@@ -6,6 +6,7 @@ mod halves;
 mod host;
 mod icmp;
 mod kernel;
+mod loopback;
 mod lossy;
 mod marking;
 mod messages;

@@ -69,6 +69,7 @@ impl Strangers {
             mtu: 1500,
             may_fragment: false,
             hop_limit: 64,
+            loops: false,
             generation: 0,
         };
         let header = Header {

@@ -201,6 +201,7 @@ fn a_datagram_without_a_checksum_is_taken_over_ipv4_alone() {
             mtu: 1500,
             may_fragment: false,
             hop_limit: 64,
+            loops: false,
             generation: 0,
         };
         let mut frame = vec![0; via.header_len()];

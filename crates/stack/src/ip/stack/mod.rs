@@ -35,6 +35,8 @@ const TICK: Duration = Duration::from_micros(250);
 const CONFIRM: Duration = Duration::from_secs(1);
 /// How often a destination that is being resolved is tried again.
 const RESOLVE_RETRY: Duration = Duration::from_millis(10);
+/// How often what was sent to ourselves comes back in one call. What is sent then waits for the next.
+const LOOPS: usize = 32;
 
 /// An interface with IP, UDP and TCP over it.
 ///
@@ -116,11 +118,12 @@ impl Stack {
     /// hashes are keyed with it.
     pub fn new(
         interface: Box<dyn Interface>,
-        net: NetConfig,
+        mut net: NetConfig,
         config: Config,
         seed: [u8; 32],
         now: Instant,
     ) -> Stack {
+        net.loopback |= config.loopback;
         let caps = interface.capabilities();
         let key = |purpose: u8| {
             let (front, back) = seed.split_at(16);
@@ -163,7 +166,7 @@ impl Stack {
             config,
         };
         Stack {
-            interface: Below(interface),
+            interface: Below::new(interface, &core.layer),
             core,
             coexistence: None,
             look_at: None,
@@ -217,7 +220,7 @@ impl Stack {
     /// Takes one batch of packets, or what was left of the last, as far as the reader's memory takes it;
     /// returns how many there were.
     pub(super) fn receive(&mut self, now: Instant, direct: &mut Direct<'_>) -> io::Result<usize> {
-        if !self.has_unread() {
+        if self.next == self.batch {
             (self.next, self.batch) = (0, 0);
             self.batch = self.interface.receive()?;
         }
@@ -240,9 +243,9 @@ impl Stack {
         Ok(count)
     }
 
-    /// Packets of the last batch were left for the next call: there is something to do at once.
+    /// Packets of the last batch, or to ourselves, were left for the next call: there is something to do at once.
     pub fn has_unread(&self) -> bool {
-        self.next < self.batch
+        self.next < self.batch || self.interface.has_looped()
     }
 
     /// Sends what may leave. True if there was something.
@@ -252,12 +255,45 @@ impl Stack {
     pub fn transmit(&mut self, now: Instant) -> io::Result<bool> {
         let before = self.core.counters.sent;
         self.core.watch.now = now;
+        self.send_all(now)?;
+        for _ in 0..LOOPS {
+            if !self.take_looped(now) {
+                break;
+            }
+            self.send_all(now)?;
+        }
+        Ok(self.core.counters.sent != before)
+    }
+
+    /// What we sent to ourselves comes back; false when there was nothing.
+    fn take_looped(&mut self, now: Instant) -> bool {
+        let loopback = self.interface.loopback.as_mut();
+        let Some(batch) = loopback.and_then(|loopback| loopback.take()) else { return false };
+        for packet in batch.iter() {
+            self.core.input_looped(now, &packet);
+            self.core.watch.received(&packet);
+        }
+        if let Some(loopback) = &mut self.interface.loopback {
+            loopback.give_back(batch);
+        }
+        self.core.watch.flush();
+        self.core.settle_dirty();
+        true
+    }
+
+    /// Gives all that may leave to the interface, and to ourselves.
+    fn send_all(&mut self, now: Instant) -> io::Result<()> {
         loop {
             let all = self.core.collect(now);
             let core = &mut self.core;
             let (interface, table) = (&mut self.interface, &core.table);
-            let drained =
-                core.output.flush(interface, table, &mut core.counters, &mut core.watch)?;
+            let drained = core.output.flush(
+                interface,
+                &core.layer,
+                table,
+                &mut core.counters,
+                &mut core.watch,
+            )?;
             if all || !drained {
                 break;
             }
@@ -269,15 +305,15 @@ impl Stack {
             self.release_ports();
             if self.ask_kernel(now) {
                 self.core.retry_resolving(now);
-                return self.transmit(now).map(|_| true);
+                return self.send_all(now);
             }
         }
-        Ok(self.core.counters.sent != before)
+        Ok(())
     }
 
     /// Gives packets to the interface; how many it took.
     pub(super) fn give(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
-        let taken = self.interface.transmit(packets)?;
+        let taken = self.interface.transmit(packets, &self.core.layer)?;
         self.core.counters.sent += taken as u64;
         self.core.watch.sent(&packets[..taken], |_| ["", ""]);
         Ok(taken)
@@ -299,7 +335,7 @@ impl Stack {
             }
             let header = &core.frame[..core.frame_len];
             let packet = TxPacket { header, ..TxPacket::default() };
-            if self.interface.transmit(&[packet])? == 0 {
+            if self.interface.transmit(&[packet], &core.layer)? == 0 {
                 return Ok(());
             }
             core.counters.sent += 1;
@@ -312,6 +348,7 @@ impl Stack {
     pub fn wants_transmit(&self) -> bool {
         let core = &self.core;
         core.layer_speaks
+            || self.interface.has_looped()
             || !core.dirty.is_empty()
             || !core.output.is_empty()
             || !core.freed.is_empty()
@@ -327,6 +364,7 @@ impl Stack {
             core.pending.deadline(),
             core.flush_at,
             self.kernel_timeout(),
+            self.interface.has_looped().then_some(Instant::ZERO),
         ];
         times.into_iter().flatten().min()
     }
