@@ -30,6 +30,17 @@ pub fn cpu_seconds(pid: u32) -> f64 {
     seconds(&format!("/proc/{pid}/stat"), 11..15)
 }
 
+/// CPU time of the process `pid`, of those of its threads that live, in seconds as exact as the scheduler counts; 0 if it
+/// is gone.
+pub fn run_seconds(pid: u32) -> f64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let ns = |thread: fs::DirEntry| -> Option<f64> {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    };
+    threads.into_iter().flatten().flatten().filter_map(ns).sum::<f64>() * 1e-9
+}
+
 /// The sum of some fields of proc(5)'s `stat`, the first behind the name being number 0.
 fn seconds(path: &str, fields: Range<usize>) -> f64 {
     let stat = fs::read_to_string(path).unwrap_or_default();

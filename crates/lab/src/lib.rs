@@ -43,6 +43,8 @@ pub mod memory;
 mod named;
 pub mod namespace;
 #[cfg(feature = "experiments")]
+pub mod outboard;
+#[cfg(feature = "experiments")]
 pub mod parts;
 mod process;
 #[cfg(feature = "experiments")]

@@ -21,6 +21,8 @@ pub(crate) enum Task {
     #[cfg(feature = "experiments")]
     Inca(crate::inca::Task),
     #[cfg(feature = "experiments")]
+    Outboard(Box<crate::outboard::Task>),
+    #[cfg(feature = "experiments")]
     Memory(crate::memory::Task),
 }
 
@@ -52,6 +54,8 @@ pub fn work(task: &str) -> Result<()> {
         Task::Adus(task) => crate::adus::work(&task),
         #[cfg(feature = "experiments")]
         Task::Inca(task) => crate::inca::work(&task),
+        #[cfg(feature = "experiments")]
+        Task::Outboard(task) => crate::outboard::work(&task),
         #[cfg(feature = "experiments")]
         Task::Memory(task) => crate::memory::work(&task),
     }

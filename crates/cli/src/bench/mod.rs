@@ -7,6 +7,7 @@ mod files;
 mod inca;
 mod kernels;
 mod latency;
+mod outboard;
 mod parts;
 mod trace;
 mod transfer;
@@ -34,6 +35,8 @@ pub enum Bench {
     Parts(parts::Options),
     /// User-level UDP and TCP beside the kernel's, over one wire. Needs root.
     Inca(inca::Options),
+    /// The outboard beside the kernel's sockets and a stack in the application's process. Needs root.
+    Outboard(outboard::Options),
     /// What the trace of each connection costs.
     Trace(trace::Options),
     /// Each encoding of the performance object, beside other codecs.
@@ -51,6 +54,7 @@ pub fn run(bench: Bench) -> Result {
         Bench::Kernels(options) => kernels::run(&options),
         Bench::Parts(options) => parts::run(&options),
         Bench::Inca(options) => inca::run(&options),
+        Bench::Outboard(options) => outboard::run(&options),
         Bench::Trace(options) => trace::run(&options),
         Bench::Codec(options) => codec::run(&options),
     }

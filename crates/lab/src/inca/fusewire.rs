@@ -259,7 +259,7 @@ impl<'a> Subject<'a> {
         let id = self.bind()?;
         let task = self.task;
         let question = vec![MARK; task.size];
-        ask(task, || {
+        ask(task.seconds, || {
             self.send_surely(id, &question, task.peer)?;
             for looked in 1u32.. {
                 let (now, mut answered) = (self.clock.now(), false);

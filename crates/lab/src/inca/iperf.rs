@@ -1,13 +1,12 @@
 //! iperf3, where it is installed: the measure that others use.
 
 use std::io::{BufRead, BufReader};
+use std::net::IpAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
 use super::Direction;
-use super::pair::Runner;
-use super::wires;
-use crate::namespace::Killed;
+use crate::namespace::{Killed, Namespace};
 use crate::{Error, Result};
 
 /// What it says of a transfer.
@@ -19,14 +18,28 @@ pub struct Iperf {
     pub cpu_s_per_gib: f64,
 }
 
+/// Who talks, where, and for how long.
+#[derive(Clone, Copy)]
+pub struct Between<'a> {
+    /// Where its server is.
+    pub near: &'a Namespace,
+    /// Where its client is.
+    pub far: &'a Namespace,
+    /// The server's address.
+    pub at: IpAddr,
+    /// Seconds, of which it takes whole ones.
+    pub seconds: f64,
+    /// Congestion control of the sender; the system's own when there is none.
+    pub congestion: Option<&'a str>,
+}
+
 /// One TCP stream between the kernels near and far, each side on its processor; the far side sends or
 /// receives. With `zero_copy` it sends a file's pages as they are (`sendfile`).
 ///
 /// # Errors
 /// It is not installed, or failed.
-pub fn run(runner: &Runner<'_>, direction: Direction, zero_copy: bool) -> Result<Iperf> {
-    let (wires, seconds) = (runner.wires, runner.seconds);
-    let mut server = wires.near.command("iperf3");
+pub fn run(between: &Between<'_>, direction: Direction, zero_copy: bool) -> Result<Iperf> {
+    let mut server = between.near.command("iperf3");
     server.args(["--server", "--one-off", "--forceflush", "--affinity", "0"]);
     server.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = Killed(server.spawn().map_err(Error::os("starting iperf3"))?);
@@ -34,11 +47,12 @@ pub fn run(runner: &Runner<'_>, direction: Direction, zero_copy: bool) -> Result
         // It says where it listens, between two rules.
         let _ = BufReader::new(output).lines().take(3).count();
     }
-    let mut client = wires.far.command("timeout");
+    let mut client = between.far.command("timeout");
     client.args(["20", "iperf3", "--json", "--affinity", "1", "--omit", "0", "--client"]);
-    client.arg(wires::NEAR.to_string());
-    client.arg("--time").arg(Duration::from_secs_f64(seconds).as_secs().max(1).to_string());
-    if let Some(name) = &runner.congestion {
+    client.arg(between.at.to_string());
+    let seconds = Duration::from_secs_f64(between.seconds).as_secs().max(1);
+    client.arg("--time").arg(seconds.to_string());
+    if let Some(name) = between.congestion {
         client.args(["--congestion", name]);
     }
     if direction == Direction::Receive {

@@ -156,7 +156,7 @@ fn udp_ask(task: &Task) -> Result<Report> {
     let socket = udp_socket(task)?;
     let question = vec![MARK; task.size];
     let mut bytes = vec![0; 1 << 16];
-    ask(task, || {
+    ask(task.seconds, || {
         socket.send_to(&question, task.peer).map_err(Error::os("asking"))?;
         let (len, _) =
             take(&socket, &mut bytes, false).map_err(Error::os("waiting for an answer"))?;

@@ -14,7 +14,7 @@ pub mod cold;
 mod columns;
 mod floods;
 mod fusewire;
-mod iperf;
+pub(crate) mod iperf;
 mod kernel;
 pub mod numbered;
 mod pair;
@@ -22,7 +22,7 @@ mod processing;
 mod raw;
 mod run;
 mod segments;
-mod task;
+pub(crate) mod task;
 mod timed;
 mod wires;
 
@@ -31,7 +31,7 @@ use serde::Serialize;
 use crate::named::named;
 pub use run::{Plan, run};
 pub use task::Protocol;
-pub(crate) use task::{Task, work};
+pub(crate) use task::{Role, Task, work};
 
 /// Sizes of a message in the paper's table 3, with table 2's in between.
 pub const SIZES: [usize; 12] =

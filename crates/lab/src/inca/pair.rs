@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::iperf;
 use super::run::Plan;
 use super::task::{Means, Protocol, Report, Role, Task};
 use super::wires::{self, Wires, at};
@@ -106,6 +107,17 @@ impl<'a> Runner<'a> {
             seconds: plan.seconds,
             congestion: plan.congestion.clone(),
             port: 5000,
+        }
+    }
+
+    /// The kernels, for iperf3.
+    pub fn between(&self) -> iperf::Between<'_> {
+        iperf::Between {
+            near: &self.wires.near,
+            far: &self.wires.far,
+            at: wires::NEAR,
+            seconds: self.seconds,
+            congestion: self.congestion.as_deref(),
         }
     }
 

@@ -209,7 +209,7 @@ impl Wire<'_> {
         let frame = self.datagrams(1);
         let task = self.task;
         let reply = task.local.port().to_be_bytes();
-        ask(task, || {
+        ask(task.seconds, || {
             let payload = [IoSlice::new(&frame.payload)];
             send_all(&mut self.tap, &[frame.packet(&payload)])?;
             let started = Instant::now();

@@ -207,7 +207,7 @@ impl Bench<'_> {
                 if direction == Direction::Both || zero_copy && direction == Direction::Receive {
                     continue;
                 }
-                let result = iperf::run(&self.runner, direction, zero_copy).ok();
+                let result = iperf::run(&self.runner.between(), direction, zero_copy).ok();
                 iperf.entry(name).or_default().push(result);
             }
         }

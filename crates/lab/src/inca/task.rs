@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
 use super::timed::Spent;
-use crate::cpu::own_cpu_seconds;
+use crate::cpu::{own_cpu_seconds, run_seconds};
 use crate::named::named;
 use crate::process;
 use crate::stats::median;
@@ -157,6 +157,9 @@ pub struct Report {
     pub cpu_s: f64,
     /// Seconds of it inside the interface's own `receive` or `transmit`, where that was measured.
     pub device_s: Option<f64>,
+    /// Processor time in it of the process beside, where there is one.
+    #[serde(default)]
+    pub beside_cpu_s: Option<f64>,
     /// Median round trip, in ns.
     pub round_trip_ns: Option<f64>,
     /// Messages that were not what was sent.
@@ -198,12 +201,24 @@ pub fn work(task: &Task) -> Result<()> {
     process::report(&report)
 }
 
+/// How things stood when the time that counts began.
+#[derive(Clone, Copy)]
+struct Begin {
+    at: Instant,
+    cpu_s: f64,
+    beside_s: Option<f64>,
+    messages: u64,
+    device: Duration,
+}
+
 /// Counts messages in the time that counts.
 #[derive(Default)]
 pub struct Meter {
     seconds: Duration,
     started: Option<Instant>,
-    counted_from: Option<(Instant, f64, u64, Duration)>,
+    counted_from: Option<Begin>,
+    /// Another process, whose time counts too.
+    beside: Option<u32>,
     ends: Option<Instant>,
     /// When something was last counted.
     last: Option<Instant>,
@@ -222,7 +237,18 @@ pub struct Meter {
 impl Meter {
     /// Starts with the first message.
     pub fn new(task: &Task) -> Self {
-        Meter { seconds: Duration::from_secs_f64(task.seconds), ..Meter::default() }
+        Meter::lasting(task.seconds)
+    }
+
+    /// Starts with the first message, and counts for so long.
+    pub fn lasting(seconds: f64) -> Self {
+        Meter { seconds: Duration::from_secs_f64(seconds), ..Meter::default() }
+    }
+
+    /// The time of process `beside` counts too.
+    #[must_use]
+    pub fn beside(self, beside: Option<u32>) -> Self {
+        Meter { beside, ..self }
     }
 
     /// `spent` tells the time inside the interface.
@@ -240,14 +266,16 @@ impl Meter {
         if let Some(spent) = &self.spent {
             self.device = spent.so_far();
         }
-        if let Some((from, cpu, before, device)) = self.counted_from {
-            let elapsed = now - from;
+        if let Some(begin) = self.counted_from {
+            let elapsed = now - begin.at;
             if self.report.is_none() && elapsed >= self.seconds {
-                self.report = Some(self.so_far(elapsed, cpu, before, device));
+                self.report = Some(self.since(begin, elapsed));
                 self.ends = Some(now);
             }
         } else if now - started >= WARM {
-            self.counted_from = Some((now, own_cpu_seconds(), self.messages, self.device));
+            let (messages, device) = (self.messages, self.device);
+            let (cpu_s, beside_s) = (own_cpu_seconds(), self.beside.map(run_seconds));
+            self.counted_from = Some(Begin { at: now, cpu_s, beside_s, messages, device });
         }
         self.report.is_none()
     }
@@ -279,12 +307,14 @@ impl Meter {
         self.report.is_some()
     }
 
-    fn so_far(&self, elapsed: Duration, cpu: f64, before: u64, device: Duration) -> Report {
+    fn since(&self, begin: Begin, elapsed: Duration) -> Report {
+        let beside_s = begin.beside_s.zip(self.beside.map(run_seconds));
         Report {
-            messages: self.messages - before,
+            messages: self.messages - begin.messages,
             seconds: elapsed.as_secs_f64(),
-            cpu_s: own_cpu_seconds() - cpu,
-            device_s: Some((self.device - device).as_secs_f64()).filter(|s| *s > 0.0),
+            cpu_s: own_cpu_seconds() - begin.cpu_s,
+            beside_cpu_s: beside_s.map(|(before, now)| now - before),
+            device_s: Some((self.device - begin.device).as_secs_f64()).filter(|s| *s > 0.0),
             ..Report::default()
         }
     }
@@ -292,11 +322,10 @@ impl Meter {
     /// The report; an error when nothing came, or nothing for most of the time that counts. A reader that
     /// began late on a busy machine is content with half of it.
     pub fn report(mut self) -> Result<Report> {
-        if let (None, Some((from, cpu, before, device)), Some(last)) =
-            (&self.report, self.counted_from, self.last)
-            && (last - from) * 2 >= self.seconds
+        if let (None, Some(begin), Some(last)) = (&self.report, self.counted_from, self.last)
+            && (last - begin.at) * 2 >= self.seconds
         {
-            self.report = Some(self.so_far(last - from, cpu, before, device));
+            self.report = Some(self.since(begin, last - begin.at));
         }
         let report = self
             .report
@@ -354,11 +383,11 @@ pub fn settle(tap: &str) -> Result<()> {
     Ok(())
 }
 
-/// Measures round trips until the time is up.
-pub fn ask(task: &Task, mut once: impl FnMut() -> Result<()>) -> Result<Report> {
+/// Measures round trips for so long.
+pub fn ask(seconds: f64, mut once: impl FnMut() -> Result<()>) -> Result<Report> {
     let mut ns = Vec::with_capacity(ROUND_TRIPS);
     let started = Instant::now();
-    let end = started + WARM + Duration::from_secs_f64(task.seconds);
+    let end = started + WARM + Duration::from_secs_f64(seconds);
     let mut last = started;
     while last < end && ns.len() < ROUND_TRIPS {
         once()?;
