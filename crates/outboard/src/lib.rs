@@ -11,6 +11,7 @@
 //!
 //! - [`protocol`]: what the two say to each other.
 //! - [`placeholder`]: pairs, and what their ends show.
+//! - [`rules`]: which sockets of a program are the outboard's.
 //! - [`server`]: the outboard: one loop over a stack, placeholders and control connections.
 //! - [`client`]: the application's side, without allocation, locks or libc's I/O.
 #![forbid(unsafe_code)]
@@ -18,4 +19,5 @@
 pub mod client;
 pub mod placeholder;
 pub mod protocol;
+pub mod rules;
 pub mod server;

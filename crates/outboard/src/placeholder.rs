@@ -26,6 +26,8 @@ use crate::protocol::{Kind, name, parse_name};
 pub const STUFFING: usize = 1024;
 /// `SO_SNDBUF` of `P` once it is connected; the kernel doubles it.
 const SEND_BUFFER: usize = 104 << 10;
+/// `SO_SNDBUF` of one that is stuffed is the least that the kernel gives, below this.
+const STUFFED_BELOW: usize = 16 << 10;
 
 /// A pair, and what the kernel calls `P` as long as it lives.
 #[derive(Debug)]
@@ -78,6 +80,11 @@ pub fn stuff(p: BorrowedFd<'_>) -> Result<usize, Errno> {
     send(p, &[0; STUFFING], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
 }
 
+/// Whether `P` was stuffed, and not widened since: a connection was begun, and nobody has seen that it is there.
+pub fn is_stuffed(p: impl AsFd) -> bool {
+    rustix::net::sockopt::socket_send_buffer_size(p).is_ok_and(|size| size < STUFFED_BELOW)
+}
+
 /// What is sent at `P` may wait in the kernel again, as before it was stuffed.
 ///
 /// # Errors
@@ -124,9 +131,11 @@ mod tests {
         assert_eq!(shown(&p), PollFlags::OUT);
         let stuffed = stuff(p.as_fd()).unwrap();
         assert_eq!(shown(&p), PollFlags::empty());
+        assert!(is_stuffed(&p));
         let (_, read) = recv(&q, &mut [0; 2 * STUFFING], rustix::net::RecvFlags::empty()).unwrap();
         assert_eq!((read, shown(&p)), (stuffed, PollFlags::OUT));
         widen(&p).unwrap();
+        assert!(!is_stuffed(&p));
         assert!(send(&p, &vec![0; 100_000], SendFlags::DONTWAIT).unwrap() == 100_000);
     }
 

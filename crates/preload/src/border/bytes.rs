@@ -1,0 +1,413 @@
+//! Calls that move data.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::io::{IoSlice, IoSliceMut};
+use std::ptr::{null, null_mut};
+
+use fusewire_outboard::client::Result;
+use fusewire_outboard::protocol::ADDRESS_LEN;
+use libc::{iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use rustix::io::Errno;
+
+use super::memory::{Gather, Scatter};
+use super::{Ours, aliases, interposed, kernel, memory};
+use crate::bytes::{self, Received};
+use crate::library::{Library, ours};
+use crate::sockaddr as address;
+use crate::table::Socket;
+
+/// A data call on a socket of ours. One that turns out to be something else is forgotten: the kernel's call follows.
+fn on(fd: c_int, call: impl FnOnce(&Library, &mut Socket) -> Ours) -> Ours {
+    let (library, mut socket) = ours(fd)?;
+    match call(library, &mut socket) {
+        Some(Err(Errno::NOTSOCK)) => {
+            library.table.forget(fd);
+            None
+        }
+        done => done,
+    }
+}
+
+interposed! {
+    /// Reads.
+    fn read = SYS_read(fd: c_int, at: *mut c_void, len: size_t) -> ssize_t {
+        on(fd, |library, socket| receive(library, socket, (at, len), 0, null_mut(), null_mut()))
+    }
+
+    /// Reads into pieces.
+    fn readv = SYS_readv(fd: c_int, at: *const iovec, count: c_int) -> ssize_t {
+        on(fd, |library, socket| Some(scatter(library, socket, at, count).map(|received| received.len)))
+    }
+
+    /// Receives.
+    fn recvfrom = SYS_recvfrom(
+        fd: c_int, at: *mut c_void, len: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t
+    ) -> ssize_t {
+        on(fd, |library, socket| receive(library, socket, (at, len), flags, from, from_len))
+    }
+
+    /// Receives a message.
+    fn recvmsg = SYS_recvmsg(fd: c_int, header: *mut msghdr, flags: c_int) -> ssize_t {
+        on(fd, |library, socket| Some(receive_message(library, socket, header, flags)))
+    }
+
+    /// Receives several.
+    fn recvmmsg = SYS_recvmmsg(
+        fd: c_int, headers: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec
+    ) -> c_int {
+        on(fd, |library, socket| Some(receive_messages(library, socket, headers, count, flags)))
+    }
+
+    /// Writes.
+    fn write = SYS_write(fd: c_int, at: *const c_void, len: size_t) -> ssize_t {
+        on(fd, |library, socket| send_one(library, socket, (at, len), 0, null(), 0))
+    }
+
+    /// Writes pieces.
+    fn writev = SYS_writev(fd: c_int, at: *const iovec, count: c_int) -> ssize_t {
+        on(fd, |library, socket| gather(library, socket, at, count))
+    }
+
+    /// Sends.
+    fn sendto = SYS_sendto(
+        fd: c_int, at: *const c_void, len: size_t, flags: c_int, to: *const sockaddr, to_len: socklen_t
+    ) -> ssize_t {
+        on(fd, |library, socket| send_one(library, socket, (at, len), flags, to, to_len))
+    }
+
+    /// Sends a message.
+    fn sendmsg = SYS_sendmsg(fd: c_int, header: *const msghdr, flags: c_int) -> ssize_t {
+        on(fd, |library, socket| send_message(library, socket, header, flags))
+    }
+
+    /// Sends several.
+    fn sendmmsg = SYS_sendmmsg(fd: c_int, headers: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        on(fd, |library, socket| send_messages(library, socket, headers, count, flags))
+    }
+
+    /// Sends of a file.
+    fn sendfile = SYS_sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
+        on(out, |library, socket| through(library, socket, false, || {
+            kernel(libc::SYS_sendfile, [out as usize, from as usize, offset as usize, count])
+        }))
+    }
+
+    /// Moves between a pipe and something else.
+    fn splice = SYS_splice(
+        from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, count: size_t, flags: c_uint
+    ) -> ssize_t {
+        let is_dontwait = flags & libc::SPLICE_F_NONBLOCK != 0;
+        on(to, |library, socket| through(library, socket, is_dontwait, || {
+            let (from_at, to_at) = (from_at as usize, to_at as usize);
+            kernel(libc::SYS_splice, [from as usize, from_at, to as usize, to_at, count, flags as usize])
+        }))
+    }
+}
+
+/// Receives: `recv`. There is no system call of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recv(fd: c_int, at: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's obligation.
+    unsafe { recvfrom(fd, at, len, flags, null_mut(), null_mut()) }
+}
+
+/// Sends: `send`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn send(fd: c_int, at: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's obligation.
+    unsafe { sendto(fd, at, len, flags, null(), 0) }
+}
+
+/// Reads at an offset, or with -1 as `readv` does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn preadv2(
+    fd: c_int,
+    at: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    if offset == -1 && ours(fd).is_some() {
+        // SAFETY: the caller's obligation.
+        return unsafe { readv(fd, at, count) };
+    }
+    let arguments = [fd as usize, at as usize, count as usize, offset as usize, 0, flags as usize];
+    // SAFETY: the caller's obligation; a socket has no offsets, and the kernel says so.
+    super::answer(unsafe { kernel(libc::SYS_preadv2, arguments) })
+}
+
+/// Writes at an offset, or with -1 as `writev` does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwritev2(
+    fd: c_int,
+    at: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    if offset == -1 && ours(fd).is_some() {
+        // SAFETY: the caller's obligation.
+        return unsafe { writev(fd, at, count) };
+    }
+    let arguments = [fd as usize, at as usize, count as usize, offset as usize, 0, flags as usize];
+    // SAFETY: as above.
+    super::answer(unsafe { kernel(libc::SYS_pwritev2, arguments) })
+}
+
+aliases! {
+    __read = read(fd: c_int, at: *mut c_void, len: size_t) -> ssize_t;
+    __write = write(fd: c_int, at: *const c_void, len: size_t) -> ssize_t;
+    __recv = recv(fd: c_int, at: *mut c_void, len: size_t, flags: c_int) -> ssize_t;
+    __send = send(fd: c_int, at: *const c_void, len: size_t, flags: c_int) -> ssize_t;
+    __sendmmsg = sendmmsg(fd: c_int, headers: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    sendfile64 = sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
+    preadv64v2 = preadv2(fd: c_int, at: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    pwritev64v2 = pwritev2(fd: c_int, at: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+}
+
+// What `_FORTIFY_SOURCE` calls: the same with the room that the compiler knows of.
+
+/// Ends the program when it asks for more than it has room for, as libc does.
+fn check(len: size_t, room: size_t) {
+    if len > room {
+        std::process::abort();
+    }
+}
+
+/// `read`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read_chk(
+    fd: c_int,
+    at: *mut c_void,
+    len: size_t,
+    room: size_t,
+) -> ssize_t {
+    check(len, room);
+    // SAFETY: the caller's obligation.
+    unsafe { read(fd, at, len) }
+}
+
+/// `recv`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recv_chk(
+    fd: c_int,
+    at: *mut c_void,
+    len: size_t,
+    room: size_t,
+    flags: c_int,
+) -> ssize_t {
+    check(len, room);
+    // SAFETY: the caller's obligation.
+    unsafe { recv(fd, at, len, flags) }
+}
+
+/// `recvfrom`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recvfrom_chk(
+    fd: c_int,
+    at: *mut c_void,
+    len: size_t,
+    room: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    from_len: *mut socklen_t,
+) -> ssize_t {
+    check(len, room);
+    // SAFETY: the caller's obligation.
+    unsafe { recvfrom(fd, at, len, flags, from, from_len) }
+}
+
+/// # Safety
+/// The memory is writable, and what is not null of the address.
+unsafe fn receive(
+    library: &Library,
+    socket: &mut Socket,
+    (at, len): (*mut c_void, usize),
+    flags: c_int,
+    from: *mut sockaddr,
+    from_len: *mut socklen_t,
+) -> Ours {
+    let mut address = [0; ADDRESS_LEN];
+    Some((|| {
+        // SAFETY: the caller's obligation.
+        let room = unsafe { memory::bytes_mut(at, len) }?;
+        let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(room)];
+        let received = bytes::receive(library, socket, &mut pieces, flags)?;
+        if !from.is_null() {
+            // SAFETY: the caller's obligation.
+            unsafe { put_from(socket, received.from, from.cast(), from_len) }?;
+        }
+        Ok(received.len)
+    })())
+}
+
+/// # Safety
+/// As of [`memory::put`].
+unsafe fn put_from(
+    socket: &Socket,
+    from: Option<std::net::SocketAddr>,
+    at: *mut c_void,
+    len: *mut socklen_t,
+) -> Result<()> {
+    let laid = from.map(|from| address::emit(socket.of.family, from));
+    // SAFETY: the caller's obligation.
+    unsafe { memory::put(at, len, laid.as_deref().unwrap_or(&[])) }
+}
+
+/// # Safety
+/// The vector names memory that is writable.
+unsafe fn scatter(
+    library: &Library,
+    socket: &mut Socket,
+    at: *const iovec,
+    count: c_int,
+) -> Result<Received> {
+    let count = usize::try_from(count).map_err(|_| Errno::INVAL)?;
+    let mut address = [0; ADDRESS_LEN];
+    // SAFETY: the caller's obligation.
+    let mut all = unsafe { Scatter::new(&mut address, at, count) }?;
+    bytes::receive(library, socket, all.pieces(), 0)
+}
+
+/// # Safety
+/// The header is there, and names memory that is writable.
+unsafe fn receive_message(
+    library: &Library,
+    socket: &mut Socket,
+    header: *mut msghdr,
+    flags: c_int,
+) -> Result<usize> {
+    if header.is_null() {
+        return Err(Errno::FAULT);
+    }
+    // SAFETY: not null; the caller's obligation.
+    let header = unsafe { &mut *header };
+    let mut address = [0; ADDRESS_LEN];
+    // SAFETY: as above.
+    let mut all = unsafe { Scatter::new(&mut address, header.msg_iov, header.msg_iovlen) }?;
+    let received = bytes::receive(library, socket, all.pieces(), flags)?;
+    if header.msg_name.is_null() {
+        header.msg_namelen = 0;
+    } else {
+        // SAFETY: as above.
+        unsafe { put_from(socket, received.from, header.msg_name, &mut header.msg_namelen) }?;
+    }
+    header.msg_controllen = 0;
+    header.msg_flags = received.flags;
+    Ok(received.len)
+}
+
+/// # Safety
+/// So many headers are there, and name memory that is writable.
+unsafe fn receive_messages(
+    library: &Library,
+    socket: &mut Socket,
+    headers: *mut mmsghdr,
+    count: c_uint,
+    mut flags: c_int,
+) -> Result<usize> {
+    for at in 0..count as usize {
+        // SAFETY: within what the caller vouches for.
+        let header = unsafe { headers.add(at) };
+        // SAFETY: as above.
+        match unsafe { receive_message(library, socket, &raw mut (*header).msg_hdr, flags) } {
+            // SAFETY: as above.
+            Ok(len) => unsafe { (*header).msg_len = len as c_uint },
+            Err(error) if at == 0 => return Err(error),
+            Err(_) => return Ok(at),
+        }
+        if flags & libc::MSG_WAITFORONE != 0 {
+            flags |= libc::MSG_DONTWAIT;
+        }
+    }
+    Ok(count as usize)
+}
+
+/// # Safety
+/// The memory is readable, and what is not null of the address.
+unsafe fn send_one(
+    library: &Library,
+    socket: &mut Socket,
+    (at, len): (*const c_void, usize),
+    flags: c_int,
+    to: *const sockaddr,
+    to_len: socklen_t,
+) -> Ours {
+    // SAFETY: the caller's obligation.
+    let given =
+        unsafe { memory::bytes(at, len).and_then(|b| Ok((b, memory::address(to, to_len)?))) };
+    match given {
+        Ok((given, to)) => bytes::send(library, socket, &[IoSlice::new(given)], to, flags),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// # Safety
+/// The vector names memory that is readable.
+unsafe fn gather(library: &Library, socket: &mut Socket, at: *const iovec, count: c_int) -> Ours {
+    let Ok(count) = usize::try_from(count) else { return Some(Err(Errno::INVAL)) };
+    // SAFETY: the caller's obligation.
+    match unsafe { Gather::new(at, count) } {
+        Ok(all) => bytes::send(library, socket, all.pieces(), None, 0),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// # Safety
+/// The header is there, and names memory that is readable.
+unsafe fn send_message(
+    library: &Library,
+    socket: &mut Socket,
+    header: *const msghdr,
+    flags: c_int,
+) -> Ours {
+    if header.is_null() {
+        return Some(Err(Errno::FAULT));
+    }
+    // SAFETY: not null; the caller's obligation.
+    let given = unsafe {
+        let header = &*header;
+        Gather::new(header.msg_iov, header.msg_iovlen)
+            .and_then(|all| Ok((all, memory::address(header.msg_name.cast(), header.msg_namelen)?)))
+    };
+    match given {
+        Ok((all, to)) => bytes::send(library, socket, all.pieces(), to, flags),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// # Safety
+/// So many headers are there, and name memory that is readable.
+unsafe fn send_messages(
+    library: &Library,
+    socket: &mut Socket,
+    headers: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> Ours {
+    for at in 0..count as usize {
+        // SAFETY: within what the caller vouches for.
+        let header = unsafe { headers.add(at) };
+        // SAFETY: as above.
+        match unsafe { send_message(library, socket, &raw const (*header).msg_hdr, flags) }? {
+            // SAFETY: as above.
+            Ok(len) => unsafe { (*header).msg_len = len as c_uint },
+            Err(error) if at == 0 => return Some(Err(error)),
+            Err(_) => return Some(Ok(at)),
+        }
+    }
+    Some(Ok(count as usize))
+}
+
+/// A call by which the kernel moves bytes of a stream through the placeholder.
+fn through(
+    library: &Library,
+    socket: &mut Socket,
+    is_dontwait: bool,
+    call: impl FnOnce() -> Result<usize>,
+) -> Ours {
+    if !socket.is_stream() {
+        return Some(Err(Errno::OPNOTSUPP));
+    }
+    Some(bytes::through(library, socket, is_dontwait, call))
+}

@@ -1,0 +1,59 @@
+//! `fcntl` and `ioctl`, whose last argument is a number or a pointer: both are passed alike.
+
+use std::ffi::{c_int, c_ulong};
+
+use super::{Ours, aliases, answer, interposed, kernel};
+use crate::library::{self, ours};
+use crate::{bytes, sys};
+
+/// Requests about network interfaces: the first and the last.
+const INTERFACES: std::ops::RangeInclusive<c_ulong> = 0x8910..=0x89ff;
+const SIOCATMARK: c_ulong = 0x8905;
+
+/// Flags and copies of a descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: the caller's obligation.
+    let done = unsafe { kernel(libc::SYS_fcntl, [fd as usize, command as usize, argument]) };
+    if let (Ok(new), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC, Some(library)) =
+        (done, command, library::known())
+    {
+        library.table.forget(new as c_int);
+    }
+    answer(done) as c_int
+}
+
+aliases! {
+    fcntl64 = fcntl(fd: c_int, command: c_int, argument: usize) -> c_int;
+}
+
+interposed! {
+    /// What is there to be read, and interfaces.
+    fn ioctl = SYS_ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+        let (_, socket) = ours(fd)?;
+        // A stream's is what the placeholder says.
+        match request & 0xffff_ffff {
+            libc::FIONREAD if !socket.is_stream() => put(argument, bytes::next_len(&socket)),
+            SIOCATMARK => put(argument, Ok(0)),
+            request if INTERFACES.contains(&request) => Some(sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0).and_then(|any| {
+                use std::os::fd::AsRawFd;
+                kernel(libc::SYS_ioctl, [any.as_raw_fd() as usize, request as usize, argument])
+            })),
+            _ => None,
+        }
+    }
+}
+
+/// # Safety
+/// The argument is null or points to a number.
+unsafe fn put(argument: usize, value: fusewire_outboard::client::Result<usize>) -> Ours {
+    let at = argument as *mut c_int;
+    Some(value.and_then(|value| {
+        if at.is_null() {
+            return Err(rustix::io::Errno::FAULT);
+        }
+        // SAFETY: not null; the caller's obligation.
+        unsafe { at.write(value as c_int) };
+        Ok(0)
+    }))
+}

@@ -1,0 +1,111 @@
+//! Numbers of descriptors that come, go and are copied. What a copy is, is asked when it is used.
+
+use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use rustix::io::Errno;
+
+use super::{answer, interposed, kernel};
+use crate::library::{self, ours};
+use crate::table::Watch;
+
+/// A number is closed, or is another's from now on.
+fn forget(number: c_int) {
+    if let Some(library) = library::known() {
+        library.table.forget(number);
+    }
+}
+
+interposed! {
+    /// Closes.
+    fn close = SYS_close(fd: c_int) -> c_int {
+        forget(fd);
+        None
+    }
+
+    /// Closes many.
+    fn close_range = SYS_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+        if let Some(library) = library::known()
+            && flags as c_uint & libc::CLOSE_RANGE_CLOEXEC == 0
+        {
+            library.table.forget_range(first, last);
+        }
+        None
+    }
+
+    /// Watches.
+    fn epoll_ctl = SYS_epoll_ctl(epoll: c_int, what: c_int, fd: c_int, event: *mut libc::epoll_event) -> c_int {
+        let (library, _) = ours(fd)?;
+        let watch = (what != libc::EPOLL_CTL_DEL && !event.is_null()).then(|| {
+            let event = event.read_unaligned();
+            Watch { epoll, events: event.events, data: event.u64 }
+        });
+        library.table.set_watch(fd, watch);
+        None
+    }
+}
+
+/// Closes from a number on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn closefrom(first: c_int) {
+    // SAFETY: the caller's obligation.
+    unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
+}
+
+/// A copy.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    // SAFETY: numbers alone.
+    let new = answer(unsafe { kernel(libc::SYS_dup, [fd as usize]) }) as c_int;
+    forget(new);
+    new
+}
+
+/// A copy of a number that is given.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
+    // SAFETY: numbers alone.
+    let done = unsafe { kernel(libc::SYS_dup3, [fd as usize, new as usize, flags as usize]) };
+    if done.is_ok() {
+        forget(new);
+    }
+    answer(done) as c_int
+}
+
+/// The same, which the number itself may be.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup2(fd: c_int, new: c_int) -> c_int {
+    if fd == new {
+        // SAFETY: numbers alone.
+        let open = unsafe { kernel(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize]) };
+        return answer(open.map(|_| fd as usize).map_err(|_| Errno::BADF)) as c_int;
+    }
+    // SAFETY: the caller's obligation.
+    unsafe { dup3(fd, new, 0) }
+}
+
+/// libc's own of that name, behind ours.
+pub fn next(name: &std::ffi::CStr) -> *mut libc::c_void {
+    // SAFETY: a name that ends with a zero.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+static FCLOSE: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Closes a stream of libc's, whose descriptor it closes without asking us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fclose(file: *mut libc::FILE) -> c_int {
+    type Fclose = unsafe extern "C" fn(*mut libc::FILE) -> c_int;
+    let mut found = FCLOSE.load(Ordering::Relaxed);
+    if found.is_null() {
+        found = next(c"fclose");
+        FCLOSE.store(found, Ordering::Relaxed);
+    }
+    if file.is_null() || found.is_null() {
+        return answer(Err(Errno::BADF)) as c_int;
+    }
+    // SAFETY: a stream, as the caller vouches; one without a descriptor says so.
+    forget(unsafe { libc::fileno(file) });
+    // SAFETY: what libc has under this name is of this type; the stream is the caller's.
+    unsafe { std::mem::transmute::<*mut libc::c_void, Fclose>(found)(file) }
+}

@@ -1,0 +1,203 @@
+//! What starts other programs: their environment names the library again where the program has cleared it.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
+use rustix::io::Errno;
+
+use super::numbers::next;
+use super::{answer, kernel};
+use crate::library::{self, KEPT};
+
+/// Most variables of an environment to which something is added; a larger one stays as it is.
+const VARIABLES: usize = 1024;
+
+type Pointers = *const *const c_char;
+
+unsafe extern "C" {
+    static environ: Pointers;
+}
+
+/// libc's own functions that search, and start what they have found: looked up at the start, for a child between `vfork`
+/// and `exec` may not.
+static NEXT: [AtomicPtr<c_void>; 4] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
+const NAMES: [&CStr; 4] = [c"execvpe", c"fexecve", c"posix_spawn", c"posix_spawnp"];
+const EXECVPE: usize = 0;
+const FEXECVE: usize = 1;
+const SPAWN: usize = 2;
+const SPAWNP: usize = 3;
+
+/// Looks them up.
+pub fn find() {
+    for (place, name) in NEXT.iter().zip(NAMES) {
+        place.store(next(name), Ordering::Release);
+    }
+}
+
+fn found(which: usize) -> *mut c_void {
+    if NEXT[which].load(Ordering::Acquire).is_null() {
+        find();
+    }
+    NEXT[which].load(Ordering::Acquire)
+}
+
+/// Calls `call` with an environment, and what it lacks of ours.
+///
+/// # Safety
+/// `variables` is null or a list of strings that ends with null.
+unsafe fn with_ours<T>(variables: Pointers, call: impl FnOnce(Pointers) -> T) -> T {
+    let mut all = [null::<c_char>(); VARIABLES + KEPT.len() + 1];
+    let mut count = 0;
+    // SAFETY: the caller's obligation; nothing is read behind the end.
+    unsafe {
+        while !variables.is_null() && !(*variables.add(count)).is_null() {
+            if count == VARIABLES {
+                return call(variables);
+            }
+            all[count] = *variables.add(count);
+            count += 1;
+        }
+    }
+    let given = count;
+    for kept in library::known().iter().flat_map(|library| library.kept.iter().flatten()) {
+        let name = kept.split_inclusive(|&byte| byte == b'=').next().unwrap_or(&[]);
+        let has = |&at: &*const c_char| {
+            // SAFETY: a string, of which nothing is read behind its end: `name` has no zero.
+            name.iter().enumerate().all(|(i, &byte)| unsafe { *at.add(i) } as u8 == byte)
+        };
+        if !all[..given].iter().any(has) {
+            all[count] = kept.as_ptr().cast();
+            count += 1;
+        }
+    }
+    call(if count == given { variables } else { all.as_ptr() })
+}
+
+/// Runs a program in place of this one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execve(
+    path: *const c_char,
+    arguments: Pointers,
+    variables: Pointers,
+) -> c_int {
+    // SAFETY: the caller's obligation.
+    unsafe {
+        with_ours(variables, |variables| {
+            let all = [path as usize, arguments as usize, variables as usize];
+            answer(kernel(libc::SYS_execve, all)) as c_int
+        })
+    }
+}
+
+/// The same with the environment that is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execv(path: *const c_char, arguments: Pointers) -> c_int {
+    // SAFETY: the caller's obligation.
+    unsafe { execve(path, arguments, environ) }
+}
+
+/// Searches for it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvpe(
+    name: *const c_char,
+    arguments: Pointers,
+    variables: Pointers,
+) -> c_int {
+    type Execvpe = unsafe extern "C" fn(*const c_char, Pointers, Pointers) -> c_int;
+    let next = found(EXECVPE);
+    if next.is_null() {
+        return answer(Err(Errno::NOSYS)) as c_int;
+    }
+    // SAFETY: what libc has under this name is of this type; the caller's obligation otherwise.
+    unsafe {
+        with_ours(variables, |variables| {
+            std::mem::transmute::<*mut c_void, Execvpe>(next)(name, arguments, variables)
+        })
+    }
+}
+
+/// The same with the environment that is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvp(name: *const c_char, arguments: Pointers) -> c_int {
+    // SAFETY: the caller's obligation.
+    unsafe { execvpe(name, arguments, environ) }
+}
+
+/// Runs an open file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fexecve(fd: c_int, arguments: Pointers, variables: Pointers) -> c_int {
+    type Fexecve = unsafe extern "C" fn(c_int, Pointers, Pointers) -> c_int;
+    let next = found(FEXECVE);
+    if next.is_null() {
+        return answer(Err(Errno::NOSYS)) as c_int;
+    }
+    // SAFETY: as in `execvpe`.
+    unsafe {
+        with_ours(variables, |variables| {
+            std::mem::transmute::<*mut c_void, Fexecve>(next)(fd, arguments, variables)
+        })
+    }
+}
+
+type Spawn = unsafe extern "C" fn(
+    *mut pid_t,
+    *const c_char,
+    *const posix_spawn_file_actions_t,
+    *const posix_spawnattr_t,
+    Pointers,
+    Pointers,
+) -> c_int;
+
+/// Starts a program.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawn(
+    child: *mut pid_t,
+    path: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    arguments: Pointers,
+    variables: Pointers,
+) -> c_int {
+    // SAFETY: the caller's obligation.
+    unsafe { spawn(SPAWN, child, path, actions, attributes, arguments, variables) }
+}
+
+/// Searches for it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawnp(
+    child: *mut pid_t,
+    name: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    arguments: Pointers,
+    variables: Pointers,
+) -> c_int {
+    // SAFETY: the caller's obligation.
+    unsafe { spawn(SPAWNP, child, name, actions, attributes, arguments, variables) }
+}
+
+/// # Safety
+/// What `posix_spawn` asks.
+unsafe fn spawn(
+    which: usize,
+    child: *mut pid_t,
+    name: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    arguments: Pointers,
+    variables: Pointers,
+) -> c_int {
+    let next = found(which);
+    if next.is_null() {
+        return libc::ENOSYS;
+    }
+    // SAFETY: as in `execvpe`.
+    unsafe {
+        with_ours(variables, |variables| {
+            let next = std::mem::transmute::<*mut c_void, Spawn>(next);
+            next(child, name, actions, attributes, arguments, variables)
+        })
+    }
+}

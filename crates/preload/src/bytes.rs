@@ -1,0 +1,234 @@
+//! Every call that moves data of our sockets. Bytes of a stream go through the placeholder as they are; a datagram has its
+//! peer's address before it.
+#![forbid(unsafe_code)]
+
+use std::net::SocketAddr;
+
+use fusewire_outboard::client::{self, Result};
+use fusewire_outboard::protocol::{ADDRESS_LEN, parse_address};
+use fusewire_outboard::rules::{Owner, Purpose};
+use rustix::event::PollFlags;
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
+};
+
+use crate::library::Library;
+use crate::sockaddr;
+use crate::sockets::{self, is_nonblocking};
+use crate::sys;
+use crate::table::{Socket, stage};
+
+/// Flags of receiving that mean the same at a placeholder.
+const RECV: i32 = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_WAITALL | libc::MSG_TRUNC;
+
+/// What was received.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// How much; with `MSG_TRUNC` how much there was.
+    pub len: usize,
+    /// By whom it was sent, of datagrams.
+    pub from: Option<SocketAddr>,
+    /// `MSG_TRUNC`, where something did not fit.
+    pub flags: i32,
+}
+
+/// Receives into `pieces`, whose first is room for the address of a datagram.
+pub fn receive(
+    library: &Library,
+    socket: &mut Socket,
+    pieces: &mut [IoSliceMut<'_>],
+    flags: i32,
+) -> Result<Received> {
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        return Err(Errno::AGAIN);
+    }
+    let kept = RecvFlags::from_bits_retain((flags & RECV) as u32);
+    match socket.is_stream() {
+        _ if flags & libc::MSG_OOB != 0 => Err(Errno::INVAL),
+        true => receive_stream(library, socket, &mut pieces[1..], kept),
+        false => receive_datagram(library, socket, pieces, kept),
+    }
+}
+
+fn receive_stream(
+    library: &Library,
+    socket: &mut Socket,
+    pieces: &mut [IoSliceMut<'_>],
+    flags: RecvFlags,
+) -> Result<Received> {
+    if !is_begun(library, socket) {
+        return Err(Errno::NOTCONN);
+    }
+    let asked = pieces.iter().any(|piece| !piece.is_empty());
+    let message = recvmsg(socket.p(), pieces, &mut RecvAncillaryBuffer::default(), flags);
+    match message {
+        Ok(message) if message.bytes > 0 || !asked => {
+            Ok(Received { len: message.bytes, from: None, flags: 0 })
+        }
+        // The end of the stream, or of the connection.
+        Ok(_) => match shown_end(library, socket) {
+            Some(error) => Err(error),
+            None => Ok(Received { len: 0, from: None, flags: 0 }),
+        },
+        Err(Errno::CONNRESET) => Err(why(library, socket).unwrap_or(Errno::CONNRESET)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a stream is connected or about to be: what another process has done with it counts.
+fn is_begun(library: &Library, socket: &mut Socket) -> bool {
+    let begun = stage::CONNECTED | stage::CONNECTING | stage::DEAD;
+    if !socket.is(begun) {
+        let now = library.stage(socket);
+        library.table.change(socket, now, 0);
+    }
+    socket.is(begun)
+}
+
+/// Why nothing more comes, unless the peer has finished in order.
+fn shown_end(library: &Library, socket: &mut Socket) -> Option<Errno> {
+    let shown = sockets::shown(socket.p(), PollFlags::IN).unwrap_or(PollFlags::empty());
+    if shown.contains(PollFlags::HUP) { why(library, socket) } else { None }
+}
+
+/// Why a connection has ended, where the outboard knows and has not told.
+fn why(library: &Library, socket: &mut Socket) -> Option<Errno> {
+    if socket.is(stage::CONNECTING) {
+        library.table.change(socket, stage::DEAD, stage::CONNECTING);
+    }
+    match library.client.error(socket.handle) {
+        Ok(error) => error,
+        // It has told.
+        Err(Errno::BADF) => None,
+        Err(error) => Some(error),
+    }
+}
+
+fn receive_datagram(
+    library: &Library,
+    socket: &mut Socket,
+    pieces: &mut [IoSliceMut<'_>],
+    flags: RecvFlags,
+) -> Result<Received> {
+    let message = recvmsg(socket.p(), pieces, &mut RecvAncillaryBuffer::default(), flags)?;
+    let Some(len) = message.bytes.checked_sub(ADDRESS_LEN) else {
+        // It was shut down, or the outboard is gone.
+        return match library.client.local(socket.handle) {
+            Err(Errno::NETDOWN) => Err(Errno::NETDOWN),
+            _ => Ok(Received { len: 0, from: None, flags: 0 }),
+        };
+    };
+    let from = pieces[0].first_chunk().and_then(|bytes| parse_address(bytes).ok()?);
+    let is_cut = message.flags.contains(rustix::net::ReturnFlags::TRUNC);
+    Ok(Received { len, from, flags: if is_cut { libc::MSG_TRUNC } else { 0 } })
+}
+
+/// Sends `pieces`, of datagrams to `to`, a `struct sockaddr`. `None`: it is for the kernel.
+pub fn send(
+    library: &Library,
+    socket: &mut Socket,
+    pieces: &[IoSlice<'_>],
+    to: Option<&[u8]>,
+    flags: i32,
+) -> Option<Result<usize>> {
+    if flags & (libc::MSG_OOB | libc::MSG_FASTOPEN) != 0 {
+        return Some(Err(Errno::OPNOTSUPP));
+    }
+    let mut kept = SendFlags::from_bits_retain((flags & libc::MSG_DONTWAIT) as u32);
+    kept |= SendFlags::NOSIGNAL;
+    if !socket.is_stream() {
+        return send_datagram(library, socket, pieces, to, kept);
+    }
+    let done = send_stream(library, socket, pieces, kept);
+    if done == Err(Errno::PIPE) && flags & libc::MSG_NOSIGNAL == 0 {
+        sys::raise_broken_pipe();
+    }
+    Some(done)
+}
+
+fn send_stream(
+    library: &Library,
+    socket: &mut Socket,
+    pieces: &[IoSlice<'_>],
+    flags: SendFlags,
+) -> Result<usize> {
+    can_write(library, socket, flags.contains(SendFlags::DONTWAIT))?;
+    match sendmsg(socket.p(), pieces, &mut SendAncillaryBuffer::default(), flags) {
+        Err(Errno::PIPE | Errno::CONNRESET) => Err(why(library, socket).unwrap_or(Errno::PIPE)),
+        done => done,
+    }
+}
+
+/// That a stream may be written to: it is connected, or is when this returns.
+pub fn can_write(library: &Library, socket: &mut Socket, is_dontwait: bool) -> Result<()> {
+    if !is_begun(library, socket) {
+        return Err(Errno::PIPE);
+    }
+    if socket.is(stage::CONNECTING) && !sockets::settle(library, socket)? {
+        if is_dontwait || is_nonblocking(socket.p())? {
+            return Err(Errno::AGAIN);
+        }
+        return sockets::wait(library, socket);
+    }
+    Ok(())
+}
+
+fn send_datagram(
+    library: &Library,
+    socket: &mut Socket,
+    pieces: &[IoSlice<'_>],
+    to: Option<&[u8]>,
+    flags: SendFlags,
+) -> Option<Result<usize>> {
+    let to = match to.map(|to| sockaddr::parse(socket.of.family, to)).transpose() {
+        Ok(to) => to.flatten(),
+        Err(error) => return Some(Err(error)),
+    };
+    match to {
+        Some(to) if !socket.is(stage::SENT | stage::CONNECTED) => {
+            if library.owner(Purpose::Connect, socket.of.kind, to) == Owner::Kernel {
+                return sockets::give_up(library, socket);
+            }
+            library.table.change(socket, stage::SENT, 0);
+        }
+        None if !socket.is(stage::CONNECTED) => {
+            let now = library.stage(socket);
+            library.table.change(socket, now, 0);
+            if !socket.is(stage::CONNECTED) {
+                return Some(Err(Errno::DESTADDRREQ));
+            }
+        }
+        _ => {}
+    }
+    Some(client::send_to(socket.p(), pieces, to, flags).map_err(|error| match error {
+        Errno::PIPE | Errno::CONNRESET => Errno::NETDOWN,
+        error => error,
+    }))
+}
+
+/// `FIONREAD` of datagrams: how long the next is.
+pub fn next_len(socket: &Socket) -> Result<usize> {
+    let mut address = [0; ADDRESS_LEN];
+    let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+    let mut pieces = [IoSliceMut::new(&mut address)];
+    match recvmsg(socket.p(), &mut pieces, &mut RecvAncillaryBuffer::default(), flags) {
+        Ok(message) => Ok(message.bytes.saturating_sub(ADDRESS_LEN)),
+        Err(Errno::AGAIN) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// A call by which the kernel moves bytes into the placeholder of a stream.
+pub fn through(
+    library: &Library,
+    socket: &mut Socket,
+    is_dontwait: bool,
+    call: impl FnOnce() -> Result<usize>,
+) -> Result<usize> {
+    can_write(library, socket, is_dontwait)?;
+    match call() {
+        Err(Errno::PIPE | Errno::CONNRESET) => Err(why(library, socket).unwrap_or(Errno::PIPE)),
+        done => done,
+    }
+}

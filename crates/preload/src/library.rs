@@ -1,0 +1,201 @@
+//! What the library knows, found from the environment at the start of the program and never changed:
+//!
+//! - `FUSEWIRE_OUTBOARD`: where the outboard's socket is; without it, where one is found by default.
+//! - `FUSEWIRE_RULES`: rules (`outboard::rules`), or a file of them if it begins with `/` or `.`.
+#![forbid(unsafe_code)]
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use fusewire_outboard::client::{Client, Welcome};
+use fusewire_outboard::placeholder;
+use fusewire_outboard::protocol::Kind;
+use fusewire_outboard::rules::{Owner, Place, Purpose, Rules, Wanted};
+use fusewire_outboard::server::default_path;
+use rustix::io::Errno;
+
+use crate::sys::{self, Once};
+use crate::table::{Known, Socket, Table, stage};
+
+/// Where the outboard is.
+const OUTBOARD: &str = "FUSEWIRE_OUTBOARD";
+/// Which sockets are its.
+const RULES: &str = "FUSEWIRE_RULES";
+/// What the dynamic linker loads first.
+const PRELOAD: &str = "LD_PRELOAD";
+/// Variables that a program is started with, however it clears its environment.
+pub const KEPT: [&str; 3] = [PRELOAD, OUTBOARD, RULES];
+
+/// The library in this process.
+pub struct Library {
+    /// The way to the outboard.
+    pub client: Client,
+    /// What is known of descriptors.
+    pub table: Table,
+    /// [`KEPT`] as `NAME=VALUE` with a zero behind, as they were at the start.
+    pub kept: [Option<Box<[u8]>>; KEPT.len()],
+    rules: Rules,
+    welcome: Once<Welcome>,
+}
+
+static LIBRARY: Once<Option<Library>> = Once::new();
+
+/// The library, made by the first who asks. None where it cannot work, which is said once: all is the kernel's then.
+pub fn library() -> Option<&'static Library> {
+    match LIBRARY.get() {
+        Some(library) => library.as_ref(),
+        None => {
+            LIBRARY.set(Library::new());
+            LIBRARY.get()?.as_ref()
+        }
+    }
+}
+
+/// The library, if anybody has asked.
+pub fn known() -> Option<&'static Library> {
+    LIBRARY.get()?.as_ref()
+}
+
+/// The socket of the outboard's that a number is.
+pub fn ours(number: i32) -> Option<(&'static Library, Socket)> {
+    let library = library()?;
+    match library.table.known(number) {
+        Known::Ours(socket) => Some((library, socket)),
+        Known::Kernel => None,
+        Known::Unknown => library.recognise(number).map(|socket| (library, socket)),
+    }
+}
+
+/// The same for who commands it: a number that was closed behind our back is none any more.
+pub fn commanded(number: i32) -> Option<(&'static Library, Socket)> {
+    let (library, socket) = ours(number)?;
+    match rustix::net::sockopt::socket_cookie(socket.p()) {
+        Ok(cookie) if cookie == socket.cookie => Some((library, socket)),
+        _ => {
+            library.table.forget(number);
+            ours(number)
+        }
+    }
+}
+
+impl Library {
+    fn new() -> Option<Library> {
+        let of = |name: &str| std::env::var_os(name);
+        let path = of(OUTBOARD).map_or_else(default_path, PathBuf::from);
+        let client = Client::new(&path).map_err(|error| {
+            say(format_args!("{OUTBOARD}={}: {error}", path.display()));
+        });
+        let table = Table::new().or_else(|| {
+            say(format_args!("no memory for the table of descriptors"));
+            None
+        });
+        let kept = KEPT.map(|name| of(name).map(|value| assignment(name, &value)));
+        let rules = rules(of(RULES))?;
+        Some(Library { client: client.ok()?, table: table?, kept, rules, welcome: Once::new() })
+    }
+
+    /// Nothing of this program is the outboard's.
+    pub fn is_kernel(&self) -> bool {
+        self.rules.is_kernel()
+    }
+
+    /// A number of which nothing is known: from before `exec`, of a parent, by `SCM_RIGHTS`, or a duplicate.
+    fn recognise(&self, number: i32) -> Option<Socket> {
+        let known = sys::borrow(number).and_then(|p| {
+            placeholder::identity(p)?;
+            let cookie = rustix::net::sockopt::socket_cookie(p).ok()?;
+            let (handle, of) = self.client.attach(p).ok()?;
+            let mut socket = Socket::new(number, handle, of, cookie);
+            socket.stage = self.stage(&socket);
+            Some(socket)
+        });
+        match known.filter(|socket| self.table.learn(socket)) {
+            Some(_) => match self.table.known(number) {
+                Known::Ours(socket) => Some(socket),
+                _ => None,
+            },
+            None => {
+                self.table.note_kernel(number);
+                None
+            }
+        }
+    }
+
+    /// How far a socket is that somebody else has made.
+    pub fn stage(&self, socket: &Socket) -> u32 {
+        let is = |name: i32| {
+            let mut value = [0; 4];
+            let name = fusewire_outboard::protocol::OptionName { level: libc::SOL_SOCKET, name };
+            self.client.option(socket.handle, name, &mut value).is_ok() && value != [0; 4]
+        };
+        match self.client.peer(socket.handle) {
+            Ok(_) if socket.is_stream() && placeholder::is_stuffed(socket.p()) => stage::CONNECTING,
+            Ok(_) => stage::CONNECTED,
+            Err(_) if socket.is_stream() && is(libc::SO_ACCEPTCONN) => stage::LISTENING,
+            Err(_) if socket.is_stream() && placeholder::is_stuffed(socket.p()) => {
+                stage::CONNECTING
+            }
+            // It ended, and nobody knows how.
+            Err(Errno::BADF) => stage::CONNECTED,
+            Err(_) => 0,
+        }
+    }
+
+    /// What the outboard said of itself when it was first asked.
+    fn welcome(&self) -> Option<Welcome> {
+        if self.welcome.get().is_none() {
+            self.welcome.set(self.client.welcome().ok()?);
+        }
+        self.welcome.get().copied().or_else(|| self.client.welcome().ok())
+    }
+
+    /// Whose a socket is that is wanted for an address.
+    pub fn owner(&self, purpose: Purpose, kind: Kind, address: SocketAddr) -> Owner {
+        let Some(welcome) = self.welcome() else { return Owner::Outboard };
+        let ip = address.ip();
+        let has = |ip: IpAddr| welcome.addresses().iter().any(|(own, _)| *own == ip);
+        let has_family = |own: &(IpAddr, u8)| own.0.is_ipv4() == ip.is_ipv4();
+        let has_loopback = welcome.addresses().iter().any(|(own, _)| own.is_loopback());
+        let place = match purpose {
+            _ if ip.is_loopback() => Place::Loopback,
+            // Nobody's address is this host's (RFC 1122, section 3.2.1.3), to Linux.
+            Purpose::Connect if ip.is_unspecified() => Place::Loopback,
+            _ if has(ip) => Place::Own,
+            _ => Place::Elsewhere,
+        };
+        if place == Place::Elsewhere && !ip.is_unspecified() {
+            // It has no way there, or it is the kernel's to have.
+            let is_foreign = purpose == Purpose::Bind && !ip.is_multicast();
+            if is_foreign || !welcome.addresses().iter().any(has_family) {
+                return Owner::Kernel;
+            }
+        }
+        self.rules.owner(&Wanted { purpose, kind, address, place }, has_loopback)
+    }
+}
+
+fn assignment(name: &str, value: &OsStr) -> Box<[u8]> {
+    [name.as_bytes(), b"=", value.as_bytes(), &[0]].concat().into()
+}
+
+fn rules(given: Option<OsString>) -> Option<Rules> {
+    let Some(given) = given else { return Some(Rules::default()) };
+    let is_file = given.as_bytes().starts_with(b"/") || given.as_bytes().starts_with(b".");
+    let text = match is_file {
+        true => std::fs::read_to_string(&given).map_err(|error| error.to_string()),
+        false => given.into_string().map_err(|_| "it is no text".into()),
+    };
+    let program = std::env::current_exe().unwrap_or_default();
+    let program = program.file_name().and_then(OsStr::to_str).unwrap_or("").to_owned();
+    let rules =
+        text.and_then(|text| Rules::parse(&text, &program).map_err(|error| error.to_string()));
+    rules.map_err(|error| say(format_args!("{RULES}: {error}"))).ok()
+}
+
+/// What who started the program has to know.
+fn say(what: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "fusewire: every socket is the kernel's: {what}");
+}

@@ -1,0 +1,442 @@
+//! Names, options and connections. What is `None` is the kernel's, which the caller asks then by the same call.
+#![forbid(unsafe_code)]
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+
+use fusewire_outboard::client::{self, Result};
+use fusewire_outboard::protocol::{Family, Kind, OptionName, SocketType, VALUE_MAX};
+use fusewire_outboard::rules::{Owner, Purpose};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::{Errno, FdFlags};
+
+use crate::library::{Library, commanded, library};
+use crate::sockaddr::{self, Laid};
+use crate::sys;
+use crate::table::{Socket, stage};
+
+/// Options that a socket of the kernel's gets, too, when it takes the place of ours; at most 64.
+const REPLAYED: &[(i32, i32)] = &[
+    (libc::SOL_SOCKET, libc::SO_REUSEADDR),
+    (libc::SOL_SOCKET, libc::SO_REUSEPORT),
+    (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+    (libc::SOL_SOCKET, libc::SO_BROADCAST),
+    (libc::SOL_SOCKET, libc::SO_LINGER),
+    (libc::SOL_SOCKET, libc::SO_RCVBUF),
+    (libc::SOL_SOCKET, libc::SO_SNDBUF),
+    (libc::SOL_SOCKET, libc::SO_PRIORITY),
+    (libc::IPPROTO_IP, libc::IP_TOS),
+    (libc::IPPROTO_IP, libc::IP_TTL),
+    (libc::IPPROTO_IP, libc::IP_PKTINFO),
+    (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL),
+    (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP),
+    (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
+    (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+    (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+    (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+    (libc::IPPROTO_TCP, libc::TCP_CORK),
+    (libc::IPPROTO_TCP, libc::TCP_MAXSEG),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPCNT),
+    (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
+    (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
+    (libc::IPPROTO_TCP, libc::TCP_CONGESTION),
+];
+/// Options whose meaning the placeholder has: how long calls on it wait, and for how much.
+const OF_PLACEHOLDER: [i32; 3] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, libc::SO_RCVLOWAT];
+
+/// `socket`
+pub fn open(domain: i32, kind: i32, protocol: i32) -> Option<Result<i32>> {
+    let flags = kind & (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
+    let family = match domain {
+        libc::AF_INET => Family::V4,
+        libc::AF_INET6 => Family::V6,
+        _ => return None,
+    };
+    let kind = match (kind & !flags, protocol) {
+        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Kind::Stream,
+        (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Kind::Datagram,
+        _ => return None,
+    };
+    let library = library().filter(|library| !library.is_kernel())?;
+    let of = SocketType { family, kind };
+    let made = library.client.socket(of).and_then(|(p, handle)| {
+        let cookie = rustix::net::sockopt::socket_cookie(&p)?;
+        set_flags(&p, flags & libc::SOCK_NONBLOCK != 0, flags & libc::SOCK_CLOEXEC != 0)?;
+        Ok((p, Socket::new(-1, handle, of, cookie)))
+    });
+    match made {
+        Ok((p, socket)) if library.table.has(p.as_raw_fd()) => {
+            let number = p.into_raw_fd();
+            library.table.learn(&Socket { number, ..socket });
+            Some(Ok(number))
+        }
+        // Of too high a number.
+        Ok(_) => None,
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// Flags of a placeholder, which closes at `exec` so far and waits.
+fn set_flags(p: &OwnedFd, is_nonblocking: bool, with_cloexec: bool) -> Result<()> {
+    if is_nonblocking {
+        rustix::io::ioctl_fionbio(p, true)?;
+    }
+    if !with_cloexec {
+        rustix::io::fcntl_setfd(p, FdFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Whether calls on a socket do not wait.
+pub fn is_nonblocking(p: BorrowedFd<'_>) -> Result<bool> {
+    Ok(rustix::fs::fcntl_getfl(p)?.contains(OFlags::NONBLOCK))
+}
+
+/// `bind`
+pub fn bind(number: i32, address: &[u8]) -> Option<Result<()>> {
+    let (library, mut socket) = commanded(number)?;
+    let local = match sockaddr::parse(socket.of.family, address) {
+        // Linux takes AF_UNSPEC for AF_INET where the address is nobody's.
+        Ok(None) if socket.of.family == Family::V4 => {
+            let mut same = [0; 16];
+            let len = address.len().min(16);
+            same[..len].copy_from_slice(&address[..len]);
+            same[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+            match sockaddr::parse(Family::V4, &same[..len]) {
+                Ok(Some(local)) if local.ip().is_unspecified() => local,
+                _ => return Some(Err(Errno::AFNOSUPPORT)),
+            }
+        }
+        Ok(Some(local)) => local,
+        Ok(None) => return Some(Err(Errno::AFNOSUPPORT)),
+        Err(error) => return Some(Err(error)),
+    };
+    let is_fresh = !socket.is(stage::BOUND | stage::CONNECTED | stage::CONNECTING);
+    if is_fresh && library.owner(Purpose::Bind, socket.of.kind, local) == Owner::Kernel {
+        return give_up(library, &socket);
+    }
+    let bound = library.client.bind(socket.handle, local);
+    if bound.is_ok() {
+        library.table.change(&mut socket, stage::BOUND, 0);
+    }
+    Some(bound)
+}
+
+/// `listen`
+pub fn listen(number: i32, backlog: i32) -> Option<Result<()>> {
+    let (library, mut socket) = commanded(number)?;
+    // What is negative is much, as a number without a sign.
+    let done = library.client.listen(socket.handle, backlog as u32);
+    if done.is_ok() {
+        library.table.change(&mut socket, stage::LISTENING, 0);
+    }
+    Some(done)
+}
+
+/// `accept4`: the number of the connection, and its peer.
+pub fn accept(number: i32, flags: i32) -> Option<Result<(i32, Laid)>> {
+    let (library, mut listener) = commanded(number)?;
+    let known = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    if flags & !known != 0 {
+        return Some(Err(Errno::INVAL));
+    }
+    if !listener.is_stream() {
+        return Some(Err(Errno::OPNOTSUPP));
+    }
+    if !listener.is(stage::LISTENING) {
+        // Another process may have told it to.
+        let now = library.stage(&listener);
+        library.table.change(&mut listener, now, 0);
+        if !listener.is(stage::LISTENING) {
+            return Some(Err(Errno::INVAL));
+        }
+    }
+    let with_cloexec = flags & libc::SOCK_CLOEXEC != 0;
+    let accepted = match client::accept(listener.p(), with_cloexec) {
+        Ok(accepted) => accepted,
+        Err(Errno::NETDOWN) if library.client.local(listener.handle) != Err(Errno::NETDOWN) => {
+            // Nobody listens any more: it was shut down.
+            return Some(Err(Errno::INVAL));
+        }
+        Err(error) => return Some(Err(error)),
+    };
+    let done = (|| {
+        let cookie = rustix::net::sockopt::socket_cookie(&accepted.p)?;
+        set_flags(&accepted.p, flags & libc::SOCK_NONBLOCK != 0, true)?;
+        let number = accepted.p.into_raw_fd();
+        let addresses = Some((accepted.local, accepted.peer));
+        let socket = Socket::new(number, accepted.handle, listener.of, cookie);
+        library.table.learn(&Socket { stage: stage::CONNECTED, addresses, ..socket });
+        Ok((number, sockaddr::emit(listener.of.family, accepted.peer)))
+    })();
+    Some(done)
+}
+
+/// `connect`
+pub fn connect(number: i32, address: &[u8]) -> Option<Result<()>> {
+    let (library, mut socket) = commanded(number)?;
+    let remote = match sockaddr::parse(socket.of.family, address) {
+        Ok(remote) => remote,
+        Err(error) => return Some(Err(error)),
+    };
+    let is_used = stage::CONNECTED | stage::CONNECTING | stage::LISTENING;
+    if let Some(remote) = remote
+        && !(socket.is_stream() && socket.is(is_used))
+        && library.owner(Purpose::Connect, socket.of.kind, remote) == Owner::Kernel
+    {
+        return give_up(library, &socket);
+    }
+    Some(match socket.is_stream() {
+        true => connect_stream(library, &mut socket, remote),
+        false => {
+            let done = library.client.connect(socket.p(), socket.handle, remote);
+            if done.is_ok() {
+                let (set, clear) = match remote {
+                    Some(_) => (stage::CONNECTED, 0),
+                    None => (0, stage::CONNECTED),
+                };
+                library.table.change(&mut socket, set, clear);
+            }
+            done
+        }
+    })
+}
+
+fn connect_stream(
+    library: &Library,
+    socket: &mut Socket,
+    remote: Option<std::net::SocketAddr>,
+) -> Result<()> {
+    if socket.is(stage::DEAD) {
+        *socket = renew(library, socket)?;
+    }
+    let begun = library.client.connect(socket.p(), socket.handle, remote);
+    let is_waiting = !is_nonblocking(socket.p())?;
+    match begun {
+        Ok(()) => library.table.change(socket, stage::CONNECTING, 0),
+        Err(Errno::ALREADY) if is_waiting => {}
+        // It was begun, and nobody has asked what became of it.
+        Err(Errno::ISCONN | Errno::BADF) if socket.is(stage::CONNECTING) => {
+            return settle(library, socket).map(drop);
+        }
+        Err(error) => return Err(error),
+    }
+    match is_waiting {
+        true => wait(library, socket),
+        false => Err(Errno::INPROGRESS),
+    }
+}
+
+/// Waits for a connection that was begun.
+pub fn wait(library: &Library, socket: &mut Socket) -> Result<()> {
+    let done = library.client.connected(socket.p(), socket.handle);
+    match done {
+        Ok(()) => library.table.change(socket, stage::CONNECTED, stage::CONNECTING),
+        Err(Errno::INTR) => {}
+        Err(_) => library.table.change(socket, stage::DEAD, stage::CONNECTING),
+    }
+    done
+}
+
+/// What became of a connection that was begun; false while nothing did.
+///
+/// # Errors
+/// Why there is none.
+pub fn settle(library: &Library, socket: &mut Socket) -> Result<bool> {
+    match shown(socket.p(), PollFlags::OUT)?.is_empty() {
+        true => Ok(false),
+        false => wait(library, socket).map(|()| true),
+    }
+}
+
+/// What a placeholder shows at once.
+pub fn shown(p: BorrowedFd<'_>, wanted: PollFlags) -> Result<PollFlags> {
+    let mut fds = [PollFd::from_borrowed_fd(p, wanted)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    Ok(fds[0].revents())
+}
+
+/// `shutdown`
+pub fn shutdown(number: i32, how: i32) -> Option<Result<()>> {
+    use rustix::net::Shutdown;
+    let (library, mut socket) = commanded(number)?;
+    let how = match how {
+        libc::SHUT_RD => Shutdown::Read,
+        libc::SHUT_WR => Shutdown::Write,
+        libc::SHUT_RDWR => Shutdown::Both,
+        _ => return Some(Err(Errno::INVAL)),
+    };
+    let is_used = stage::CONNECTED | stage::CONNECTING | stage::LISTENING;
+    if !socket.is(is_used) {
+        let now = library.stage(&socket);
+        library.table.change(&mut socket, now, 0);
+    }
+    Some(match (socket.is(is_used), socket.is_stream()) {
+        (false, _) => Err(Errno::NOTCONN),
+        (true, true) => rustix::net::shutdown(socket.p(), how),
+        // To shut down the other direction is to leave the socket, to the outboard.
+        (true, false) if how == Shutdown::Write => Ok(()),
+        (true, false) => rustix::net::shutdown(socket.p(), Shutdown::Read),
+    })
+}
+
+/// `getsockname`
+pub fn local(number: i32) -> Option<Result<Laid>> {
+    let (library, socket) = commanded(number)?;
+    let local = match socket.addresses {
+        Some((local, _)) => Ok(local),
+        None => library.client.local(socket.handle),
+    };
+    Some(local.map(|local| sockaddr::emit(socket.of.family, local)))
+}
+
+/// `getpeername`
+pub fn peer(number: i32) -> Option<Result<Laid>> {
+    let (library, socket) = commanded(number)?;
+    let peer = match socket.addresses {
+        Some((_, peer)) => Ok(peer),
+        // One that is not there yet, or was.
+        None if socket.is_stream()
+            && !socket.is(stage::CONNECTED)
+            && is_connecting(library, socket) =>
+        {
+            Err(Errno::NOTCONN)
+        }
+        None => library.client.peer(socket.handle).map_err(|error| match error {
+            Errno::BADF => Errno::NOTCONN,
+            error => error,
+        }),
+    };
+    Some(peer.map(|peer| sockaddr::emit(socket.of.family, peer)))
+}
+
+fn is_connecting(library: &Library, mut socket: Socket) -> bool {
+    socket.is(stage::CONNECTING) && !matches!(settle(library, &mut socket), Ok(true))
+}
+
+/// `setsockopt`
+pub fn set_option(number: i32, level: i32, name: i32, value: &[u8]) -> Option<Result<()>> {
+    let (library, socket) = commanded(number)?;
+    if level == libc::SOL_SOCKET && OF_PLACEHOLDER.contains(&name) {
+        return Some(sys::set_option(socket.p(), level, name, value));
+    }
+    let value = &value[..value.len().min(VALUE_MAX)];
+    let done = library.client.set_option(socket.handle, OptionName { level, name }, value);
+    let bit = REPLAYED.iter().position(|&known| known == (level, name));
+    if let (Ok(()), Some(bit)) = (done, bit) {
+        library.table.add_option(number, bit as u32);
+    }
+    Some(done)
+}
+
+/// `getsockopt`: fills the front of `value`, and says how much.
+pub fn option(number: i32, level: i32, name: i32, value: &mut [u8]) -> Option<Result<usize>> {
+    let (library, mut socket) = commanded(number)?;
+    if level == libc::SOL_SOCKET && OF_PLACEHOLDER.contains(&name) {
+        return Some(sys::option(socket.p(), level, name, value));
+    }
+    let of = socket.of;
+    let known = match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_TYPE) if socket.is_stream() => libc::SOCK_STREAM,
+        (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_DGRAM,
+        (libc::SOL_SOCKET, libc::SO_DOMAIN) => sockaddr::domain(of.family),
+        (libc::SOL_SOCKET, libc::SO_PROTOCOL) if socket.is_stream() => libc::IPPROTO_TCP,
+        (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_UDP,
+        (libc::SOL_SOCKET, libc::SO_ERROR) => match error(library, &mut socket) {
+            Ok(number) => number,
+            Err(error) => return Some(Err(error)),
+        },
+        _ => {
+            let option = OptionName { level, name };
+            let found = library.client.option(socket.handle, option, value);
+            return Some(found.map(|len| len.min(value.len())));
+        }
+    };
+    let bytes = known.to_ne_bytes();
+    let len = bytes.len().min(value.len());
+    value[..len].copy_from_slice(&bytes[..len]);
+    Some(Ok(len))
+}
+
+/// `SO_ERROR`
+fn error(library: &Library, socket: &mut Socket) -> Result<i32> {
+    if socket.is(stage::CONNECTING) {
+        return Ok(settle(library, socket).err().map_or(0, Errno::raw_os_error));
+    }
+    match library.client.error(socket.handle) {
+        Ok(error) => Ok(error.map_or(0, Errno::raw_os_error)),
+        // It ended, and that was told.
+        Err(Errno::BADF) => Ok(0),
+        Err(error) => Ok(error.raw_os_error()),
+    }
+}
+
+/// Leaves a socket to the kernel: `None`, and the call is its.
+pub fn give_up<T>(library: &Library, socket: &Socket) -> Option<Result<T>> {
+    replace(library, socket).err().map(Err)
+}
+
+/// Puts a socket of the kernel's in the place of ours: with its options, its address, and watched as it was.
+fn replace(library: &Library, socket: &Socket) -> Result<()> {
+    let of = socket.of;
+    let kind = if socket.is_stream() { libc::SOCK_STREAM } else { libc::SOCK_DGRAM };
+    let new = sys::socket(sockaddr::domain(of.family), kind | libc::SOCK_CLOEXEC, 0)?;
+    let set = library.table.options(socket.number);
+    for (bit, &(level, name)) in REPLAYED.iter().enumerate() {
+        let mut value = [0; VALUE_MAX];
+        let option = OptionName { level, name };
+        if set & 1 << bit != 0
+            && let Ok(len) = library.client.option(socket.handle, option, &mut value)
+        {
+            // What the kernel would have refused, it refuses without anybody to tell.
+            let _ = sys::set_option(&new, level, name, &value[..len.min(VALUE_MAX)]);
+        }
+    }
+    if socket.is(stage::BOUND) {
+        let local = library.client.local(socket.handle)?;
+        sys::bind(new.as_fd(), &sockaddr::emit(of.family, local))?;
+    }
+    put(library, socket, new)?;
+    library.table.note_kernel(socket.number);
+    Ok(())
+}
+
+/// A new socket of the outboard's, in the place of one whose connection failed.
+fn renew(library: &Library, socket: &Socket) -> Result<Socket> {
+    let set = library.table.options(socket.number);
+    let (new, handle) = library.client.socket(socket.of)?;
+    let cookie = rustix::net::sockopt::socket_cookie(&new)?;
+    put(library, socket, new)?;
+    let renewed = Socket::new(socket.number, handle, socket.of, cookie);
+    let watch = library.table.watch(socket.number);
+    library.table.learn(&renewed);
+    library.table.set_watch(socket.number, watch);
+    (0..REPLAYED.len() as u32)
+        .filter(|bit| set & 1 << bit != 0)
+        .for_each(|bit| library.table.add_option(socket.number, bit));
+    match library.table.known(socket.number) {
+        crate::table::Known::Ours(socket) => Ok(socket),
+        _ => Err(Errno::BADF),
+    }
+}
+
+/// Puts `new` over the number of a socket, with the flags that it has, and watched as it is.
+fn put(library: &Library, socket: &Socket, new: OwnedFd) -> Result<()> {
+    let p = socket.p();
+    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        let mut value = [0; 16];
+        if let Ok(len) = sys::option(p, libc::SOL_SOCKET, name, &mut value) {
+            sys::set_option(&new, libc::SOL_SOCKET, name, &value[..len])?;
+        }
+    }
+    rustix::io::ioctl_fionbio(&new, is_nonblocking(p)?)?;
+    let with_cloexec = rustix::io::fcntl_getfd(p)?.contains(FdFlags::CLOEXEC);
+    sys::replace(socket.number, new, with_cloexec)?;
+    if let Some(watch) = library.table.watch(socket.number) {
+        sys::watch_again(watch.epoll, socket.number, watch.events, watch.data);
+    }
+    Ok(())
+}

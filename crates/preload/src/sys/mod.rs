@@ -1,0 +1,141 @@
+//! What cannot be said without unsafe code, in safe words: system calls with the numbers of a program, and memory that
+//! lives as long as the process.
+
+mod once;
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::AtomicU64;
+
+use fusewire_outboard::client::Result;
+use libc::c_long;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+pub use once::Once;
+
+/// A system call: what the kernel gives, -4095 to -1 for errors.
+///
+/// # Safety
+/// What the call asks of its arguments.
+pub unsafe fn call(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel's convention: it keeps every register but those named, and the stack; what it does with the
+    // arguments is the caller's obligation.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") a as isize => result,
+            in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// A result of [`call`].
+pub fn result(value: isize) -> Result<usize> {
+    match value {
+        -4095..=-1 => Err(Errno::from_raw_os_error(-value as i32)),
+        value => Ok(value as usize),
+    }
+}
+
+/// The descriptor of a number, during a call that a program has made with it: none if it cannot be one.
+pub fn borrow<'a>(number: i32) -> Option<BorrowedFd<'a>> {
+    // SAFETY: not -1. Whether it is open is the program's to see to, as with every call that takes a number: the kernel
+    // answers EBADF, and here nothing rests on more.
+    (number >= 0).then(|| unsafe { BorrowedFd::borrow_raw(number) })
+}
+
+/// A new socket of the kernel's.
+pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<OwnedFd> {
+    let arguments = [domain as usize, kind as usize, protocol as usize, 0, 0, 0];
+    // SAFETY: numbers alone.
+    let number = result(unsafe { call(libc::SYS_socket, arguments) })?;
+    // SAFETY: just made, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(number as i32) })
+}
+
+/// Puts a descriptor over a number of the program's.
+pub fn replace(number: i32, new: OwnedFd, with_cloexec: bool) -> Result<()> {
+    let flags = if with_cloexec { libc::O_CLOEXEC } else { 0 };
+    let arguments = [new.as_raw_fd() as usize, number as usize, flags as usize, 0, 0, 0];
+    // SAFETY: numbers alone. What is closed by it is the program's, in a call that it has made with this number.
+    result(unsafe { call(libc::SYS_dup3, arguments) }).map(drop)
+}
+
+/// Binds a socket of the kernel's.
+pub fn bind(fd: BorrowedFd<'_>, address: &[u8]) -> Result<()> {
+    let arguments = [fd.as_raw_fd() as usize, address.as_ptr() as usize, address.len(), 0, 0, 0];
+    // SAFETY: the address is readable for its length.
+    result(unsafe { call(libc::SYS_bind, arguments) }).map(drop)
+}
+
+/// Sets an option of a socket of the kernel's.
+pub fn set_option(fd: impl AsFd, level: i32, name: i32, value: &[u8]) -> Result<()> {
+    let number = fd.as_fd().as_raw_fd();
+    let (at, len) = (value.as_ptr() as usize, value.len());
+    let arguments = [number as usize, level as usize, name as usize, at, len, 0];
+    // SAFETY: the value is readable for its length.
+    result(unsafe { call(libc::SYS_setsockopt, arguments) }).map(drop)
+}
+
+/// An option of a socket of the kernel's: how much of `value` was filled.
+pub fn option(fd: impl AsFd, level: i32, name: i32, value: &mut [u8]) -> Result<usize> {
+    let number = fd.as_fd().as_raw_fd();
+    let mut len = value.len() as libc::socklen_t;
+    let (at, len_at) = (value.as_mut_ptr() as usize, &raw mut len as usize);
+    let arguments = [number as usize, level as usize, name as usize, at, len_at, 0];
+    // SAFETY: the value is writable for its length, which is too.
+    result(unsafe { call(libc::SYS_getsockopt, arguments) })?;
+    Ok(len as usize)
+}
+
+/// Watches a descriptor as an epoll did before: its number names another file now.
+pub fn watch_again(epoll: i32, number: i32, events: u32, data: u64) {
+    let event = libc::epoll_event { events, u64: data };
+    let (add, at) = (libc::EPOLL_CTL_ADD as usize, &raw const event as usize);
+    // SAFETY: the event is readable; numbers otherwise.
+    let _ = unsafe { call(libc::SYS_epoll_ctl, [epoll as usize, add, number as usize, at, 0, 0]) };
+}
+
+/// The signal that a thread gets which writes where nobody reads.
+pub fn raise_broken_pipe() {
+    let (process, thread) = (rustix::process::getpid(), rustix::thread::gettid());
+    let ids = [process.as_raw_nonzero().get() as usize, thread.as_raw_nonzero().get() as usize];
+    let arguments = [ids[0], ids[1], libc::SIGPIPE as usize, 0, 0, 0];
+    // SAFETY: numbers alone, of this thread; what the signal does is the program's choice.
+    let _ = unsafe { call(libc::SYS_tgkill, arguments) };
+}
+
+/// So many words of zeros that live as long as the process, and are zeros again in a forked child.
+pub fn words(count: usize) -> Option<&'static [AtomicU64]> {
+    let len = count.checked_mul(size_of::<AtomicU64>())?.next_multiple_of(1 << 16);
+    let (protection, flags) =
+        (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    // SAFETY: a new private mapping at an address of the kernel's choice touches nothing.
+    let at = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, flags) }.ok()?;
+    // SAFETY: all of the mapping just made, which nobody has seen.
+    if unsafe { madvise(at, len, Advice::LinuxWipeOnFork) }.is_err() {
+        // SAFETY: as above.
+        let _ = unsafe { munmap(at, len) };
+        return None;
+    }
+    // SAFETY: `count` words are mapped here, aligned to a page, and never unmapped; any bytes are integers; they are
+    // changed by atomic operations alone, and by the fork that made this process, before it ran.
+    Some(unsafe { std::slice::from_raw_parts(at.cast(), count) })
+}

@@ -1,0 +1,357 @@
+//! What is known of descriptors: a few words for each number, read and written without a lock, and all zeros in a forked
+//! child, which asks again. A number that is closed behind our back may still be known here: whoever commands a socket
+//! compares its cookie first, and whoever moves data is told by the kernel that it is none.
+#![forbid(unsafe_code)]
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+use fusewire_outboard::protocol::{
+    ADDRESS_LEN, Family, Handle, Kind, SocketType, emit_address, parse_address,
+};
+
+use crate::sys;
+
+/// Words of a descriptor.
+const WORDS: usize = 16;
+/// Most descriptors that are known; those of higher numbers are the kernel's.
+const NUMBERS_MAX: usize = 1 << 20;
+
+/// What a socket is, as far as this process has seen: bits of its first word.
+pub mod stage {
+    /// A stream with a peer; datagrams with an address to send to.
+    pub const CONNECTED: u32 = 1 << 4;
+    /// A stream that was told to connect.
+    pub const CONNECTING: u32 = 1 << 5;
+    /// It listens.
+    pub const LISTENING: u32 = 1 << 6;
+    /// It was bound by the program.
+    pub const BOUND: u32 = 1 << 7;
+    /// Its addresses are known and will not change.
+    pub const NAMED: u32 = 1 << 8;
+    /// Its connection failed; it may be told to connect again.
+    pub const DEAD: u32 = 1 << 9;
+    /// Datagrams were sent.
+    pub const SENT: u32 = 1 << 10;
+}
+
+// The first word: what it is, and how often that was said.
+const OWNER: u32 = 3;
+const UNKNOWN: u32 = 0;
+const KERNEL: u32 = 1;
+const OURS: u32 = 2;
+const IS_V6: u32 = 1 << 2;
+const IS_DATAGRAM: u32 = 1 << 3;
+
+// Where the others are.
+const HANDLE: usize = 1;
+const COOKIE: usize = 4;
+const LOCAL: usize = 5;
+const PEER: usize = 8;
+const WATCH: usize = 11;
+const OPTIONS: usize = 13;
+
+/// A socket of the outboard's, as it was known when it was looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct Socket {
+    /// Its number.
+    pub number: i32,
+    /// The right to command it.
+    pub handle: Handle,
+    /// Family and kind.
+    pub of: SocketType,
+    /// `SO_COOKIE` of its placeholder.
+    pub cookie: u64,
+    /// Bits of [`stage`].
+    pub stage: u32,
+    /// Its own and the peer's address, where they are known.
+    pub addresses: Option<(SocketAddr, SocketAddr)>,
+    /// How often something was said of the number before.
+    pub said: u32,
+}
+
+impl Socket {
+    /// As it is when it is learnt.
+    pub fn new(number: i32, handle: Handle, of: SocketType, cookie: u64) -> Socket {
+        Socket { number, handle, of, cookie, stage: 0, addresses: None, said: 0 }
+    }
+
+    /// Whether any of these bits is set.
+    pub fn is(&self, stage: u32) -> bool {
+        self.stage & stage != 0
+    }
+
+    /// It carries a stream.
+    pub fn is_stream(&self) -> bool {
+        self.of.kind == Kind::Stream
+    }
+
+    /// Its placeholder.
+    pub fn p(&self) -> BorrowedFd<'_> {
+        sys::borrow(self.number).expect("it was looked up by its number, which is not negative")
+    }
+}
+
+/// What is known of a number.
+#[derive(Clone, Copy, Debug)]
+pub enum Known {
+    /// Nothing.
+    Unknown,
+    /// It is the kernel's, or nothing at all.
+    Kernel,
+    /// The outboard's.
+    Ours(Socket),
+}
+
+/// How an epoll watches a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Number of the epoll.
+    pub epoll: i32,
+    /// What for.
+    pub events: u32,
+    /// What it says then.
+    pub data: u64,
+}
+
+/// Numbers and what they are.
+pub struct Table {
+    words: &'static [AtomicU64],
+    /// No number that is higher was ever known.
+    highest: AtomicUsize,
+}
+
+impl Table {
+    /// For as many descriptors as this process may ever have; `None` where there is no memory that a child does not inherit.
+    pub fn new() -> Option<Table> {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+        let count = limit.map_or(NUMBERS_MAX, |max| NUMBERS_MAX.min(max as usize));
+        Some(Table { words: sys::words(count * WORDS)?, highest: AtomicUsize::new(0) })
+    }
+
+    fn place(&self, number: i32) -> Option<&[AtomicU64; WORDS]> {
+        self.words.as_chunks::<WORDS>().0.get(usize::try_from(number).ok()?)
+    }
+
+    /// Whether a number can be known.
+    pub fn has(&self, number: i32) -> bool {
+        self.place(number).is_some()
+    }
+
+    /// What is known of a number.
+    pub fn known(&self, number: i32) -> Known {
+        let Some(place) = self.place(number) else { return Known::Kernel };
+        let word = place[0].load(Ordering::Acquire);
+        let bits = word as u32;
+        match bits & OWNER {
+            UNKNOWN => return Known::Unknown,
+            KERNEL => return Known::Kernel,
+            _ => {}
+        }
+        let at = |index: usize| place[index].load(Ordering::Relaxed);
+        let mut token = [0; 16];
+        token[..8].copy_from_slice(&at(HANDLE + 1).to_le_bytes());
+        token[8..].copy_from_slice(&at(HANDLE + 2).to_le_bytes());
+        let family = if bits & IS_V6 != 0 { Family::V6 } else { Family::V4 };
+        let kind = if bits & IS_DATAGRAM != 0 { Kind::Datagram } else { Kind::Stream };
+        let is_named = bits & stage::NAMED != 0;
+        let socket = Socket {
+            number,
+            handle: Handle { socket: at(HANDLE), token },
+            of: SocketType { family, kind },
+            cookie: at(COOKIE),
+            stage: bits,
+            addresses: is_named
+                .then(|| Some((address(place, LOCAL)?, address(place, PEER)?)))
+                .flatten(),
+            said: (word >> 32) as u32,
+        };
+        fence(Ordering::Acquire);
+        match place[0].load(Ordering::Relaxed) >> 32 == word >> 32 {
+            true => Known::Ours(socket),
+            // It is being closed, or made, by another thread.
+            false => Known::Unknown,
+        }
+    }
+
+    /// A number is a socket of the outboard's. False: such a number cannot be known.
+    pub fn learn(&self, socket: &Socket) -> bool {
+        let Some(place) = self.place(socket.number) else { return false };
+        let said = self.say(place, UNKNOWN);
+        fence(Ordering::Release);
+        let put = |index: usize, word: u64| place[index].store(word, Ordering::Relaxed);
+        let (low, high) = socket.handle.token.split_at(8);
+        put(HANDLE, socket.handle.socket);
+        put(HANDLE + 1, word(low));
+        put(HANDLE + 2, word(high));
+        put(COOKIE, socket.cookie);
+        [WATCH, WATCH + 1, OPTIONS].into_iter().for_each(|index| put(index, 0));
+        let mut bits = OURS | socket.stage & !(OWNER | IS_V6 | IS_DATAGRAM | stage::NAMED);
+        if let Some((local, peer)) = socket.addresses {
+            bits |= stage::NAMED;
+            for (first, address) in [(LOCAL, local), (PEER, peer)] {
+                let bytes = emit_address(Some(address));
+                bytes.chunks(8).enumerate().for_each(|(at, bytes)| put(first + at, word(bytes)));
+            }
+        }
+        bits |= if socket.of.family == Family::V6 { IS_V6 } else { 0 };
+        bits |= if socket.is_stream() { 0 } else { IS_DATAGRAM };
+        place[0].store(u64::from(said) << 32 | u64::from(bits), Ordering::Release);
+        self.highest.fetch_max(socket.number as usize, Ordering::Relaxed);
+        true
+    }
+
+    /// A number is the kernel's.
+    pub fn note_kernel(&self, number: i32) {
+        if let Some(place) = self.place(number) {
+            self.say(place, KERNEL);
+            self.highest.fetch_max(number as usize, Ordering::Relaxed);
+        }
+    }
+
+    /// A number is closed, or becomes something else.
+    pub fn forget(&self, number: i32) {
+        if let Some(place) = self.place(number)
+            && place[0].load(Ordering::Relaxed) as u32 & OWNER != UNKNOWN
+        {
+            self.say(place, UNKNOWN);
+        }
+    }
+
+    /// The same of many, both included.
+    pub fn forget_range(&self, first: u32, last: u32) {
+        let last = (last as usize).min(self.highest.load(Ordering::Relaxed));
+        (first as usize..=last).for_each(|number| self.forget(number as i32));
+    }
+
+    fn say(&self, place: &[AtomicU64; WORDS], owner: u32) -> u32 {
+        let said = ((place[0].load(Ordering::Relaxed) >> 32) as u32).wrapping_add(1);
+        place[0].store(u64::from(said) << 32 | u64::from(owner), Ordering::Release);
+        said
+    }
+
+    /// Sets and clears bits of [`stage`], unless the number became something else meanwhile.
+    pub fn change(&self, socket: &mut Socket, set: u32, clear: u32) {
+        socket.stage = (socket.stage | set) & !clear;
+        let Some(place) = self.place(socket.number) else { return };
+        let same = |word: u64| {
+            let bits = (word as u32 | set) & !clear;
+            ((word >> 32) as u32 == socket.said).then(|| word >> 32 << 32 | u64::from(bits))
+        };
+        let _ = place[0].fetch_update(Ordering::Release, Ordering::Relaxed, same);
+    }
+
+    /// How an epoll watches a socket, as far as it is known; `None` when it does no longer.
+    pub fn set_watch(&self, number: i32, watch: Option<Watch>) {
+        let Some(place) = self.place(number) else { return };
+        let (word, data) = watch.map_or((0, 0), |watch| {
+            ((watch.epoll as u64 + 1) | u64::from(watch.events) << 32, watch.data)
+        });
+        place[WATCH + 1].store(data, Ordering::Relaxed);
+        place[WATCH].store(word, Ordering::Relaxed);
+    }
+
+    /// What [`Table::set_watch`] was told.
+    pub fn watch(&self, number: i32) -> Option<Watch> {
+        let place = self.place(number)?;
+        let word = place[WATCH].load(Ordering::Relaxed);
+        let epoll = (word as u32).checked_sub(1)? as i32;
+        let data = place[WATCH + 1].load(Ordering::Relaxed);
+        Some(Watch { epoll, events: (word >> 32) as u32, data })
+    }
+
+    /// Options that the program has set, bits of a list.
+    pub fn options(&self, number: i32) -> u64 {
+        self.place(number).map_or(0, |place| place[OPTIONS].load(Ordering::Relaxed))
+    }
+
+    /// One more.
+    pub fn add_option(&self, number: i32, bit: u32) {
+        if let Some(place) = self.place(number) {
+            place[OPTIONS].fetch_or(1 << bit, Ordering::Relaxed);
+        }
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn address(place: &[AtomicU64; WORDS], first: usize) -> Option<SocketAddr> {
+    let mut bytes = [0; ADDRESS_LEN];
+    for (at, bytes) in bytes.chunks_mut(8).enumerate() {
+        bytes.copy_from_slice(&place[first + at].load(Ordering::Relaxed).to_le_bytes());
+    }
+    parse_address(&bytes).ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: SocketType = SocketType { family: Family::V6, kind: Kind::Stream };
+
+    fn socket(number: i32) -> Socket {
+        Socket::new(number, Handle { socket: 9, token: *b"0123456789abcdef" }, STREAM, 77)
+    }
+
+    fn ours(table: &Table, number: i32) -> Socket {
+        match table.known(number) {
+            Known::Ours(socket) => socket,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_learnt_is_known_until_it_is_closed() {
+        let table = Table::new().unwrap();
+        assert!(matches!(table.known(3), Known::Unknown));
+        let (local, peer) = ("[fd00::1]:80".parse().unwrap(), "192.0.2.1:81".parse().unwrap());
+        let addresses = Some((local, peer));
+        assert!(table.learn(&Socket { addresses, stage: stage::CONNECTED, ..socket(3) }));
+        let mut found = ours(&table, 3);
+        assert_eq!((found.handle, found.of, found.cookie), (socket(3).handle, STREAM, 77));
+        assert!(found.is(stage::CONNECTED) && found.addresses == addresses);
+        table.change(&mut found, stage::DEAD, stage::CONNECTED);
+        assert!(ours(&table, 3).is(stage::DEAD) && !ours(&table, 3).is(stage::CONNECTED));
+        table.forget(3);
+        assert!(matches!(table.known(3), Known::Unknown));
+        table.learn(&socket(3));
+        // Of what the number was before, nothing is left, and what was known then changes nothing.
+        table.change(&mut found, stage::LISTENING, 0);
+        let now = ours(&table, 3);
+        assert!(now.addresses.is_none() && !now.is(stage::DEAD | stage::LISTENING));
+        table.note_kernel(4);
+        assert!(
+            matches!(table.known(4), Known::Kernel) && matches!(table.known(-1), Known::Kernel)
+        );
+        table.forget_range(3, u32::MAX);
+        assert!(matches!((table.known(3), table.known(4)), (Known::Unknown, Known::Unknown)));
+        assert!(!table.learn(&socket(i32::MAX)));
+    }
+
+    #[test]
+    fn what_watches_it_and_its_options_go_with_the_socket() {
+        let table = Table::new().unwrap();
+        table.learn(&socket(5));
+        assert_eq!((table.watch(5), table.options(5)), (None, 0));
+        let watch = Some(Watch { epoll: 0, events: 0x8000_0001, data: u64::MAX });
+        table.set_watch(5, watch);
+        table.add_option(5, 3);
+        assert_eq!((table.watch(5), table.options(5)), (watch, 8));
+        table.learn(&socket(5));
+        assert_eq!((table.watch(5), table.options(5)), (None, 0));
+    }
+
+    #[test]
+    fn a_forked_child_knows_nothing() {
+        let table = Table::new().unwrap();
+        table.learn(&socket(6));
+        // What a child would find is what the kernel was told of the memory.
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let at = format!("{:x}-", table.words.as_ptr() as usize);
+        let flags = smaps.split(&at).nth(1).unwrap().lines().find(|l| l.starts_with("VmFlags"));
+        assert!(flags.unwrap().contains("wf"), "{flags:?}");
+    }
+}
