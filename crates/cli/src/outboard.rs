@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_outboard::server::{Budget, Confined, Server, Settings, default_path};
+use fusewire_outboard::server::{Allow, Budget, Confined, Server, Settings, default_path};
 use fusewire_stack::ip;
 use fusewire_stack::on_interface::{self, Carrier, Name};
 use fusewire_view::place;
@@ -32,9 +32,10 @@ pub struct Outboard {
     /// /run/fusewire-outboard.sock].
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// A user, by number, who may use it besides you and root. Ports below 1024 are root's alone.
-    #[arg(long = "allow", value_name = "UID")]
-    allow: Vec<u32>,
+    /// A user, by number, who may use it besides you and root, with the ports that he may bind to [default: 1024-65535]
+    /// and his addresses [default: all]; root has all.
+    #[arg(long = "allow", value_name = "UID[:PORTS][@ADDRESSES]")]
+    allow: Vec<Allow>,
     /// With --address, 127.0.0.0/8, ::1 and the addresses themselves lead from its sockets to its sockets, without the
     /// interface; otherwise nothing of it goes there.
     #[arg(long, requires = "addresses")]
@@ -42,6 +43,12 @@ pub struct Outboard {
     /// Most sockets that a user may have.
     #[arg(long, value_name = "COUNT", default_value_t = Budget::default().sockets)]
     sockets_max: usize,
+    /// Most MiB of a user's data that wait: sent and not acknowledged, received and not read.
+    #[arg(long, value_name = "MIB", default_value_t = Budget::default().bytes >> 20)]
+    memory_max: u64,
+    /// Most packets a second that a user's sockets send [default: as many as there is room for].
+    #[arg(long, value_name = "COUNT")]
+    packets_max: Option<u64>,
     /// Microseconds that it looks without sleeping after there was work.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
     spin: u64,
@@ -70,7 +77,12 @@ pub fn run(outboard: &Outboard) -> Result {
     let path = outboard.socket.clone().unwrap_or_else(default_path);
     let settings = Settings {
         allow: outboard.allow.clone(),
-        budget: Budget { sockets: outboard.sockets_max, ..Budget::default() },
+        budget: Budget {
+            sockets: outboard.sockets_max,
+            bytes: outboard.memory_max.saturating_mul(1 << 20),
+            packets: outboard.packets_max,
+            ..Budget::default()
+        },
         spin: Duration::from_micros(outboard.spin),
         ..Settings::at(&path)
     };

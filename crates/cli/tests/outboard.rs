@@ -52,7 +52,11 @@ fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
             command
         };
         let device = ["outboard", "--device", "packet:v0", "--address", "10.9.0.2/24"];
-        let mut child = command(&device).args(["--loopback", "--json"]).spawn().unwrap();
+        let mut child = command(&device)
+            .args(["--loopback", "--json", "--sockets-max", "9"])
+            .args(["--allow", "1:80@10.9.0.2"])
+            .spawn()
+            .unwrap();
         let (mut line, mut out) = (String::new(), BufReader::new(child.stdout.take().unwrap()));
         out.read_line(&mut line).unwrap();
         let ready: Value = serde_json::from_str(&line).unwrap();
@@ -92,6 +96,14 @@ fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
             assert_eq!(rustix::io::read(&accepted.p, &mut bytes), Ok(9));
             assert_eq!(&bytes[..9], b"to myself");
         }
+
+        // A user has so many sockets, and it is counted.
+        let all: Vec<_> = std::iter::from_fn(|| client.socket(STREAM).ok()).take(20).collect();
+        assert!(all.len() < 9, "{} sockets besides those above", all.len());
+        assert_eq!(client.socket(STREAM).err(), Some(Errno::MFILE));
+        let metrics = Done::of(command(&["metrics"]).spawn().unwrap()).ok().out;
+        let refused = metrics.lines().find(|line| line.contains("outboard_sockets_refused"));
+        assert!(refused.is_some_and(|line| !line.ends_with(" 0")), "{metrics}");
 
         // Nothing to do costs nothing.
         let (begin, before) = (Instant::now(), cpu_ms(&child));

@@ -113,7 +113,8 @@ fn who_hears_no_answers_is_asked_no_more() {
 
 #[test]
 fn a_user_has_so_many_sockets_and_gets_them_back() {
-    let outboard = Outboard::start("budget", Budget { sockets: 8, connections: 4 });
+    let outboard =
+        Outboard::start("budget", Budget { sockets: 8, connections: 4, ..Budget::default() });
     let client = outboard.client();
     let mut all: Vec<_> = (0..8).map(|_| client.socket(STREAM).unwrap()).collect();
     assert_eq!(client.socket(STREAM).err(), Some(Errno::MFILE));

@@ -308,9 +308,12 @@ fn exchange(
             Err(error) => return Err(error),
         }
     }
+    let mut is_reset = false;
     loop {
         // A call is not left half done: who comes back after a signal would find another's answer.
         match receive(connection, &mut answer.bytes, RecvFlags::CMSG_CLOEXEC) {
+            // That the request was not read is told before what was said to who came.
+            Err(Errno::CONNRESET) if !is_reset => is_reset = true,
             Ok((0, _)) | Err(Errno::CONNRESET) => return Err(Errno::NETDOWN),
             Ok((len, fd)) => {
                 (answer.len, answer.fd) = (len, fd);

@@ -1,6 +1,6 @@
 //! Control connections: who comes in, and the requests of each in turn.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -33,12 +33,8 @@ const GUESTS: usize = 16;
 pub struct Door {
     socket: OwnedFd,
     path: PathBuf,
-    /// Users who may come in besides root.
-    allow: Vec<u32>,
-    connections_max: usize,
     guests: Vec<Option<Guest>>,
     free: Vec<u32>,
-    per_uid: HashMap<u32, usize>,
     /// Guests who may have asked something, in turn.
     asking: VecDeque<u32>,
     /// Somebody waits to be let in.
@@ -50,6 +46,7 @@ pub struct Door {
 struct Guest {
     socket: OwnedFd,
     uid: u32,
+    pid: i32,
 }
 
 impl Door {
@@ -87,16 +84,11 @@ impl Door {
         listen(&socket, BACKLOG)?;
         let data = epoll::EventData::new_u64(tokens::DOOR);
         epoll::add(events, &socket, data, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
-        let mut allow = settings.allow.clone();
-        allow.push(rustix::process::geteuid().as_raw());
         Ok(Door {
             socket,
             path,
-            allow,
-            connections_max: settings.budget.connections,
             guests: Vec::new(),
             free: Vec::new(),
-            per_uid: HashMap::new(),
             asking: VecDeque::new(),
             is_knocked: true,
             is_deaf_until: None,
@@ -131,7 +123,7 @@ impl Door {
         let is_deaf = self.is_deaf_until.is_some_and(|until| now < until);
         if self.is_knocked && !is_deaf {
             self.is_deaf_until = None;
-            self.let_in(&engine.epoll, now);
+            self.let_in(engine, now);
         }
         let asking = self.asking.len();
         for _ in 0..asking {
@@ -139,18 +131,18 @@ impl Door {
             match self.serve(engine, stack, now, index) {
                 Ok(true) => self.asking.push_back(index),
                 Ok(false) => {}
-                Err(_) => self.leave(index),
+                Err(_) => self.leave(index, engine),
             }
         }
         asking > 0
     }
 
-    fn let_in(&mut self, events: &OwnedFd, now: Instant) {
+    fn let_in(&mut self, engine: &mut Engine, now: Instant) {
         for _ in 0..GUESTS {
             match accept_with(&self.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     // Who may not be here sees a connection that ends.
-                    let _ = self.admit(socket, events);
+                    let _ = self.admit(socket, engine, now);
                 }
                 Err(Errno::AGAIN) => return self.is_knocked = false,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -163,43 +155,36 @@ impl Door {
         }
     }
 
-    fn admit(&mut self, socket: OwnedFd, events: &OwnedFd) -> Result<(), Errno> {
-        let uid = socket_peercred(&socket)?.uid.as_raw();
-        let count = self.per_uid.get(&uid).copied().unwrap_or(0);
-        if uid != 0 && !self.allow.contains(&uid) {
+    fn admit(&mut self, socket: OwnedFd, engine: &mut Engine, now: Instant) -> Result<(), Errno> {
+        let credentials = socket_peercred(&socket)?;
+        let (uid, pid) = (credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get());
+        if !engine.policy.admits(uid) {
             tracing::warn!(uid, "a user who may not use this outboard (--allow)");
             // He is told why.
             let message = Reply::Failed(Errno::ACCESS.raw_os_error() as u32).emit();
             let _ = rustix::net::send(&socket, &message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
             return Err(Errno::ACCESS);
         }
-        if count >= self.connections_max {
-            return Err(Errno::MFILE);
-        }
+        engine.accounts.add_control(uid, now)?;
         let index = self.free.pop().unwrap_or_else(|| {
             self.guests.push(None);
             self.guests.len() as u32 - 1
         });
         let data = epoll::EventData::new_u64(tokens::CONTROL | u64::from(index));
-        if let Err(error) = epoll::add(events, &socket, data, epoll::EventFlags::IN) {
+        if let Err(error) = epoll::add(&engine.epoll, &socket, data, epoll::EventFlags::IN) {
             self.free.push(index);
+            engine.accounts.remove_control(uid);
             return Err(error);
         }
-        self.per_uid.insert(uid, count + 1);
-        self.guests[index as usize] = Some(Guest { socket, uid });
+        self.guests[index as usize] = Some(Guest { socket, uid, pid });
         self.ask(index);
         Ok(())
     }
 
-    fn leave(&mut self, index: u32) {
+    fn leave(&mut self, index: u32, engine: &mut Engine) {
         let Some(guest) = self.guests[index as usize].take() else { return };
         self.free.push(index);
-        if let Some(count) = self.per_uid.get_mut(&guest.uid) {
-            *count -= 1;
-            if *count == 0 {
-                self.per_uid.remove(&guest.uid);
-            }
-        }
+        engine.accounts.remove_control(guest.uid);
     }
 
     /// Answers some of a guest's requests; true when there may be more.
@@ -234,7 +219,7 @@ impl Door {
                     return Err(Errno::PROTO);
                 }
             };
-            let asker = Asker { uid: guest.uid, fd };
+            let asker = Asker { uid: guest.uid, pid: guest.pid, fd };
             let (message, p) = engine.answer(stack, now, &request, asker);
             let fds = p.as_ref().map(|p| [p.as_fd()]);
             let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -10,8 +10,9 @@ use rustix::event::epoll;
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 
-use super::Budget;
+use super::accounts::{Accounts, Budget, Charged};
 use super::pipe::{self, DATAGRAM_MAX, Turn};
+use super::policy::Policy;
 use super::requests::bind_datagrams;
 use super::table::{Partial, Socket, State, Table};
 use super::tokens;
@@ -23,18 +24,24 @@ const OFFERS: usize = 16;
 /// How long an application that had no number for a connection may take to say so.
 const LOST: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// Sockets whose bytes are looked at while a user has too many.
+const LOOKS: u32 = 512;
+
 /// The sockets, and what they share.
 pub struct Engine {
     pub table: Table,
     pub epoll: OwnedFd,
     pub instance: u64,
     pub bound: Bound,
-    pub budget: Budget,
+    pub accounts: Accounts,
+    pub policy: Policy,
     scratch: Box<[u8; DATAGRAM_MAX]>,
     /// Sockets that the interface had no room for.
     pub retry: Vec<u32>,
     /// Sockets whose descriptor may be lost.
     pub lost: Vec<u32>,
+    /// Where the next look begins at what sockets have waiting, while somebody has too much.
+    looked_at: u32,
 }
 
 impl Engine {
@@ -42,17 +49,19 @@ impl Engine {
     ///
     /// # Errors
     /// No descriptor or randomness is left.
-    pub fn new(budget: Budget) -> io::Result<Engine> {
+    pub fn new(budget: Budget, policy: Policy) -> io::Result<Engine> {
         let scratch = vec![0; DATAGRAM_MAX].into_boxed_slice();
         Ok(Engine {
             table: Table::default(),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             instance: u64::from_le_bytes(fusewire_device::random()?),
             bound: Bound::default(),
-            budget,
+            accounts: Accounts::new(budget),
+            policy,
             scratch: scratch.try_into().expect("of this length"),
             retry: Vec::new(),
             lost: Vec::new(),
+            looked_at: 0,
         })
     }
 
@@ -96,7 +105,14 @@ impl Engine {
     pub fn turn(&mut self, stack: &mut Stack, now: Instant, index: u32) -> io::Result<()> {
         let Some(mut socket) = self.table.take(index) else { return Ok(()) };
         let before = socket.state.id();
+        socket.may_send = self.accounts.may_send(socket.uid, now);
+        let messages = stack.counters().udp_messages_sent;
         let turn = self.turn_of(&mut socket, stack, now)?;
+        let messages = stack.counters().udp_messages_sent - messages;
+        self.charge(&mut socket, stack, messages);
+        if !socket.may_send && socket.shown.readable && !socket.has_finished {
+            self.accounts.hold(socket.uid, index);
+        }
         let is_changed = socket.state.id() != before;
         match turn {
             Turn::Waits | Turn::Goes => {
@@ -129,6 +145,33 @@ impl Engine {
         Ok(())
     }
 
+    /// Charges a socket's user for what it has waiting and has sent: so many datagrams since the last time.
+    fn charge(&mut self, socket: &mut Socket, stack: &mut Stack, messages: u64) {
+        let load = socket.state.id().and_then(|id| stack.load(id).ok()).unwrap_or_default();
+        let before = socket.charged;
+        let packets = load.segments.max(before.packets + messages);
+        socket.charged = Charged { bytes: load.bytes, packets };
+        self.accounts.charge(socket.uid, &before, &socket.charged);
+    }
+
+    /// Lets sockets send again whose user has used up less meanwhile.
+    pub fn release(&mut self, stack: &mut Stack, now: Instant) {
+        // What was acknowledged or read of others of his, nobody has said.
+        let all = self.table.indices().end;
+        for _ in 0..LOOKS.min(all) {
+            self.looked_at = (self.looked_at + 1) % all;
+            let has_all = |socket: &mut Socket| self.accounts.has_all(socket.uid);
+            if self.table.at(self.looked_at).is_some_and(has_all)
+                && let Some(mut socket) = self.table.take(self.looked_at)
+            {
+                self.charge(&mut socket, stack, 0);
+                self.table.put(self.looked_at, socket);
+            }
+        }
+        let Engine { accounts, table, .. } = self;
+        accounts.release(now, |index| table.mark(index));
+    }
+
     fn turn_of(
         &mut self,
         socket: &mut Socket,
@@ -140,7 +183,9 @@ impl Engine {
             State::Fresh if socket.shown.hangup => Turn::Left,
             // It sends without having been bound.
             State::Fresh if socket.of.kind == Kind::Datagram && socket.shown.readable => {
-                match bind_datagrams(stack, socket, socket.of.family.unspecified()) {
+                let any = socket.of.family.unspecified();
+                let bound = self.policy.place(socket.uid, any);
+                match bound.and_then(|local| bind_datagrams(stack, socket, local)) {
                     Ok(()) => Turn::Goes,
                     Err(error) => Turn::Failed(error),
                 }
@@ -149,6 +194,11 @@ impl Engine {
             State::Connecting { id, stuffed } => {
                 let (id, stuffed) = (*id, *stuffed);
                 connecting(socket, stack, id, stuffed)
+            }
+            // Not a byte moves before somebody has it: what went with a lost placeholder would be lost.
+            State::Stream(_) if socket.offered_by.is_some() => {
+                let is_gone = socket.shown.hangup || socket.shown.error;
+                if is_gone { Turn::Left } else { Turn::Waits }
             }
             State::Stream(id) => {
                 let id = *id;
@@ -161,6 +211,7 @@ impl Engine {
 
     /// A socket is no more: `is_dropped`, with something that its application has not read.
     fn end(&mut self, socket: Socket, stack: &mut Stack, now: Instant, is_dropped: bool) {
+        self.accounts.remove_socket(socket.uid, &socket.charged);
         if let Some(id) = socket.state.id() {
             let is_stream = matches!(socket.state, State::Stream(_) | State::Connecting { .. });
             // What the stack does not know any more has ended by itself.
@@ -240,12 +291,12 @@ impl Engine {
         let State::Listening { id, offers, .. } = &mut socket.state else { return Turn::Waits };
         let id = *id;
         while *offers < OFFERS
-            && self.table.count_of(socket.uid) < self.budget.sockets
             && stack.tcp_waiting(id).is_ok_and(|waiting| waiting > 0)
+            && self.accounts.admit_socket(socket.uid).is_ok()
         {
             let Ok(Some((accepted, peer))) = stack.tcp_accept(id) else { break };
             let of = SocketType { family: socket.of.family, kind: Kind::Stream };
-            let opened = self.open(of, socket.uid, State::Stream(accepted));
+            let opened = self.open(of, (socket.uid, socket.pid), State::Stream(accepted), now);
             let Ok((handle, p)) = opened else {
                 // There is no descriptor for it.
                 let _ = stack.abort(now, accepted);

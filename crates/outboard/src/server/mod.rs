@@ -7,12 +7,15 @@
 //! Who asks may not harm others: a user has so many sockets and control connections and so many requests in a turn, a socket
 //! moves so many bytes in its turn, and a stream's bytes wait where its own writer is stopped.
 
+mod accounts;
 mod confine;
 mod control;
 mod engine;
 mod pipe;
+mod policy;
 mod requests;
 mod table;
+mod turns;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,9 +32,12 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+pub use accounts::Budget;
 pub use confine::{Confined, Rights};
 use control::Door;
 use engine::Engine;
+use policy::Policy;
+pub use policy::{Allow, NotAllow};
 
 /// What epoll says who has news: the upper bits, with an index below.
 mod tokens {
@@ -49,25 +55,10 @@ const EVENTS: usize = 256;
 const TURNS: usize = 64;
 /// How soon an interface that was full is tried again.
 const RETRY: Duration = Duration::from_micros(500);
-/// How often an interface without a descriptor is looked at.
+/// How often is looked at what tells no news: an interface without a descriptor, budgets that are full.
 const UNSEEN: Duration = Duration::from_millis(1);
 /// How long it sleeps at most: what becomes of the interface itself is not told otherwise.
 const SLEEP: Duration = Duration::from_secs(1);
-
-/// What a user may have at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// Sockets.
-    pub sockets: usize,
-    /// Control connections.
-    pub connections: usize,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Budget { sockets: 16_384, connections: 256 }
-    }
-}
 
 /// Settings of a [`Server`].
 #[derive(Clone, Debug)]
@@ -75,7 +66,7 @@ pub struct Settings {
     /// Where its socket lies.
     pub path: PathBuf,
     /// Users besides its own and root who may use it.
-    pub allow: Vec<u32>,
+    pub allow: Vec<Allow>,
     /// What each may have.
     pub budget: Budget,
     /// How long it looks without sleeping after there was work.
@@ -140,7 +131,8 @@ impl Server {
         let mut limit = getrlimit(Resource::Nofile);
         limit.current = limit.maximum;
         let _ = setrlimit(Resource::Nofile, limit);
-        let engine = Engine::new(settings.budget)?;
+        let own = rustix::process::geteuid().as_raw();
+        let engine = Engine::new(settings.budget, Policy::new(&settings.allow, own))?;
         let door = Door::open(&settings, &engine.epoll)?;
         let stop = Stop { is_over: Arc::default(), waker: Waker::new()? };
         let add = |fd: rustix::fd::BorrowedFd<'_>, token| {
@@ -176,11 +168,13 @@ impl Server {
     /// The socket cannot be made.
     pub fn observe(&mut self) -> io::Result<()> {
         let (stack, clock) = (Arc::downgrade(&self.stack), self.clock.clone());
-        let observed = ip::observe(move |question| {
+        let refused = self.engine.accounts.refused().clone();
+        let ask = move |question: &mut dyn FnMut(&mut Stack, Instant)| {
             let Some(stack) = stack.upgrade() else { return false };
             question(&mut lock(&stack), clock.now());
             true
-        })?;
+        };
+        let observed = ip::observe_with(ask, move || refused.named())?;
         self._observed = Some(observed);
         Ok(())
     }
@@ -236,6 +230,9 @@ impl Server {
         for index in std::mem::take(&mut self.engine.retry) {
             self.engine.table.mark(index);
         }
+        if self.engine.accounts.is_full() {
+            self.engine.release(stack, now);
+        }
         for _ in 0..self.engine.table.ready().min(TURNS) {
             let Some(index) = self.engine.table.next_ready() else { break };
             self.engine.turn(stack, now, index)?;
@@ -260,7 +257,8 @@ impl Server {
         let due = stack.poll_timeout().map_or(SLEEP, |at| at.saturating_since(now));
         let is_full = stack.is_blocked() || !self.engine.retry.is_empty();
         let retry = if is_full { RETRY } else { SLEEP };
-        let unseen = if self.has_descriptor { SLEEP } else { UNSEEN };
+        let unseen =
+            if self.has_descriptor && !self.engine.accounts.is_full() { SLEEP } else { UNSEEN };
         due.min(retry).min(unseen).min(SLEEP)
     }
 

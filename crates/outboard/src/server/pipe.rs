@@ -65,7 +65,7 @@ pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Turn {
 /// From the placeholder into the connection's own memory; true when there may be more at once.
 fn leave(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, Turn> {
     let mut left = QUANTUM;
-    while socket.shown.readable && !socket.has_finished {
+    while socket.shown.readable && !socket.has_finished && socket.may_send {
         if left == 0 {
             return Ok(true);
         }
@@ -154,7 +154,7 @@ pub fn datagrams(
     for at in 0..DATAGRAMS {
         let message = match (&waiting, at) {
             (Some(message), 0) => &message[..],
-            _ if !socket.shown.readable => break,
+            _ if !socket.shown.readable || !socket.may_send => break,
             _ => match recv(&socket.q, &mut scratch[..], RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => {
                     socket.has_finished = true;

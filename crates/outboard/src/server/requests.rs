@@ -18,9 +18,6 @@ use crate::protocol::{
     VERSION, emit_addresses,
 };
 
-/// Ports that belong to root, unless the kernel says so too.
-const PRIVILEGED: u16 = 1024;
-
 /// What a request is answered, before it is laid down.
 enum Answer {
     Done,
@@ -34,6 +31,7 @@ type Result<T, E = Errno> = std::result::Result<T, E>;
 /// A user who asks, and what came with the request.
 pub struct Asker {
     pub uid: u32,
+    pub pid: i32,
     pub fd: Option<OwnedFd>,
 }
 
@@ -85,7 +83,7 @@ impl Engine {
     ) -> Result<Answer> {
         match *request {
             Request::Hello { .. } => Err(Errno::PROTO),
-            Request::Socket(of) => self.make(of, asker.uid),
+            Request::Socket(of) => self.make(of, (asker.uid, asker.pid), now),
             Request::Attach => self.attach(asker.fd),
             Request::Bind(handle, local) => {
                 self.on(&handle, |engine, socket| engine.bind(stack, socket, local, asker.uid))
@@ -144,16 +142,20 @@ impl Engine {
         answer
     }
 
-    fn make(&mut self, of: SocketType, uid: u32) -> Result<Answer> {
-        if self.table.count_of(uid) >= self.budget.sockets {
-            return Err(Errno::MFILE);
-        }
-        let (handle, p) = self.open(of, uid, State::Fresh)?;
+    fn make(&mut self, of: SocketType, owner: (u32, i32), now: Instant) -> Result<Answer> {
+        self.accounts.admit_socket(owner.0)?;
+        let (handle, p) = self.open(of, owner, State::Fresh, now)?;
         Ok(Answer::Opened(handle, of, Some(p)))
     }
 
-    /// Makes a socket with its placeholder.
-    pub fn open(&mut self, of: SocketType, uid: u32, state: State) -> Result<(Handle, OwnedFd)> {
+    /// Makes a socket of a user and a process of his, with its placeholder.
+    pub fn open(
+        &mut self,
+        of: SocketType,
+        (uid, pid): (u32, i32),
+        state: State,
+        now: Instant,
+    ) -> Result<(Handle, OwnedFd)> {
         let number = self.table.next_number();
         let pair = placeholder::pair(of.kind)?;
         placeholder::name_it(&pair.q, self.instance, number);
@@ -163,6 +165,9 @@ impl Engine {
             handle,
             cookie: pair.cookie,
             uid,
+            pid,
+            charged: Default::default(),
+            may_send: true,
             of,
             q: pair.q,
             state,
@@ -175,7 +180,12 @@ impl Engine {
             offered_by: None,
             lost_at: None,
         });
-        self.watch(index)?;
+        self.accounts.add_socket(uid, now);
+        if let Err(error) = self.watch(index) {
+            self.table.remove(index);
+            self.accounts.remove_socket(uid, &Default::default());
+            return Err(error);
+        }
         Ok((handle, pair.p))
     }
 
@@ -196,9 +206,7 @@ impl Engine {
         if socket.bound.is_some() || !matches!(socket.state, State::Fresh) {
             return Err(Errno::INVAL);
         }
-        if uid != 0 && (1..PRIVILEGED).contains(&local.port()) {
-            return Err(Errno::ACCESS);
-        }
+        let local = self.policy.place(uid, local)?;
         match socket.of.kind {
             Kind::Stream => {
                 socket.bound = Some(self.bound.reserve(stack, local).map_err(number_of)?)
@@ -215,7 +223,7 @@ impl Engine {
             State::Fresh => {}
             _ => return Err(Errno::INVAL),
         }
-        let any = socket.of.family.unspecified();
+        let any = self.policy.place(socket.uid, socket.of.family.unspecified())?;
         let local = match socket.bound {
             Some(local) => local,
             None => *socket.bound.insert(self.bound.reserve(stack, any).map_err(number_of)?),
@@ -244,6 +252,12 @@ impl Engine {
         let mut nowhere = [0; 4096];
         let flags = rustix::net::RecvFlags::DONTWAIT;
         while rustix::net::recv(&socket.q, &mut nowhere, flags).is_ok_and(|(_, len)| len > 0) {}
+        // Of a user with addresses of his own the stack chooses none.
+        let any = socket.of.family.unspecified();
+        let own = self.policy.place(socket.uid, any)?;
+        if socket.bound.is_none() && own != any {
+            socket.bound = Some(self.bound.reserve(stack, own).map_err(number_of)?);
+        }
         let config = settings(stack, socket);
         let id = stack.tcp_connect_with(now, remote, socket.bound, &config).map_err(number_of)?;
         let stuffed = placeholder::stuff(p.as_fd()).inspect_err(|_| {
@@ -260,7 +274,8 @@ impl Engine {
         remote: Option<SocketAddr>,
     ) -> Result<Answer> {
         if matches!(socket.state, State::Fresh) {
-            bind_datagrams(stack, socket, socket.of.family.unspecified())?;
+            let any = socket.of.family.unspecified();
+            bind_datagrams(stack, socket, self.policy.place(socket.uid, any)?)?;
         }
         let State::Datagrams { id, peer, .. } = &mut socket.state else {
             return Err(Errno::INVAL);

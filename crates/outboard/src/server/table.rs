@@ -10,6 +10,8 @@ use fusewire_stack::ip::SocketId;
 use fusewire_stack::ip::posix::Options;
 use rustix::io::Errno;
 
+use super::accounts::Charged;
+use super::turns::Turns;
 use crate::protocol::{Handle, SocketType, VERDICT_LEN};
 
 /// How many sockets that ended in an error are remembered, for who asks why.
@@ -22,6 +24,12 @@ pub struct Socket {
     pub cookie: u64,
     /// Who made it.
     pub uid: u32,
+    /// The process that did.
+    pub pid: i32,
+    /// What its user was charged for it.
+    pub charged: Charged,
+    /// Its user may send: what the application has written may go to the stack.
+    pub may_send: bool,
     pub of: SocketType,
     /// Our end of the placeholder.
     pub q: OwnedFd,
@@ -96,17 +104,15 @@ pub struct Table {
     free: Vec<u32>,
     by_id: HashMap<SocketId, u32>,
     by_cookie: HashMap<u64, u32>,
-    per_uid: HashMap<u32, usize>,
     obituaries: VecDeque<(Handle, Errno)>,
     /// Places of sockets that may have something to do.
-    ready: VecDeque<u32>,
+    turns: Turns,
 }
 
 #[derive(Default)]
 struct Slot {
     generation: u32,
     socket: Option<Box<Socket>>,
-    is_ready: bool,
 }
 
 /// The number of a socket by its place and how often that was used.
@@ -115,11 +121,6 @@ fn number(index: u32, generation: u32) -> u64 {
 }
 
 impl Table {
-    /// Sockets of a user.
-    pub fn count_of(&self, uid: u32) -> usize {
-        self.per_uid.get(&uid).copied().unwrap_or(0)
-    }
-
     /// All of them.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -140,7 +141,7 @@ impl Table {
     pub fn insert(&mut self, socket: Socket) -> u32 {
         debug_assert_eq!(socket.handle.socket, self.next_number());
         let index = self.free.pop().expect("a number was given");
-        *self.per_uid.entry(socket.uid).or_default() += 1;
+        self.turns.insert(index, socket.uid, socket.pid);
         self.by_cookie.insert(socket.cookie, index);
         self.slots[index as usize].socket = Some(Box::new(socket));
         self.reindex(index);
@@ -179,12 +180,7 @@ impl Table {
         if let Some(id) = socket.state.id() {
             self.by_id.remove(&id);
         }
-        if let Some(count) = self.per_uid.get_mut(&socket.uid) {
-            *count -= 1;
-            if *count == 0 {
-                self.per_uid.remove(&socket.uid);
-            }
-        }
+        self.turns.remove(index);
     }
 
     /// Takes a socket out for a while.
@@ -245,27 +241,21 @@ impl Table {
 
     /// The socket at `index` may have something to do.
     pub fn mark(&mut self, index: u32) {
-        if let Some(slot) = self.slots.get_mut(index as usize)
-            && !std::mem::replace(&mut slot.is_ready, true)
-        {
-            self.ready.push_back(index);
-        }
+        self.turns.mark(index);
     }
 
-    /// The next socket that may, in turn.
+    /// The next socket that may: of each application one in turn.
     pub fn next_ready(&mut self) -> Option<u32> {
-        let index = self.ready.pop_front()?;
-        self.slots[index as usize].is_ready = false;
-        Some(index)
+        self.turns.next()
     }
 
     /// How many may.
     pub fn ready(&self) -> usize {
-        self.ready.len()
+        self.turns.len()
     }
 
     /// Places that are in use.
-    pub fn indices(&self) -> impl Iterator<Item = u32> + use<> {
+    pub fn indices(&self) -> std::ops::Range<u32> {
         0..self.slots.len() as u32
     }
 }
@@ -288,6 +278,9 @@ mod tests {
             handle: Handle { socket: number, token: [3; 16] },
             cookie,
             uid: 7,
+            pid: 1,
+            charged: Charged::default(),
+            may_send: true,
             of: SocketType { family: Family::V4, kind: Kind::Stream },
             q: UnixStream::pair().unwrap().0.into(),
             state: State::Fresh,
@@ -317,9 +310,9 @@ mod tests {
         ] {
             assert_eq!(table.commanded(&wrong), None, "{wrong:?}");
         }
-        assert_eq!((table.by_cookie(11), table.count_of(7), table.len()), (Some(index), 1, 1));
+        assert_eq!((table.by_cookie(11), table.len()), (Some(index), 1));
         table.remove(index);
-        assert_eq!((table.by_cookie(11), table.count_of(7), table.len()), (None, 0, 0));
+        assert_eq!((table.by_cookie(11), table.len()), (None, 0));
         let second = table.next_number();
         table.insert(socket(second, 12));
         assert_eq!(second as u32, first as u32);
@@ -338,19 +331,5 @@ mod tests {
             table.bury(Handle { socket: n, ..handle }, Errno::TIMEDOUT);
         }
         assert_eq!(table.obituaries.len(), OBITUARIES_MAX);
-    }
-
-    #[test]
-    fn who_is_ready_comes_once_and_in_turn() {
-        let mut table = Table::default();
-        for cookie in 0..3 {
-            let number = table.next_number();
-            table.insert(socket(number, cookie));
-        }
-        table.mark(1);
-        assert_eq!(table.next_ready(), Some(0));
-        table.mark(0);
-        let rest: Vec<_> = std::iter::from_fn(|| table.next_ready()).collect();
-        assert_eq!(rest, [1, 2, 0]);
     }
 }

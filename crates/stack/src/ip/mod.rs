@@ -20,6 +20,7 @@ mod datagrams;
 mod gather;
 mod host;
 mod input;
+mod load;
 mod loopback;
 mod messages;
 mod mover;
@@ -56,8 +57,9 @@ pub use host::{
     Accept, AcceptAsync, AsyncTcpStream, Connect, Host, HostConfig, Interest, NotOne, ReadHalf,
     Socket, TcpListener, TcpStream, UdpSocket, WriteHalf,
 };
+pub use load::Load;
 pub use messages::Framing;
-pub use observe::observe;
+pub use observe::{observe, observe_with};
 pub use options::SendFlags;
 pub use readiness::Readiness;
 pub use snapshot::{Snapshot, SocketKind, SocketView};

@@ -28,7 +28,18 @@ type Ask = dyn Fn(&mut dyn FnMut(&mut Stack, Instant)) -> bool + Send + Sync;
 pub fn observe(
     ask: impl Fn(&mut dyn FnMut(&mut Stack, Instant)) -> bool + Send + Sync + 'static,
 ) -> io::Result<Observed> {
-    fusewire_view::observe(Arc::new(Seen(Box::new(ask))))
+    observe_with(ask, Vec::new)
+}
+
+/// As [`observe`], and what whoever has the stack counts besides.
+///
+/// # Errors
+/// As [`observe`].
+pub fn observe_with(
+    ask: impl Fn(&mut dyn FnMut(&mut Stack, Instant)) -> bool + Send + Sync + 'static,
+    count: impl Fn() -> Vec<(&'static str, u64)> + Send + Sync + 'static,
+) -> io::Result<Observed> {
+    fusewire_view::observe(Arc::new(Seen { ask: Box::new(ask), count: Box::new(count) }))
 }
 
 /// Makes a host visible.
@@ -44,13 +55,17 @@ pub(super) fn observe_host(shared: &Arc<Shared<Inner>>) -> io::Result<Observed> 
     })
 }
 
-struct Seen(Box<Ask>);
+struct Seen {
+    ask: Box<Ask>,
+    /// What is counted around the stack.
+    count: Box<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>,
+}
 
 impl Seen {
     /// Runs `f` on the stack.
     fn with<T>(&self, f: impl FnOnce(&mut Stack, Instant) -> T) -> io::Result<T> {
         let (mut f, mut answer) = (Some(f), None);
-        (self.0)(&mut |stack, now| answer = f.take().map(|f| f(stack, now)));
+        (self.ask)(&mut |stack, now| answer = f.take().map(|f| f(stack, now)));
         answer.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "the stack is gone"))
     }
 }
@@ -66,6 +81,7 @@ impl Source for Seen {
         let mut view = head.unwrap_or_default();
         if from == 0 {
             counted(&mut view, &snapshot);
+            (self.count)().into_iter().for_each(|(name, n)| view.count(name, n));
         }
         for seen in &snapshot.sockets {
             if let SocketKind::Stream { info, .. } = &seen.kind {

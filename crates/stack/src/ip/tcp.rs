@@ -392,6 +392,12 @@ impl Stream {
         self.backlog.settle(now, &self.tcp, end);
     }
 
+    /// Bytes that were written and not acknowledged, and bytes that nobody has read.
+    pub fn waiting(&self) -> u64 {
+        let unacked = self.send_end.saturating_sub(self.tcp.snd_una_offset());
+        unacked + self.readable() as u64
+    }
+
     /// Bytes that were written and not sent.
     pub fn unsent(&self) -> u64 {
         self.send_end.saturating_sub(self.tcp.snd_nxt_offset())

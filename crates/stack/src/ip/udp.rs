@@ -223,6 +223,11 @@ impl Queue {
         self.entries.len()
     }
 
+    /// Bytes that wait.
+    pub fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| (entry.len - entry.read) as usize).sum()
+    }
+
     /// Where `len` bytes have room.
     fn slot(&self, len: usize) -> Option<usize> {
         if self.entries.len() >= self.entries_max {

@@ -1,0 +1,314 @@
+//! What users have of an outboard, against what each may have ([`Budget`]), and what came of it.
+//!
+//! | of what | who has all of it | counted as |
+//! |---|---|---|
+//! | sockets | `EMFILE` for a new one; connections wait at his listeners | `outboard_sockets_refused` |
+//! | control connections | the next one ends | `outboard_controls_refused` |
+//! | bytes that wait | `ENOBUFS` for a new socket; his writers wait until some are gone: `EAGAIN` | `outboard_memory_refused`, `outboard_writers_held` |
+//! | packets a second | his writers wait until the next is due: `EAGAIN` | `outboard_writers_held` |
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fusewire_base::Instant;
+use rustix::io::Errno;
+
+/// Part of a second whose packets may leave at once.
+const BURST: u64 = 20;
+/// Packets that may whatever the rate is.
+const BURST_MIN: u64 = 64;
+
+/// What a user may have at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Sockets.
+    pub sockets: usize,
+    /// Control connections.
+    pub connections: usize,
+    /// Bytes that wait in the stack: sent and not acknowledged, received and not read.
+    pub bytes: u64,
+    /// Packets a second that his sockets send; none: as many as there is room for.
+    pub packets: Option<u64>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget { sockets: 16_384, connections: 256, bytes: 1 << 30, packets: None }
+    }
+}
+
+/// How often a budget was full.
+#[derive(Debug, Default)]
+pub struct Refused {
+    sockets: AtomicU64,
+    controls: AtomicU64,
+    memory: AtomicU64,
+    writers: AtomicU64,
+}
+
+impl Refused {
+    /// As views name them.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        let all = [
+            ("outboard_sockets_refused", &self.sockets),
+            ("outboard_controls_refused", &self.controls),
+            ("outboard_memory_refused", &self.memory),
+            ("outboard_writers_held", &self.writers),
+        ];
+        all.map(|(name, count)| (name, count.load(Ordering::Relaxed))).to_vec()
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A user's account.
+#[derive(Default)]
+struct Account {
+    sockets: usize,
+    controls: usize,
+    bytes: u64,
+    /// Packets that may leave, below 0 when a turn has sent more.
+    tokens: i64,
+    filled_at: Instant,
+    /// Sockets that have something to send, and may not.
+    held: Vec<u32>,
+    /// He is among those who have all.
+    is_full: bool,
+}
+
+impl Account {
+    fn is_empty(&self) -> bool {
+        self.sockets == 0 && self.controls == 0
+    }
+
+    fn fill(&mut self, rate: u64, now: Instant) {
+        let burst = (rate / BURST).max(BURST_MIN) as i64;
+        let passed = now.saturating_since(self.filled_at).as_micros().min(10_000_000) as u64;
+        let new = (passed * rate / 1_000_000) as i64;
+        // What is less than a packet counts the next time.
+        if new > 0 {
+            self.tokens = (self.tokens + new).min(burst);
+            self.filled_at = now;
+        }
+    }
+
+    fn may_send(&mut self, budget: &Budget, now: Instant) -> bool {
+        if self.bytes >= budget.bytes {
+            return false;
+        }
+        let Some(rate) = budget.packets else { return true };
+        self.fill(rate, now);
+        self.tokens > 0
+    }
+}
+
+/// What a socket was last charged for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charged {
+    /// Bytes that it has waiting.
+    pub bytes: u64,
+    /// Packets that it has sent, of all time.
+    pub packets: u64,
+}
+
+/// The accounts of all users.
+pub struct Accounts {
+    budget: Budget,
+    users: HashMap<u32, Account>,
+    /// Users who have all that they may have, as far as is known: what is acknowledged meanwhile nobody says.
+    full: Vec<u32>,
+    refused: Arc<Refused>,
+}
+
+impl Accounts {
+    /// Each may have so much.
+    pub fn new(budget: Budget) -> Accounts {
+        Accounts { budget, users: HashMap::new(), full: Vec::new(), refused: Arc::default() }
+    }
+
+    /// How often one of them had all that he may have.
+    pub fn refused(&self) -> &Arc<Refused> {
+        &self.refused
+    }
+
+    /// A user may have another socket.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENOBUFS`.
+    pub fn admit_socket(&mut self, uid: u32) -> Result<(), Errno> {
+        let Some(account) = self.users.get(&uid) else { return Ok(()) };
+        if account.sockets >= self.budget.sockets {
+            count(&self.refused.sockets);
+            return Err(Errno::MFILE);
+        }
+        if account.bytes >= self.budget.bytes {
+            count(&self.refused.memory);
+            return Err(Errno::NOBUFS);
+        }
+        Ok(())
+    }
+
+    /// He has it.
+    pub fn add_socket(&mut self, uid: u32, now: Instant) {
+        self.account(uid, now).sockets += 1;
+    }
+
+    fn account(&mut self, uid: u32, now: Instant) -> &mut Account {
+        self.users.entry(uid).or_insert_with(|| Account { filled_at: now, ..Account::default() })
+    }
+
+    /// A socket of his is gone, with what it was charged for.
+    pub fn remove_socket(&mut self, uid: u32, charged: &Charged) {
+        if let Some(account) = self.users.get_mut(&uid) {
+            account.sockets = account.sockets.saturating_sub(1);
+            account.bytes = account.bytes.saturating_sub(charged.bytes);
+            self.drop_empty(uid);
+        }
+    }
+
+    /// A user has another control connection, if he may.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn add_control(&mut self, uid: u32, now: Instant) -> Result<(), Errno> {
+        let most = self.budget.connections;
+        let account = self.account(uid, now);
+        if account.controls >= most {
+            count(&self.refused.controls);
+            return Err(Errno::MFILE);
+        }
+        account.controls += 1;
+        Ok(())
+    }
+
+    /// It is gone.
+    pub fn remove_control(&mut self, uid: u32) {
+        if let Some(account) = self.users.get_mut(&uid) {
+            account.controls = account.controls.saturating_sub(1);
+            self.drop_empty(uid);
+        }
+    }
+
+    fn drop_empty(&mut self, uid: u32) {
+        if self.users.get(&uid).is_some_and(Account::is_empty) {
+            self.users.remove(&uid);
+        }
+    }
+
+    /// His sockets may send now.
+    pub fn may_send(&mut self, uid: u32, now: Instant) -> bool {
+        let budget = self.budget;
+        self.account(uid, now).may_send(&budget, now)
+    }
+
+    /// The socket at `index` has something to send, and its user may not.
+    pub fn hold(&mut self, uid: u32, index: u32) {
+        let Some(account) = self.users.get_mut(&uid) else { return };
+        if !account.held.contains(&index) {
+            count(&self.refused.writers);
+            account.held.push(index);
+            list(&mut self.full, uid, account);
+        }
+    }
+
+    /// Somebody has all that he may have.
+    pub fn is_full(&self) -> bool {
+        !self.full.is_empty()
+    }
+
+    /// This user has.
+    pub fn has_all(&self, uid: u32) -> bool {
+        self.users.get(&uid).is_some_and(|account| account.is_full)
+    }
+
+    /// Sockets that may send again.
+    pub fn release(&mut self, now: Instant, mut each: impl FnMut(u32)) {
+        let Accounts { budget, users, full, .. } = self;
+        full.retain(|uid| {
+            let Some(account) = users.get_mut(uid) else { return false };
+            account.is_full = !account.may_send(budget, now);
+            if !account.is_full {
+                account.held.drain(..).for_each(&mut each);
+            }
+            account.is_full
+        });
+    }
+
+    /// What a socket has and has sent is now `now_has`, after `before`.
+    pub fn charge(&mut self, uid: u32, before: &Charged, now_has: &Charged) {
+        let Some(account) = self.users.get_mut(&uid) else { return };
+        account.bytes = (account.bytes + now_has.bytes).saturating_sub(before.bytes);
+        if account.bytes >= self.budget.bytes {
+            list(&mut self.full, uid, account);
+        }
+        if self.budget.packets.is_some() {
+            account.tokens -= now_has.packets.saturating_sub(before.packets) as i64;
+        }
+    }
+}
+
+/// Puts a user on the list of those who have all.
+fn list(full: &mut Vec<u32>, uid: u32, account: &mut Account) {
+    if !std::mem::replace(&mut account.is_full, true) {
+        full.push(uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(n)
+    }
+
+    #[test]
+    fn sockets_and_memory_are_refused_when_they_are_all_there() {
+        let mut accounts = Accounts::new(Budget { sockets: 2, bytes: 100, ..Budget::default() });
+        let (none, some) = (Charged::default(), Charged { bytes: 100, packets: 0 });
+        accounts.admit_socket(7).unwrap();
+        accounts.add_socket(7, ms(0));
+        accounts.charge(7, &none, &some);
+        assert_eq!(accounts.admit_socket(7), Err(Errno::NOBUFS));
+        assert!(!accounts.may_send(7, ms(0)) && accounts.may_send(8, ms(0)));
+        accounts.charge(7, &some, &Charged { bytes: 99, packets: 0 });
+        accounts.admit_socket(7).unwrap();
+        accounts.add_socket(7, ms(0));
+        assert_eq!(accounts.admit_socket(7), Err(Errno::MFILE));
+        accounts.remove_socket(7, &Charged { bytes: 99, packets: 0 });
+        accounts.admit_socket(7).unwrap();
+        let refused = accounts.refused().named();
+        assert_eq!(refused[0], ("outboard_sockets_refused", 1));
+        assert_eq!(refused[2], ("outboard_memory_refused", 1));
+    }
+
+    #[test]
+    fn packets_leave_at_their_rate_and_who_is_held_is_freed() {
+        let mut accounts = Accounts::new(Budget { packets: Some(1000), ..Budget::default() });
+        accounts.add_socket(7, ms(0));
+        let (mut sent, mut freed) = (Charged::default(), 0);
+        for at in 0..10_000 {
+            accounts.release(ms(at), |index| {
+                assert_eq!(index, 3);
+                freed += 1;
+            });
+            while accounts.may_send(7, ms(at)) {
+                let before = sent;
+                sent.packets += 10;
+                accounts.charge(7, &before, &sent);
+            }
+            accounts.hold(7, 3);
+            accounts.hold(7, 3);
+        }
+        assert!((9_900..=10_100).contains(&sent.packets), "{}", sent.packets);
+        assert!(freed > 900, "{freed}");
+        accounts.remove_socket(7, &sent);
+        accounts.release(ms(20_000), |_| panic!("of a user who has nothing"));
+        assert!(!accounts.is_full());
+    }
+}

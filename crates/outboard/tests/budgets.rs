@@ -1,0 +1,226 @@
+//! What a user may have at most, and fair turns: an outboard over a TAP, whose other end is the kernel.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use fusewire_outboard::client::{self, Client};
+use fusewire_outboard::protocol::{Family, Handle, Kind, SocketType};
+use fusewire_outboard::server::{Budget, Server, Settings};
+use fusewire_stack::{ip, on_interface};
+use fusewire_testkit::namespace::{Need, in_namespace, sh};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, IoSlice};
+use rustix::net::SendFlags;
+
+const STREAM: SocketType = SocketType { family: Family::V4, kind: Kind::Stream };
+const DATAGRAM: SocketType = SocketType { family: Family::V4, kind: Kind::Datagram };
+/// What a process of this test sends by, when it is started as an application: so many sockets.
+const SOCKETS: &str = "FUSEWIRE_BUDGETS_SOCKETS";
+const PLACE: &str = "FUSEWIRE_BUDGETS_PLACE";
+
+fn peer(port: u16) -> SocketAddr {
+    SocketAddr::from(([10, 9, 0, 1], port))
+}
+
+/// Runs `f` with an outboard of this budget, whose peer is the kernel at 10.9.0.1.
+fn with_outboard(budget: Budget, f: impl FnOnce(&Path)) {
+    let path: PathBuf =
+        std::env::temp_dir().join(format!("fw-budgets-{}.sock", std::process::id()));
+    let settings = on_interface::Settings {
+        name: "tap:fw0".parse().unwrap(),
+        own: vec![on_interface::Own { address: "10.9.0.2/24".parse().unwrap(), gateway: None }],
+        carrier: on_interface::Carrier::Udp,
+    };
+    let (stack, clock) = on_interface::stack(&settings, ip::Config::default()).unwrap();
+    sh("ip addr add 10.9.0.1/24 dev fw0");
+    let settings = Settings { budget, ..Settings::at(&path) };
+    let mut server = Server::new(stack, clock, settings).unwrap();
+    let stop = server.stop();
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.run().unwrap());
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&path)));
+        stop.stop();
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !is() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn who_has_much_waiting_has_no_new_socket_and_is_stopped_writing() {
+    let name = "who_has_much_waiting_has_no_new_socket_and_is_stopped_writing";
+    in_namespace(name, Need::Tap, "", || {
+        const BYTES: u64 = 256 << 10;
+        with_outboard(Budget { bytes: BYTES, ..Budget::default() }, |path| {
+            let client = Client::new(path).unwrap();
+            let listener = TcpListener::bind(peer(7005)).unwrap();
+            let (p, handle) = client.socket(STREAM).unwrap();
+            client.connect(p.as_fd(), handle, Some(peer(7005))).unwrap();
+            let (mut deaf, _) = listener.accept().unwrap();
+            client.connected(p.as_fd(), handle).unwrap();
+            let stream = UnixStream::from(p);
+            stream.set_nonblocking(true).unwrap();
+            let (mut sent, chunk) = (0, vec![7; 64 << 10]);
+            let write = |sent: &mut usize| {
+                while let Ok(len) = (&stream).write(&chunk) {
+                    *sent += len;
+                }
+            };
+            // Nobody reads: the kernel takes what it has room for, and the rest waits.
+            until("a user has all that he may have", || {
+                write(&mut sent);
+                client.socket(STREAM).err() == Some(Errno::NOBUFS)
+            });
+            // What another has is no matter of this: root has many processes, and one account.
+            assert_eq!(client.socket(DATAGRAM).err(), Some(Errno::NOBUFS));
+            // Once it is read, there is room again, and not a byte is missing.
+            let reader = std::thread::spawn(move || std::io::copy(&mut deaf, &mut std::io::sink()));
+            until("there is room again", || client.socket(STREAM).is_ok());
+            write(&mut sent);
+            drop(stream);
+            assert_eq!(reader.join().unwrap().unwrap(), sent as u64);
+        });
+    });
+}
+
+#[test]
+fn datagrams_wait_for_their_rate_and_all_arrive() {
+    let name = "datagrams_wait_for_their_rate_and_all_arrive";
+    in_namespace(name, Need::Tap, "", || {
+        const RATE: u64 = 2000;
+        const COUNT: u64 = 1000;
+        with_outboard(Budget { packets: Some(RATE), ..Budget::default() }, |path| {
+            let client = Client::new(path).unwrap();
+            let udp = UdpSocket::bind(peer(7000)).unwrap();
+            udp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            let (p, _handle) = client.socket(DATAGRAM).unwrap();
+            let begin = Instant::now();
+            for n in 0..COUNT {
+                let bytes = n.to_le_bytes();
+                let pieces = [IoSlice::new(&bytes)];
+                client::send_to(&p, &pieces, Some(peer(7000)), SendFlags::empty()).unwrap();
+                if n % 50 == 49 {
+                    for wanted in n - 49..=n {
+                        let mut found = [0; 8];
+                        udp.recv(&mut found).unwrap();
+                        assert_eq!(u64::from_le_bytes(found), wanted);
+                    }
+                }
+            }
+            // At once goes a twentieth of a second's, and one turn's more.
+            let least = Duration::from_millis((COUNT - RATE / 20 - 64) * 1000 / RATE);
+            assert!(begin.elapsed() >= least, "{:?} of at least {least:?}", begin.elapsed());
+        });
+    });
+}
+
+/// Not a test: an application that sends what it can by its sockets. From the first line that it reads on it counts, and
+/// says how many when the second comes.
+#[test]
+#[ignore = "the test below starts it as a process of its own"]
+fn application() {
+    let (Ok(sockets), Ok(place)) = (std::env::var(SOCKETS), std::env::var(PLACE)) else { return };
+    let client = Client::new(Path::new(&place)).unwrap();
+    let sockets: Vec<(OwnedFd, Handle)> =
+        (0..sockets.parse().unwrap()).map(|_| client.socket(DATAGRAM).unwrap()).collect();
+    let (sent, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let bytes = [7; 1000];
+            let pieces = [IoSlice::new(&bytes)];
+            while !is_over.load(Ordering::Relaxed) {
+                let mut fds: Vec<_> =
+                    sockets.iter().map(|(p, _)| PollFd::new(p, PollFlags::OUT)).collect();
+                poll(&mut fds, None).unwrap();
+                for (p, _) in &sockets {
+                    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                    while client::send_to(p, &pieces, Some(peer(7006)), flags).is_ok() {
+                        sent.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        println!("ready");
+        let mut lines = std::io::stdin().lines();
+        lines.next();
+        let before = sent.load(Ordering::Relaxed);
+        lines.next();
+        println!("sent {}", sent.load(Ordering::Relaxed) - before);
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+struct Application(Child, BufReader<std::process::ChildStdout>);
+
+impl Application {
+    fn new(place: &Path, sockets: usize) -> Application {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "application", "--ignored", "--nocapture", "--test-threads=1"])
+            .env(SOCKETS, sockets.to_string())
+            .env(PLACE, place)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Application(child, out)
+    }
+
+    /// What stands behind this in a line of its output.
+    fn says(&mut self, what: &str) -> String {
+        let mut line = String::new();
+        while self.1.read_line(&mut line).unwrap() > 0 {
+            if let Some((_, rest)) = line.split_once(what) {
+                return rest.trim().into();
+            }
+            line.clear();
+        }
+        panic!("{what:?} before its end");
+    }
+
+    fn tell(&mut self) {
+        writeln!(self.0.stdin.as_mut().unwrap()).unwrap();
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn eight_applications_have_even_shares_however_many_sockets_each_has() {
+    let name = "eight_applications_have_even_shares_however_many_sockets_each_has";
+    in_namespace(name, Need::Tap, "", || {
+        // They share one user's rate, so that all of them always have something waiting.
+        with_outboard(Budget { packets: Some(20_000), ..Budget::default() }, |path| {
+            let _nobody_reads = UdpSocket::bind(peer(7006)).unwrap();
+            let mut all: Vec<_> = (1..=8).map(|n| Application::new(path, n)).collect();
+            all.iter_mut().for_each(|one| drop(one.says("ready")));
+            std::thread::sleep(Duration::from_millis(500));
+            all.iter_mut().for_each(Application::tell);
+            std::thread::sleep(Duration::from_secs(2));
+            all.iter_mut().for_each(Application::tell);
+            let sent: Vec<f64> =
+                all.iter_mut().map(|one| one.says("sent ").parse().unwrap()).collect();
+            let even = sent.iter().sum::<f64>() / 8.0;
+            let shares: Vec<_> = sent.iter().map(|sent| sent / even).collect();
+            assert!(even > 1000.0, "{sent:?}");
+            assert!(shares.iter().all(|share| (0.8..1.2).contains(share)), "{shares:?}");
+        });
+    });
+}

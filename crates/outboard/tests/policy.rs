@@ -1,0 +1,128 @@
+//! Who may come in, and what he may bind to: users are threads with another number, over an interface in memory.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use fusewire_device::interface::{Link, memory};
+use fusewire_outboard::client::{self, Client};
+use fusewire_outboard::protocol::{Family, Handle, Kind, SocketType};
+use fusewire_outboard::server::{Server, Settings, Stop};
+use fusewire_stack::Clock;
+use fusewire_stack::ip::{Config, Stack};
+use fusewire_testkit::namespace::is_root;
+use rustix::io::{Errno, IoSlice};
+use rustix::net::SendFlags;
+
+/// Users that no system has.
+const USER: u32 = 424_242;
+const OTHER: u32 = 424_243;
+const STRANGER: u32 = 424_244;
+
+fn outboard(path: &Path, allow: &[String]) -> (Stop, JoinHandle<()>) {
+    let config = memory::Config { link: Link::Ip, ..memory::Config::default() };
+    let (ours, theirs) = memory::pair(config).unwrap();
+    let mut net = Stack::net_config(&ours);
+    net.addresses = ["10.0.0.1/24", "10.0.1.1/24", "fd00::1/64"].map(|a| a.parse().unwrap()).into();
+    let clock = Clock::new();
+    let stack = Stack::new(Box::new(ours), net, Config::default(), [7; 32], clock.now());
+    let allow = allow.iter().map(|text| text.parse().unwrap()).collect();
+    let mut server = Server::new(stack, clock, Settings { allow, ..Settings::at(path) }).unwrap();
+    let stop = server.stop();
+    let thread = std::thread::spawn(move || {
+        let _other_end = theirs;
+        server.run().unwrap();
+    });
+    (stop, thread)
+}
+
+/// Does something as another user.
+fn as_user<T: Send>(uid: u32, path: &Path, f: impl FnOnce(&Client) -> T + Send) -> T {
+    let work = || {
+        let user = rustix::process::Uid::from_raw(uid);
+        rustix::thread::set_thread_uid(user).unwrap();
+        f(&Client::new(path).unwrap())
+    };
+    std::thread::scope(|scope| scope.spawn(work).join().unwrap())
+}
+
+fn at(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+fn made(client: &Client, family: Family, kind: Kind) -> (OwnedFd, Handle) {
+    client.socket(SocketType { family, kind }).unwrap()
+}
+
+/// Where a new socket is after this bind.
+fn bound(client: &Client, family: Family, local: &str) -> Result<SocketAddr, Errno> {
+    let (stream, datagram) =
+        (made(client, family, Kind::Stream), made(client, family, Kind::Datagram));
+    let found = [stream.1, datagram.1]
+        .map(|handle| client.bind(handle, at(local)).and_then(|()| client.local(handle)));
+    assert_eq!(found[0].map(|local| local.ip()), found[1].map(|local| local.ip()), "{local}");
+    found[0]
+}
+
+#[test]
+fn users_have_their_ports_and_addresses() {
+    if !is_root() {
+        return eprintln!("skipped: it takes root to be other users");
+    }
+    let path: PathBuf = std::env::temp_dir().join(format!("fw-policy-{}.sock", std::process::id()));
+    let allow = [format!("{USER}:80,2000-65535"), format!("{OTHER}@10.0.1.1")];
+    let (stop, thread) = outboard(&path, &allow);
+
+    as_user(STRANGER, &path, |client| assert_eq!(client.welcome().err(), Some(Errno::ACCESS)));
+    as_user(USER, &path, |client| {
+        for (local, found) in [
+            ("10.0.0.1:80", Ok(at("10.0.0.1:80"))),
+            ("0.0.0.0:2000", Ok(at("0.0.0.0:2000"))),
+            ("10.0.0.1:81", Err(Errno::ACCESS)),
+            ("10.0.0.1:1999", Err(Errno::ACCESS)),
+        ] {
+            assert_eq!(bound(client, Family::V4, local), found, "{local}");
+        }
+    });
+    as_user(OTHER, &path, |client| {
+        for (local, found) in [
+            ("10.0.1.1:2001", Ok(at("10.0.1.1:2001"))),
+            ("0.0.0.0:2002", Ok(at("10.0.1.1:2002"))),
+            ("10.0.0.1:2003", Err(Errno::ACCESS)),
+            ("10.0.1.1:80", Err(Errno::ACCESS)),
+        ] {
+            assert_eq!(bound(client, Family::V4, local), found, "{local}");
+        }
+        // None of that version is his.
+        assert_eq!(bound(client, Family::V6, "[::]:2004"), Err(Errno::ACCESS));
+        unbound(client);
+    });
+    // Root, whoever else may what.
+    let client = Client::new(&path).unwrap();
+    assert_eq!(bound(&client, Family::V4, "10.0.0.1:1"), Ok(at("10.0.0.1:1")));
+    stop.stop();
+    thread.join().unwrap();
+}
+
+/// What binds by itself has an address of his own, too.
+fn unbound(client: &Client) {
+    let own = Ok(at("10.0.1.1:0").ip());
+    let is = |handle| client.local(handle).map(|local| local.ip());
+    let (_listener, handle) = made(client, Family::V4, Kind::Stream);
+    client.listen(handle, 4).unwrap();
+    assert_eq!(is(handle), own);
+    let (p, handle) = made(client, Family::V4, Kind::Stream);
+    client.connect(p.as_fd(), handle, Some(at("10.0.0.9:7"))).unwrap();
+    assert_eq!(is(handle), own);
+    let (p, handle) = made(client, Family::V4, Kind::Datagram);
+    client.connect(p.as_fd(), handle, Some(at("10.0.0.9:7"))).unwrap();
+    assert_eq!(is(handle), own);
+    let (p, handle) = made(client, Family::V4, Kind::Datagram);
+    let to = Some(at("10.0.0.9:7"));
+    client::send_to(&p, &[IoSlice::new(b"out")], to, SendFlags::empty()).unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while is(handle) != own {
+        assert!(std::time::Instant::now() < end, "{:?}", client.local(handle));
+    }
+}
