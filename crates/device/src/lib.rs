@@ -42,8 +42,11 @@ pub use caches::shares_last_cache;
 pub use frame::{Ecn, Event, TxFrame};
 pub use random::random;
 #[cfg(feature = "interfaces")]
-pub use sys::descriptors::{Descriptors, Place};
+pub use sys::descriptors::{Descriptors, Place, known};
 pub use sys::region::Region;
+#[cfg(feature = "shm")]
+pub use sys::shared::{Shared, Unforked, View, Writers};
+pub use sys::sockopt::unread_by_peer;
 pub use wake::{Waker, sleep};
 
 /// What a device got, and why.

@@ -19,5 +19,7 @@
 pub mod client;
 pub mod placeholder;
 pub mod protocol;
+pub mod region;
+pub mod ring;
 pub mod rules;
 pub mod server;

@@ -38,6 +38,8 @@ pub const ADDRESS_LEN: usize = 24;
 const HANDLE_LEN: usize = 24;
 /// Bytes before a body.
 const HEAD_LEN: usize = 8 + HANDLE_LEN;
+/// Bytes of the key of a region of leases.
+pub const KEY_LEN: usize = 16;
 /// Bytes of an [`Offer`].
 pub const OFFER_LEN: usize = HANDLE_LEN + 2 * ADDRESS_LEN;
 /// Bytes of a [`Verdict`].
@@ -169,6 +171,12 @@ pub enum Request<'a> {
     Option(Handle, OptionName),
     /// Sets an option.
     SetOption(Handle, OptionName, &'a [u8]),
+    /// Memory for leases, which ends with this connection.
+    Region,
+    /// A lease of a stream in the region with this key.
+    Lease(Handle, [u8; KEY_LEN]),
+    /// There is news in shared memory. Nothing is answered.
+    Wake,
 }
 
 /// What it is answered.
@@ -191,6 +199,10 @@ pub enum Reply<'a> {
     Address(Option<SocketAddr>),
     /// The value of an option.
     Value(&'a [u8]),
+    /// To `Region`: its key; its two files come with this, of rings and of blocks.
+    Region([u8; KEY_LEN]),
+    /// To `Lease`: which one of the region.
+    Leased(u32),
 }
 
 /// A list of addresses with the length of their prefix, as it lies in a message.
@@ -370,6 +382,11 @@ impl<'a> Head<'a> {
         }
     }
 
+    fn key(&self) -> Result<[u8; KEY_LEN]> {
+        let found = self.body.len();
+        self.body.try_into().or_else(|_| malformed("key", "16 bytes", found))
+    }
+
     fn option(&self) -> Result<(OptionName, &'a [u8])> {
         self.no_argument()?;
         let Some((name, value)) = self.body.split_first_chunk::<8>() else {
@@ -401,6 +418,9 @@ mod ask {
     pub const PEER: u16 = 8;
     pub const OPTION: u16 = 9;
     pub const SET_OPTION: u16 = 10;
+    pub const REGION: u16 = 11;
+    pub const LEASE: u16 = 12;
+    pub const WAKE: u16 = 13;
 }
 
 /// Numbers of answers.
@@ -411,6 +431,8 @@ mod answer {
     pub const OPENED: u16 = 0x8003;
     pub const ADDRESS: u16 = 0x8004;
     pub const VALUE: u16 = 0x8005;
+    pub const REGION: u16 = 0x8006;
+    pub const LEASED: u16 = 0x8007;
 }
 
 const NOBODY: Handle = Handle { socket: 0, token: [0; 16] };
@@ -464,7 +486,17 @@ impl<'a> Request<'a> {
                 let (name, value) = head.option()?;
                 Request::SetOption(head.handle, name, value)
             }
-            kind => return malformed("request", "1 to 10", kind),
+            ask::REGION | ask::WAKE => {
+                head.no_handle()?;
+                head.no_argument()?;
+                head.no_body()?;
+                if head.kind == ask::REGION { Request::Region } else { Request::Wake }
+            }
+            ask::LEASE => {
+                head.no_argument()?;
+                Request::Lease(head.handle, head.key()?)
+            }
+            kind => return malformed("request", "1 to 13", kind),
         })
     }
 
@@ -496,6 +528,9 @@ impl<'a> Request<'a> {
                 assert!(value.len() <= VALUE_MAX, "a value of {} bytes", value.len());
                 option(handle, ask::SET_OPTION, name).with(value)
             }
+            Request::Region => plain(ask::REGION, &NOBODY),
+            Request::Lease(handle, key) => plain(ask::LEASE, handle).with(key),
+            Request::Wake => plain(ask::WAKE, &NOBODY),
         }
     }
 }
@@ -539,7 +574,15 @@ impl<'a> Reply<'a> {
                 Reply::Value(head.body)
             }
             answer::VALUE => return malformed("value", "384 bytes or fewer", head.body.len()),
-            kind => return malformed("answer", "0x8000 to 0x8005", kind),
+            answer::REGION => {
+                head.no_argument()?;
+                Reply::Region(head.key()?)
+            }
+            answer::LEASED => {
+                head.no_body()?;
+                Reply::Leased(head.argument)
+            }
+            kind => return malformed("answer", "0x8000 to 0x8007", kind),
         })
     }
 
@@ -561,6 +604,8 @@ impl<'a> Reply<'a> {
                 assert!(value.len() <= VALUE_MAX, "a value of {} bytes", value.len());
                 plain(answer::VALUE).with(value)
             }
+            Reply::Region(key) => plain(answer::REGION).with(key),
+            Reply::Leased(slot) => Message::new(answer::LEASED, *slot, &NOBODY),
         }
     }
 }
@@ -670,111 +715,5 @@ pub fn parse_name(name: &[u8]) -> Option<(u64, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HANDLE: Handle = Handle { socket: 7 << 32 | 3, token: [9; 16] };
-    const OF: SocketType = SocketType { family: Family::V6, kind: Kind::Datagram };
-    const NAME: OptionName = OptionName { level: 6, name: -11 };
-
-    fn addr(text: &str) -> SocketAddr {
-        text.parse().unwrap()
-    }
-
-    fn requests() -> Vec<Request<'static>> {
-        vec![
-            Request::Hello { version: VERSION },
-            Request::Socket(OF),
-            Request::Attach,
-            Request::Bind(HANDLE, addr("10.0.0.1:80")),
-            Request::Listen(HANDLE, 4096),
-            Request::Connect(HANDLE, Some(addr("[fd00::1%7]:443"))),
-            Request::Connect(HANDLE, None),
-            Request::Local(HANDLE),
-            Request::Peer(HANDLE),
-            Request::Option(HANDLE, NAME),
-            Request::SetOption(HANDLE, NAME, &[5; VALUE_MAX]),
-        ]
-    }
-
-    #[test]
-    fn requests_come_back_as_they_went_and_no_shorter_or_longer() {
-        for request in requests() {
-            let bytes = request.emit();
-            assert_eq!(Request::parse(&bytes), Ok(request));
-            for len in 0..bytes.len() {
-                let cut = Request::parse(&bytes[..len]);
-                let is_option = matches!(request, Request::SetOption(..)) && len >= 40;
-                assert_eq!(cut.is_ok(), is_option, "{request:?} of {len} bytes");
-            }
-            let longer = [&bytes[..], &[0]].concat();
-            assert!(Request::parse(&longer).is_err(), "{request:?}");
-            let mut odd = bytes.to_vec();
-            odd[2] = 1;
-            assert!(Request::parse(&odd).is_err(), "{request:?}");
-        }
-        assert!(Request::parse(&[0xff; 32]).is_err());
-    }
-
-    #[test]
-    fn answers_come_back_as_they_went() {
-        let mut list = Vec::new();
-        let all = [("10.0.0.1".parse().unwrap(), 24), ("fd00::2".parse().unwrap(), 64)];
-        emit_addresses(all.into_iter(), &mut list);
-        let addresses = Addresses::parse(&list).unwrap();
-        assert!(addresses.iter().eq(all));
-        for reply in [
-            Reply::Failed(111),
-            Reply::Done,
-            Reply::Welcome { instance: 77, addresses },
-            Reply::Opened(HANDLE, OF),
-            Reply::Address(None),
-            Reply::Address(Some(addr("192.0.2.1:9"))),
-            Reply::Value(&[1, 2, 3]),
-        ] {
-            let bytes = reply.emit();
-            assert_eq!(Reply::parse(&bytes), Ok(reply));
-            (0..32).for_each(|len| assert!(Reply::parse(&bytes[..len]).is_err()));
-        }
-        assert!(Reply::parse(&Message::new(answer::FAILED, 0, &NOBODY)).is_err());
-        list[1] = 33;
-        assert!(Addresses::parse(&list).is_err());
-    }
-
-    #[test]
-    fn an_address_has_a_version_and_nothing_beside_it() {
-        let good = emit_address(Some(addr("10.0.0.1:80")));
-        assert_eq!(parse_address(&good), Ok(Some(addr("10.0.0.1:80"))));
-        for (at, byte) in [(0, 5), (0, 0), (1, 8), (4, 1), (12, 1), (23, 1)] {
-            let mut bad = good;
-            bad[at] = byte;
-            assert!(parse_address(&bad).is_err(), "byte {at}");
-        }
-    }
-
-    #[test]
-    fn offers_and_verdicts_come_back() {
-        let offer = Offer { handle: HANDLE, peer: addr("10.0.0.2:5"), local: addr("10.0.0.1:80") };
-        assert_eq!(Offer::parse(&offer.emit()), Ok(offer));
-        assert!(Offer::parse(&[0; OFFER_LEN]).is_err());
-        for verdict in [Verdict::Taken(HANDLE), Verdict::Lost(HANDLE)] {
-            assert_eq!(Verdict::parse(&verdict.emit()), Ok(verdict));
-        }
-        assert!(Verdict::parse(&[0; VERDICT_LEN]).is_err());
-    }
-
-    #[test]
-    fn names_say_of_whom_they_are() {
-        let name = name(0x0123_4567_89ab_cdef, 42);
-        assert_eq!(name, *b"fusewire/0123456789abcdef/000000000000002a");
-        assert_eq!(parse_name(&name), Some((0x0123_4567_89ab_cdef, 42)));
-        for wrong in [&name[1..], &name[..41], b"fusewire/0123456789abcdeF/000000000000002a"] {
-            assert_eq!(parse_name(wrong), None);
-        }
-    }
-
-    #[test]
-    fn a_token_is_not_printed() {
-        assert_eq!(format!("{HANDLE:?}"), "Handle(700000003)");
-    }
-}
+#[path = "protocol_tests.rs"]
+mod tests;

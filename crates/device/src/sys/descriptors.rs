@@ -1,19 +1,16 @@
 //! Descriptors that the threads of a process share without a lock: each is taken by one compare-and-swap and given back
-//! by one store, so that a signal handler may take one too. They lie in a page that a forked child finds empty
-//! (`MADV_WIPEONFORK`), for what they are connected to is its parent's.
+//! by one store, so that a signal handler may take one too. They lie in memory that a forked child finds empty
+//! ([`Wiped`]), for what they are connected to is its parent's.
 
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use super::wiped::Wiped;
 
 /// Places for descriptors.
 const PLACES: usize = 8;
-/// A page of any machine.
-const LEN: usize = 1 << 16;
 /// In a place's first word: somebody has it.
 const IS_TAKEN: u64 = 1;
 
@@ -21,15 +18,10 @@ const IS_TAKEN: u64 = 1;
 /// by the socket's cookie, and nobody else's descriptor is touched.
 #[derive(Debug)]
 pub struct Descriptors {
-    /// Invariant: [`LEN`] bytes are mapped from here, readable and writable, as long as this lives. Of each place the
-    /// first word is twice the descriptor's number plus one (0: none) and [`IS_TAKEN`], the second its cookie.
-    page: NonNull<[AtomicU64; 2 * PLACES]>,
+    /// Of each place the first word is twice the descriptor's number plus one (0: none) and [`IS_TAKEN`], the second its
+    /// cookie.
+    page: Wiped,
 }
-
-// SAFETY: the mapping belongs to the process, not to a thread, and is only used by atomic operations.
-unsafe impl Send for Descriptors {}
-// SAFETY: as above.
-unsafe impl Sync for Descriptors {}
 
 impl Descriptors {
     /// Room for them, and none yet.
@@ -37,23 +29,12 @@ impl Descriptors {
     /// # Errors
     /// No memory is left.
     pub fn new() -> io::Result<Descriptors> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new private mapping at an address of the kernel's choice touches nothing.
-        let page = unsafe { mmap_anonymous(ptr::null_mut(), LEN, protection, MapFlags::PRIVATE)? };
-        let new = Descriptors { page: NonNull::new(page.cast()).expect("no mapping lies at 0") };
-        // SAFETY: all of the mapping just made, which keeps its meaning: zeros, in a child, are places without anything.
-        unsafe { madvise(page, LEN, Advice::LinuxWipeOnFork)? };
-        Ok(new)
-    }
-
-    fn words(&self) -> &[AtomicU64; 2 * PLACES] {
-        // SAFETY: by the invariant; a mapping begins at a page, which is aligned for words, and any bytes are integers.
-        unsafe { self.page.as_ref() }
+        Ok(Descriptors { page: Wiped::new(2 * PLACES)? })
     }
 
     /// A place that nobody has, if there is one, with a descriptor rather than without.
     pub fn take(&self) -> Option<Place<'_>> {
-        let places = self.words().as_chunks::<2>().0;
+        let places = self.page.words().as_chunks::<2>().0;
         let is_free = |word: u64, with: bool| word & IS_TAKEN == 0 && (word != 0) == with;
         for with in [true, false] {
             for place in places {
@@ -78,13 +59,11 @@ impl Drop for Descriptors {
         for mut place in (0..PLACES).filter_map(|_| self.take()) {
             drop(place.remove());
         }
-        // SAFETY: by the invariant; nobody has a reference, for this was lent by `&mut`.
-        let _ = unsafe { munmap(self.page.as_ptr().cast(), LEN) };
     }
 }
 
-/// The descriptor of that number, if it is still the socket with that cookie.
-fn known(number: i32, cookie: u64) -> Option<ManuallyDrop<OwnedFd>> {
+/// The descriptor of that number, if it is still the socket with that cookie. It is not closed with this.
+pub fn known(number: i32, cookie: u64) -> Option<ManuallyDrop<OwnedFd>> {
     if number < 0 {
         return None;
     }

@@ -18,10 +18,14 @@ pub(crate) mod mmsg;
 #[cfg(feature = "interfaces")]
 pub(crate) mod packet;
 pub(crate) mod region;
+#[cfg(feature = "shm")]
+pub(crate) mod shared;
 pub(crate) mod sockopt;
 #[cfg(feature = "interfaces")]
 pub(crate) mod tun;
 #[cfg(feature = "io-uring")]
 pub(crate) mod uring;
+#[cfg(any(feature = "interfaces", feature = "shm"))]
+pub(crate) mod wiped;
 #[cfg(feature = "interfaces")]
 pub(crate) mod xsk;

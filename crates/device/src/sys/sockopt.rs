@@ -1,4 +1,4 @@
-//! Integer socket options.
+//! Integer socket options, and what waits behind a socket.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -35,4 +35,15 @@ pub(crate) fn get(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c
         )
     };
     if status == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Memory that holds what was sent by a Unix socket and its peer has not read (`SIOCOUTQ`): 0 when it has read all.
+///
+/// # Errors
+/// It is no socket.
+pub fn unread_by_peer(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut len: c_int = 0;
+    // SAFETY: the kernel writes one `c_int`, which lives across the call.
+    let status = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut len) };
+    if status == 0 { Ok(len as usize) } else { Err(io::Error::last_os_error()) }
 }

@@ -12,6 +12,9 @@
 //! When a placeholder shows a hangup, ask [`Client::error`] why: nobody there is `ENETDOWN`, the outboard is gone.
 
 mod bytes;
+mod leased;
+mod rings;
+mod way;
 
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,7 +23,7 @@ use std::path::Path;
 
 use fusewire_device::Descriptors;
 use rustix::cmsg_space;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -29,10 +32,13 @@ use rustix::net::{
 };
 
 pub use bytes::{Accepted, Received, accept, recv_from, send_to};
+pub use rings::Rings;
+pub use way::Way;
 
 use crate::placeholder;
 use crate::protocol::{
-    ADDRESSES_MAX, Handle, MESSAGE_MAX, OptionName, Reply, Request, SocketType as Of, VERSION,
+    ADDRESSES_MAX, Handle, KEY_LEN, MESSAGE_MAX, OptionName, Reply, Request, SocketType as Of,
+    VERSION,
 };
 
 /// `SO_ERROR`, which [`Client::error`] asks for.
@@ -72,7 +78,7 @@ pub struct Client {
 struct Answer {
     bytes: [u8; MESSAGE_MAX],
     len: usize,
-    fd: Option<OwnedFd>,
+    files: [Option<OwnedFd>; 2],
 }
 
 impl Answer {
@@ -117,18 +123,29 @@ impl Client {
         let mut answer = self.call(&Request::Socket(of), None)?;
         let Reply::Opened(handle, _) = answer.reply()? else { return Err(Errno::PROTO) };
         // The number was taken when it came; there was none left.
-        answer.fd.take().ok_or(Errno::MFILE).map(|p| (p, handle))
+        answer.files[0].take().ok_or(Errno::MFILE).map(|p| (p, handle))
     }
 
     /// What `p` stands for, which may be a socket that another process has made.
     ///
     /// # Errors
-    /// `ENOTSOCK`: nothing of this outboard's.
+    /// `ENOTSOCK`: nothing of this outboard's. `EAGAIN`: the process that has its lease is stopped in the one moment in
+    /// which it cannot be taken back.
     pub fn attach(&self, p: BorrowedFd<'_>) -> Result<(Handle, Of)> {
-        match self.call(&Request::Attach, Some(p))?.reply()? {
-            Reply::Opened(handle, of) => Ok((handle, of)),
-            _ => Err(Errno::PROTO),
+        /// How often that is waited for.
+        const TRIES: usize = 1000;
+        for again in (0..TRIES).rev() {
+            match self.call(&Request::Attach, Some(p))?.reply() {
+                Ok(Reply::Opened(handle, of)) => return Ok((handle, of)),
+                Ok(_) => return Err(Errno::PROTO),
+                Err(Errno::AGAIN) if again > 0 => {
+                    let pause = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+                    let _ = rustix::thread::nanosleep(&pause);
+                }
+                Err(error) => return Err(error),
+            }
         }
+        Err(Errno::AGAIN)
     }
 
     /// Binds a socket.
@@ -237,6 +254,25 @@ impl Client {
         })
     }
 
+    /// Memory for leases: the connection that it lives as long as, its key, its files.
+    fn region(&self) -> Result<(OwnedFd, [u8; KEY_LEN], [OwnedFd; 2])> {
+        let connection = self.connection()?;
+        let mut answer = exchange(connection.as_fd(), &Request::Region, None)?;
+        let Reply::Region(key) = answer.reply()? else { return Err(Errno::PROTO) };
+        match std::mem::take(&mut answer.files) {
+            [Some(rings), Some(blocks)] => Ok((connection, key, [rings, blocks])),
+            _ => Err(Errno::MFILE),
+        }
+    }
+
+    /// A lease in the region with that key.
+    fn lease(&self, handle: Handle, key: [u8; KEY_LEN]) -> Result<usize> {
+        match self.call(&Request::Lease(handle, key), None)?.reply()? {
+            Reply::Leased(slot) if (slot as usize) < crate::region::SLOTS => Ok(slot as usize),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
     fn done(&self, request: &Request<'_>, fd: Option<BorrowedFd<'_>>) -> Result<()> {
         match self.call(request, fd)?.reply()? {
             Reply::Done => Ok(()),
@@ -292,7 +328,7 @@ fn exchange(
     fd: Option<BorrowedFd<'_>>,
 ) -> Result<Answer> {
     let message = request.emit();
-    let mut answer = Answer { bytes: [0; MESSAGE_MAX], len: 0, fd: None };
+    let mut answer = Answer { bytes: [0; MESSAGE_MAX], len: 0, files: [None, None] };
     let fds = fd.map(|fd| [fd]);
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -315,8 +351,8 @@ fn exchange(
             // That the request was not read is told before what was said to who came.
             Err(Errno::CONNRESET) if !is_reset => is_reset = true,
             Ok((0, _)) | Err(Errno::CONNRESET) => return Err(Errno::NETDOWN),
-            Ok((len, fd)) => {
-                (answer.len, answer.fd) = (len, fd);
+            Ok((len, files)) => {
+                (answer.len, answer.files) = (len, files);
                 return Ok(answer);
             }
             Err(Errno::INTR) => {}
@@ -325,19 +361,19 @@ fn exchange(
     }
 }
 
-/// Receives a message, and a descriptor if one is with it.
+/// Receives a message, and the descriptors that are with it.
 pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     bytes: &mut [u8],
     flags: RecvFlags,
-) -> Result<(usize, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+) -> Result<(usize, [Option<OwnedFd>; 2])> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let message = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;
     // Dropping the rest of the iterator closes what else came.
-    let fd = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+    let files = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => Some([files.next(), files.next()]),
         _ => None,
     });
-    Ok((message.bytes, fd))
+    Ok((message.bytes, files.unwrap_or_default()))
 }

@@ -30,11 +30,13 @@ pub struct Budget {
     pub bytes: u64,
     /// Packets a second that his sockets send; none: as many as there is room for.
     pub packets: Option<u64>,
+    /// Processes of his that share memory with the outboard, each with up to 64 leases of 256 KiB.
+    pub regions: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { sockets: 16_384, connections: 256, bytes: 1 << 30, packets: None }
+        Budget { sockets: 16_384, connections: 256, bytes: 1 << 30, packets: None, regions: 32 }
     }
 }
 
@@ -127,6 +129,11 @@ impl Accounts {
     /// Each may have so much.
     pub fn new(budget: Budget) -> Accounts {
         Accounts { budget, users: HashMap::new(), full: Vec::new(), refused: Arc::default() }
+    }
+
+    /// Processes of a user that may share memory with the outboard.
+    pub fn regions(&self) -> usize {
+        self.budget.regions
     }
 
     /// How often one of them had all that he may have.

@@ -289,7 +289,8 @@ fn allowed(rights: Rights) -> Result<Rules, seccompiler::BackendError> {
     let thread = libc::CLONE_THREAD as u32 as u64;
     rules.insert(libc::SYS_clone, vec![is(0, Op::MaskedEq(thread), thread)?]);
     rules.insert(libc::SYS_prctl, vec![is(0, Op::Eq, libc::PR_SET_NAME as u64)?]);
-    let ioctls = [libc::FIONBIO, libc::FIONREAD].map(|request| is(1, Op::Eq, request));
+    let ioctls =
+        [libc::FIONBIO, libc::FIONREAD, libc::TIOCOUTQ].map(|request| is(1, Op::Eq, request));
     rules.insert(libc::SYS_ioctl, ioctls.into_iter().collect::<Result<_, _>>()?);
     let families = [libc::AF_UNIX].iter().chain(rights.families);
     let families: Result<Vec<_>, _> = families.map(|one| is(0, Op::Eq, *one as u64)).collect();

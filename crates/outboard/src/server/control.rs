@@ -182,6 +182,7 @@ impl Door {
     }
 
     fn leave(&mut self, index: u32, engine: &mut Engine) {
+        engine.guest_left(index);
         let Some(guest) = self.guests[index as usize].take() else { return };
         self.free.push(index);
         engine.accounts.remove_control(guest.uid);
@@ -202,7 +203,7 @@ impl Door {
         let mut bytes = [0; MESSAGE_MAX + 1];
         for _ in 0..REQUESTS {
             let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-            let (len, fd) = match receive(guest.socket.as_fd(), &mut bytes, flags) {
+            let (len, [fd, _]) = match receive(guest.socket.as_fd(), &mut bytes, flags) {
                 Ok((0, _)) => return Err(Errno::PIPE),
                 Ok(received) => received,
                 Err(Errno::AGAIN) => return Ok(false),
@@ -219,13 +220,17 @@ impl Door {
                     return Err(Errno::PROTO);
                 }
             };
-            let asker = Asker { uid: guest.uid, pid: guest.pid, fd };
-            let (message, p) = engine.answer(stack, now, &request, asker);
-            let fds = p.as_ref().map(|p| [p.as_fd()]);
-            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            if request == Request::Wake {
+                // What there is to do is told in shared memory.
+                continue;
+            }
+            let asker = Asker { guest: index, uid: guest.uid, pid: guest.pid, fd };
+            let (message, files) = engine.answer(stack, now, &request, asker);
+            let fds: Vec<_> = files.iter().flatten().map(AsFd::as_fd).collect();
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
             let mut control = SendAncillaryBuffer::new(&mut space);
-            if let Some(fds) = &fds {
-                control.push(SendAncillaryMessage::ScmRights(fds));
+            if !fds.is_empty() {
+                control.push(SendAncillaryMessage::ScmRights(&fds));
             }
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             sendmsg(&guest.socket, &[IoSlice::new(&message)], &mut control, flags)?;

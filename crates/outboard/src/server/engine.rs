@@ -11,6 +11,7 @@ use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 
 use super::accounts::{Accounts, Budget, Charged};
+use super::lease::{self, Regions};
 use super::pipe::{self, DATAGRAM_MAX, Turn};
 use super::policy::Policy;
 use super::requests::bind_datagrams;
@@ -35,6 +36,10 @@ pub struct Engine {
     pub bound: Bound,
     pub accounts: Accounts,
     pub policy: Policy,
+    /// Memory that applications share with us.
+    pub regions: Regions,
+    /// Sockets of which their applications know less than there is to know.
+    pub stale: Vec<u32>,
     scratch: Box<[u8; DATAGRAM_MAX]>,
     /// Sockets that the interface had no room for.
     pub retry: Vec<u32>,
@@ -58,6 +63,8 @@ impl Engine {
             bound: Bound::default(),
             accounts: Accounts::new(budget),
             policy,
+            regions: Regions::default(),
+            stale: Vec::new(),
             scratch: scratch.try_into().expect("of this length"),
             retry: Vec::new(),
             lost: Vec::new(),
@@ -71,9 +78,51 @@ impl Engine {
     /// No room for it is left in the kernel.
     pub fn watch(&mut self, index: u32) -> Result<(), Errno> {
         let Some(socket) = self.table.at(index) else { return Ok(()) };
-        let all = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP;
         let data = epoll::EventData::new_u64(tokens::SOCKET | u64::from(index));
-        epoll::add(&self.epoll, &socket.q, data, all | epoll::EventFlags::ET)
+        epoll::add(&self.epoll, &socket.q, data, wanted(false))
+    }
+
+    /// From now on our end tells of room too, or, of a leased socket, in which nothing but doorbells lies, no more.
+    pub fn rewatch(&self, index: u32, socket: &mut Socket, is_leased: bool) -> Result<(), Errno> {
+        socket.shown.writable = true;
+        let data = epoll::EventData::new_u64(tokens::SOCKET | u64::from(index));
+        epoll::modify(&self.epoll, &socket.q, data, wanted(is_leased))
+    }
+
+    /// What applications are told of their connections is what is true, after a while in which nothing happened.
+    pub fn refresh(&mut self, stack: &mut Stack, now: Instant) {
+        for index in std::mem::take(&mut self.stale) {
+            let Some(Socket { lease: Some(lease), state: State::Stream(id), .. }) =
+                self.table.at(index)
+            else {
+                continue;
+            };
+            if self.regions.refresh(lease, stack, now, *id) {
+                self.stale.push(index);
+            }
+        }
+    }
+
+    /// Applications have told news in shared memory; true if there was some.
+    pub fn hear(&mut self) -> bool {
+        let (regions, table) = (&self.regions, &mut self.table);
+        let mut has_news = false;
+        regions.news(|index| {
+            has_news = true;
+            table.mark(index);
+        });
+        has_news
+    }
+
+    /// A control connection has ended, and with it the memory that came by it.
+    pub fn guest_left(&mut self, guest: u32) {
+        for index in self.regions.left(guest) {
+            if let Some(Socket { lease: Some(lease), q, .. }) = self.table.at(index) {
+                // What is left to do is done in the socket's turn.
+                let _ = self.regions.revoke(lease, None, q.as_fd());
+            }
+            self.table.mark(index);
+        }
     }
 
     /// A placeholder has shown something.
@@ -107,15 +156,16 @@ impl Engine {
         let before = socket.state.id();
         socket.may_send = self.accounts.may_send(socket.uid, now);
         let messages = stack.counters().udp_messages_sent;
-        let turn = self.turn_of(&mut socket, stack, now)?;
+        let turn = self.turn_of(index, &mut socket, stack, now)?;
         let messages = stack.counters().udp_messages_sent - messages;
         self.charge(&mut socket, stack, messages);
-        if !socket.may_send && socket.shown.readable && !socket.has_finished {
+        let has_more = socket.shown.readable || socket.lease.is_some();
+        if !socket.may_send && has_more && !socket.has_finished {
             self.accounts.hold(socket.uid, index);
         }
         let is_changed = socket.state.id() != before;
         match turn {
-            Turn::Waits | Turn::Goes => {
+            Turn::Waits | Turn::Goes | Turn::Unleased => {
                 if let State::Datagrams { pending: Some(_), .. } = socket.state {
                     self.retry.push(index);
                 }
@@ -123,7 +173,7 @@ impl Engine {
                 if is_changed {
                     self.table.reindex(index);
                 }
-                if turn == Turn::Goes {
+                if turn != Turn::Waits {
                     self.table.mark(index);
                 }
             }
@@ -174,6 +224,7 @@ impl Engine {
 
     fn turn_of(
         &mut self,
+        index: u32,
         socket: &mut Socket,
         stack: &mut Stack,
         now: Instant,
@@ -202,16 +253,46 @@ impl Engine {
             }
             State::Stream(id) => {
                 let id = *id;
-                pipe::stream(socket, stack, id)
+                match socket.lease {
+                    Some(_) => self.leased(index, socket, stack, now, id),
+                    None => pipe::stream(socket, stack, id),
+                }
             }
             State::Listening { .. } => self.listening(socket, stack, now),
             State::Datagrams { .. } => pipe::datagrams(socket, stack, now, &mut self.scratch)?,
         })
     }
 
+    /// The turn of a stream that has a lease.
+    fn leased(
+        &mut self,
+        index: u32,
+        socket: &mut Socket,
+        stack: &mut Stack,
+        now: Instant,
+        id: SocketId,
+    ) -> Turn {
+        let turn = lease::stream(socket, stack, id, &mut self.regions);
+        if let Some(lease) = &mut socket.lease
+            && self.regions.tell(lease, stack, now, id)
+        {
+            self.stale.push(index);
+        }
+        let is_over = socket.lease.as_ref().is_none_or(|lease| lease.is_over());
+        if is_over && !matches!(turn, Turn::Left | Turn::Dropped | Turn::Failed(_)) {
+            let has_room = socket.shown.writable;
+            let _ = self.rewatch(index, socket, false);
+            socket.shown.writable = has_room || turn == Turn::Unleased;
+        }
+        turn
+    }
+
     /// A socket is no more: `is_dropped`, with something that its application has not read.
     fn end(&mut self, socket: Socket, stack: &mut Stack, now: Instant, is_dropped: bool) {
         self.accounts.remove_socket(socket.uid, &socket.charged);
+        if let Some(lease) = &socket.lease {
+            self.regions.end(lease, true);
+        }
         if let Some(id) = socket.state.id() {
             let is_stream = matches!(socket.state, State::Stream(_) | State::Connecting { .. });
             // What the stack does not know any more has ended by itself.
@@ -377,6 +458,12 @@ impl Engine {
         let offered = Offer { handle: other.handle, peer: tuple.remote, local: tuple.local };
         offer(&listener.q, &offered, p).is_ok()
     }
+}
+
+/// What our end of a placeholder tells.
+fn wanted(is_leased: bool) -> epoll::EventFlags {
+    let out = if is_leased { epoll::EventFlags::empty() } else { epoll::EventFlags::OUT };
+    epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET | out
 }
 
 /// Hands a connection to whoever accepts at a listener's placeholder.

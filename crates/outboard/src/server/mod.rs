@@ -11,6 +11,7 @@ mod accounts;
 mod confine;
 mod control;
 mod engine;
+mod lease;
 mod pipe;
 mod policy;
 mod requests;
@@ -36,6 +37,7 @@ pub use accounts::Budget;
 pub use confine::{Confined, Rights};
 use control::Door;
 use engine::Engine;
+use lease::INFO_EVERY;
 use policy::Policy;
 pub use policy::{Allow, NotAllow};
 
@@ -227,6 +229,7 @@ impl Server {
         while let Some((id, event)) = stack.poll_event() {
             self.engine.happened(id, event);
         }
+        worked |= self.engine.hear();
         for index in std::mem::take(&mut self.engine.retry) {
             self.engine.table.mark(index);
         }
@@ -237,6 +240,9 @@ impl Server {
             let Some(index) = self.engine.table.next_ready() else { break };
             self.engine.turn(stack, now, index)?;
             worked = true;
+        }
+        if !worked && !self.engine.stale.is_empty() {
+            self.engine.refresh(stack, now);
         }
         worked |= self.door.answer(&mut self.engine, stack, now);
         if !self.engine.lost.is_empty() {
@@ -259,15 +265,26 @@ impl Server {
         let retry = if is_full { RETRY } else { SLEEP };
         let unseen =
             if self.has_descriptor && !self.engine.accounts.is_full() { SLEEP } else { UNSEEN };
-        due.min(retry).min(unseen).min(SLEEP)
+        let stale = if self.engine.stale.is_empty() { SLEEP } else { INFO_EVERY };
+        due.min(retry).min(unseen).min(stale).min(SLEEP)
     }
 
     /// Sleeps, and hands news to whom they concern.
     fn sleep(&mut self, timeout: Duration, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let is_long = !timeout.is_zero();
+        // Who has news while it sleeps wakes it.
+        let timeout = match is_long && !self.engine.regions.sleep(true) {
+            true => Duration::ZERO,
+            false => timeout,
+        };
         let timeout = Timespec::try_from(timeout).ok();
         events.clear();
         let room = rustix::buffer::spare_capacity(events);
-        match epoll::wait(&self.engine.epoll, room, timeout.as_ref()) {
+        let waited = epoll::wait(&self.engine.epoll, room, timeout.as_ref());
+        if is_long {
+            self.engine.regions.sleep(false);
+        }
+        match waited {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

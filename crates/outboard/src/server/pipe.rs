@@ -32,6 +32,8 @@ pub enum Turn {
     Left,
     /// And with something unread: the stack resets it.
     Dropped,
+    /// It has no lease any more: its placeholder is all.
+    Unleased,
     /// It failed, which the application is to be told.
     Failed(Errno),
 }
@@ -64,7 +66,18 @@ pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Turn {
 
 /// From the placeholder into the connection's own memory; true when there may be more at once.
 fn leave(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, Turn> {
-    let mut left = QUANTUM;
+    pour(socket, stack, id, QUANTUM, &mut |_| {})
+}
+
+/// The same for at most so many bytes, of which `count` hears.
+pub fn pour(
+    socket: &mut Socket,
+    stack: &mut Stack,
+    id: SocketId,
+    most: usize,
+    count: &mut dyn FnMut(usize),
+) -> Result<bool, Turn> {
+    let mut left = most;
     while socket.shown.readable && !socket.has_finished && socket.may_send {
         if left == 0 {
             return Ok(true);
@@ -89,7 +102,10 @@ fn leave(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, T
                 // One that is over has nothing to finish.
                 let _ = stack.tcp_finish(id);
             }
-            Ok(len) => left = left.saturating_sub(len),
+            Ok(len) => {
+                count(len);
+                left = left.saturating_sub(len);
+            }
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::AGAIN) => socket.shown.readable = false,
                 Some(Errno::INTR) => {}

@@ -14,8 +14,8 @@ use super::pipe::number_of;
 use super::table::{Partial, Shown, Socket, State};
 use crate::placeholder;
 use crate::protocol::{
-    Addresses, Family, Handle, Kind, Message, OptionName, Reply, Request, SocketType, VALUE_MAX,
-    VERSION, emit_addresses,
+    Addresses, Family, Handle, KEY_LEN, Kind, Message, OptionName, Reply, Request, SocketType,
+    VALUE_MAX, VERSION, emit_addresses,
 };
 
 /// What a request is answered, before it is laid down.
@@ -24,38 +24,45 @@ enum Answer {
     Opened(Handle, SocketType, Option<OwnedFd>),
     Address(Option<SocketAddr>),
     Value(Vec<u8>),
+    Region([u8; KEY_LEN], [OwnedFd; 2]),
+    Leased(usize),
 }
 
 type Result<T, E = Errno> = std::result::Result<T, E>;
 
 /// A user who asks, and what came with the request.
 pub struct Asker {
+    /// Their control connection.
+    pub guest: u32,
     pub uid: u32,
     pub pid: i32,
     pub fd: Option<OwnedFd>,
 }
 
 impl Engine {
-    /// Answers a request; a descriptor may go with it.
+    /// Answers a request; descriptors may go with it.
     pub fn answer(
         &mut self,
         stack: &mut Stack,
         now: Instant,
         request: &Request<'_>,
         asker: Asker,
-    ) -> (Message, Option<OwnedFd>) {
+    ) -> (Message, [Option<OwnedFd>; 2]) {
         if let Request::Hello { version } = request {
-            return (self.hello(stack, *version), None);
+            return (self.hello(stack, *version), [None, None]);
         }
+        let only = |message| (message, [None, None]);
         match self.carry_out(stack, now, request, asker) {
-            Ok(Answer::Done) => (Reply::Done.emit(), None),
-            Ok(Answer::Opened(handle, of, p)) => (Reply::Opened(handle, of).emit(), p),
-            Ok(Answer::Address(address)) => (Reply::Address(address).emit(), None),
+            Ok(Answer::Done) => only(Reply::Done.emit()),
+            Ok(Answer::Opened(handle, of, p)) => (Reply::Opened(handle, of).emit(), [p, None]),
+            Ok(Answer::Address(address)) => only(Reply::Address(address).emit()),
             Ok(Answer::Value(mut value)) => {
                 value.truncate(VALUE_MAX);
-                (Reply::Value(&value).emit(), None)
+                only(Reply::Value(&value).emit())
             }
-            Err(error) => (Reply::Failed(error.raw_os_error() as u32).emit(), None),
+            Ok(Answer::Region(key, files)) => (Reply::Region(key).emit(), files.map(Some)),
+            Ok(Answer::Leased(slot)) => only(Reply::Leased(slot as u32).emit()),
+            Err(error) => only(Reply::Failed(error.raw_os_error() as u32).emit()),
         }
     }
 
@@ -82,7 +89,7 @@ impl Engine {
         asker: Asker,
     ) -> Result<Answer> {
         match *request {
-            Request::Hello { .. } => Err(Errno::PROTO),
+            Request::Hello { .. } | Request::Wake => Err(Errno::PROTO),
             Request::Socket(of) => self.make(of, (asker.uid, asker.pid), now),
             Request::Attach => self.attach(asker.fd),
             Request::Bind(handle, local) => {
@@ -124,7 +131,34 @@ impl Engine {
                 let effect = effect.map_err(Errno::from_raw_os_error)?;
                 apply(stack, now, socket, effect)
             }),
+            Request::Region => {
+                let made = self.regions.make(asker.guest, asker.uid, self.accounts.regions());
+                made.map(|(key, files)| Answer::Region(key, files))
+            }
+            Request::Lease(handle, key) => {
+                self.on(&handle, |engine, socket| engine.lease(socket, &key).map(Answer::Leased))
+            }
         }
+    }
+
+    /// Gives a stream's one user its rings.
+    fn lease(&mut self, socket: &mut Socket, key: &[u8; KEY_LEN]) -> Result<usize> {
+        if !matches!(socket.state, State::Stream(_)) || socket.is_shared || socket.has_finished {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let q = &socket.q;
+        let is_quiet = socket.offered_by.is_none()
+            && fusewire_device::unread_by_peer(q.as_fd()).is_ok_and(|len| len == 0)
+            && rustix::io::ioctl_fionread(q).is_ok_and(|len| len == 0);
+        if socket.lease.is_some() || !is_quiet {
+            // What lies in the placeholder comes first.
+            return Err(Errno::AGAIN);
+        }
+        let index = self.table.index_of_taken(socket.handle.socket);
+        let (lease, slot) = self.regions.lease(key, index, socket.peer_is_told)?;
+        socket.lease = Some(lease);
+        self.rewatch(index, socket, true)?;
+        Ok(slot)
     }
 
     /// Runs `f` on the socket that a handle commands.
@@ -179,6 +213,8 @@ impl Engine {
             peer_is_told: false,
             offered_by: None,
             lost_at: None,
+            lease: None,
+            is_shared: false,
         });
         self.accounts.add_socket(uid, now);
         if let Err(error) = self.watch(index) {
@@ -190,10 +226,17 @@ impl Engine {
     }
 
     fn attach(&mut self, p: Option<OwnedFd>) -> Result<Answer> {
-        let cookie = socket_cookie(p.ok_or(Errno::INVAL)?)?;
+        let p = p.ok_or(Errno::INVAL)?;
+        let cookie = socket_cookie(&p)?;
         let index = self.table.by_cookie(cookie).ok_or(Errno::NOTSOCK)?;
         let socket = self.table.at(index).ok_or(Errno::NOTSOCK)?;
-        Ok(Answer::Opened(socket.handle, socket.of, None))
+        socket.is_shared = true;
+        if let Some(lease) = &mut socket.lease {
+            self.regions.revoke(lease, Some(p.as_fd()), socket.q.as_fd())?;
+        }
+        let answer = Answer::Opened(socket.handle, socket.of, None);
+        self.table.mark(index);
+        Ok(answer)
     }
 
     fn bind(

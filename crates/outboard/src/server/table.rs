@@ -11,6 +11,7 @@ use fusewire_stack::ip::posix::Options;
 use rustix::io::Errno;
 
 use super::accounts::Charged;
+use super::lease::Lease;
 use super::turns::Turns;
 use crate::protocol::{Handle, SocketType, VERDICT_LEN};
 
@@ -48,6 +49,10 @@ pub struct Socket {
     pub offered_by: Option<u64>,
     /// Since when its placeholder is gone although nobody has said that he had it.
     pub lost_at: Option<Instant>,
+    /// Rings of the one process that uses it.
+    pub lease: Option<Lease>,
+    /// Somebody has attached: more than one process may know it, and none gets a lease.
+    pub is_shared: bool,
 }
 
 /// How far a socket is.
@@ -205,6 +210,11 @@ impl Table {
         (slot.socket.is_some() && number(index, slot.generation) == number_of).then_some(index)
     }
 
+    /// The place of a socket that was [taken out](Table::take).
+    pub fn index_of_taken(&self, number_of: u64) -> u32 {
+        number_of as u32
+    }
+
     /// The place of a socket of whoever shows its token.
     pub fn commanded(&mut self, handle: &Handle) -> Option<u32> {
         let index = self.index_of(handle.socket)?;
@@ -261,7 +271,7 @@ impl Table {
 }
 
 /// Compares tokens in a time that does not depend on them.
-fn is_same(a: &[u8; 16], b: &[u8; 16]) -> bool {
+pub fn is_same(a: &[u8; 16], b: &[u8; 16]) -> bool {
     let difference = a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y));
     std::hint::black_box(difference) == 0
 }
@@ -292,6 +302,8 @@ mod tests {
             peer_is_told: false,
             offered_by: None,
             lost_at: None,
+            lease: None,
+            is_shared: false,
         }
     }
 

@@ -114,7 +114,7 @@ mod tests {
     fn a_socket_comes_once_and_in_turn() {
         let mut turns = Turns::default();
         (0..3).for_each(|index| turns.insert(index, 7, 1));
-        [0, 1, 1, 2].map(|index| turns.mark(index));
+        [0, 1, 1, 2].into_iter().for_each(|index| turns.mark(index));
         assert_eq!((turns.len(), turns.next()), (3, Some(0)));
         turns.mark(0);
         assert_eq!(std::array::from_fn(|_| turns.next()), [Some(1), Some(2), Some(0), None]);

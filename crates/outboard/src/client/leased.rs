@@ -1,0 +1,575 @@
+//! Bytes of streams: through the rings of a lease where there is one, through the placeholder otherwise.
+//!
+//! ```text
+//!  send   ring has room? ─yes─▶ copy, commit ─▶ tell            no system call, when the outboard is awake
+//!            │no, or somebody else writes, or something of ours is still in the placeholder
+//!            └─▶ up to 1 KiB through the placeholder, which the kernel shows as full, and in which it sleeps
+//!  recv   ring has something? ─yes─▶ copy, commit
+//!            │no
+//!            └─▶ look for a while ─▶ arm the doorbell ─▶ look once more ─▶ sleep in the placeholder
+//! ```
+//! A lease that was taken back meanwhile is noticed by the commit, which then does nothing: the placeholder has what is left.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, recvmsg,
+    sendmsg,
+};
+
+use super::rings::{Entered, Rings};
+use super::way::Way;
+use super::{Client, Result};
+use crate::protocol::Handle;
+use crate::region::{self, ENDED, places};
+use crate::ring::{self, After, Lost, RING_BYTES, Word, Words};
+
+/// Bytes that go through the placeholder at a time while there is a lease.
+const SPILL: usize = 1024;
+/// Pieces of a message that go through the placeholder at a time.
+const PIECES: usize = 16;
+/// What a reader or a writer looks at most before it sleeps: a little more than a sleep and a wake cost.
+const SPIN_MAX: u64 = 50_000;
+const SPIN_MIN: u64 = 1_000;
+/// How often a writer tries to be the one that writes.
+const TRIES: usize = 200;
+
+/// In place of the lock of who writes: nobody does any more.
+const FINISHED: u64 = 2;
+
+/// How far a call has come by a lease.
+enum Done<T> {
+    /// All the way.
+    Yes(T),
+    /// So far; the placeholder has the rest.
+    Lost(usize),
+}
+
+impl Rings {
+    /// Sends, as `sendmsg` does.
+    ///
+    /// # Errors
+    /// As `sendmsg(2)`; `ECONNRESET` and `EPIPE`: [`Client::error`] says why.
+    pub fn send(
+        &self,
+        client: &Client,
+        (p, handle, way): (BorrowedFd<'_>, Handle, &Way),
+        pieces: &[IoSlice<'_>],
+        flags: SendFlags,
+    ) -> Result<usize> {
+        let mut sent = 0;
+        if let Some(lease) = self.enter(way) {
+            let plain = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | SendFlags::MORE;
+            match plain.contains(flags) {
+                true => match lease.send(p, pieces, flags)? {
+                    Done::Yes(len) => return Ok(len),
+                    Done::Lost(len) => {
+                        sent = len;
+                        lease.lose_if_revoked(client, p, way);
+                    }
+                },
+                // Urgent bytes are the placeholder's to carry.
+                false => lease.give_up(p, way),
+            }
+        }
+        match self.send_by_placeholder((p, way), pieces, sent, flags) {
+            Err(error) if sent == 0 => Err(error),
+            more => {
+                if way.moved() {
+                    let _ = self.lease(client, p, handle, way);
+                }
+                Ok(sent + more.unwrap_or(0))
+            }
+        }
+    }
+
+    fn send_by_placeholder(
+        &self,
+        (p, way): (BorrowedFd<'_>, &Way),
+        pieces: &[IoSlice<'_>],
+        skip: usize,
+        flags: SendFlags,
+    ) -> Result<usize> {
+        let (inside, _) = way.enter();
+        let mut rest = [IoSlice::new(&[]); PIECES];
+        let sent = match pieces.len() <= PIECES && skip == 0 {
+            true => sendmsg(p, pieces, &mut SendAncillaryBuffer::default(), flags),
+            false => {
+                let count = rest_of(pieces, skip, usize::MAX, &mut rest);
+                sendmsg(p, &rest[..count], &mut SendAncillaryBuffer::default(), flags)
+            }
+        };
+        // A lease that has begun meanwhile goes on behind it.
+        if let (Ok(len), Some(lease)) = (sent, self.enter(way)) {
+            lease.local.spilled.fetch_add(len as u64, Ordering::AcqRel);
+        }
+        drop(inside);
+        sent
+    }
+
+    /// Receives, as `recvmsg` does: `PEEK`, `DONTWAIT` and `WAITALL` among its flags.
+    ///
+    /// # Errors
+    /// As `recvmsg(2)`; `ECONNRESET`: [`Client::error`] says why.
+    pub fn recv(
+        &self,
+        client: &Client,
+        (p, handle, way): (BorrowedFd<'_>, Handle, &Way),
+        pieces: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+    ) -> Result<usize> {
+        if let Some(lease) = self.enter(way) {
+            let done = lease.recv(p, pieces, flags)?;
+            if let Done::Yes(len) | Done::Lost(len @ 1..) = done {
+                return Ok(len);
+            }
+            lease.lose_if_revoked(client, p, way);
+        }
+        let len = self.recv_by_placeholder((p, way), pieces, flags)?;
+        if len > 0 && way.moved() {
+            let _ = self.lease(client, p, handle, way);
+        }
+        Ok(len)
+    }
+
+    fn recv_by_placeholder(
+        &self,
+        (p, way): (BorrowedFd<'_>, &Way),
+        pieces: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+    ) -> Result<usize> {
+        let (inside, may_wait) = way.enter();
+        let message = |pieces: &mut [IoSliceMut<'_>], flags| {
+            let done = recvmsg(p, pieces, &mut RecvAncillaryBuffer::default(), flags);
+            done.map(|message| message.bytes)
+        };
+        if may_wait {
+            return message(pieces, flags);
+        }
+        // While a lease is asked for nobody may sleep in the placeholder, where a doorbell is soon.
+        match message(pieces, flags | RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN) if !flags.contains(RecvFlags::DONTWAIT) => {
+                drop(inside);
+                for _ in 0..100_000 {
+                    if !way.is_asking() {
+                        break;
+                    }
+                    std::hint::spin_loop();
+                }
+                // A handler that interrupted who asks cannot wait for him.
+                Err(Errno::INTR)
+            }
+            done => done,
+        }
+    }
+
+    /// Finishes a stream, as `shutdown` does.
+    ///
+    /// # Errors
+    /// As `shutdown(2)`.
+    pub fn shutdown(&self, p: BorrowedFd<'_>, way: &Way, how: Shutdown) -> Result<()> {
+        if how != Shutdown::Read
+            && let Some(lease) = self.enter(way)
+        {
+            // What is sent from now on is the placeholder's to refuse; what is being written is before the end.
+            let free = |lock: u64| (lock != 1).then_some(FINISHED);
+            let lock = lease.local.lock;
+            while lock.fetch_update(Ordering::AcqRel, Ordering::Relaxed, free).is_err() {
+                std::hint::spin_loop();
+            }
+        }
+        rustix::net::shutdown(p, how)
+    }
+
+    /// Bytes that may be received at once (`FIONREAD`).
+    ///
+    /// # Errors
+    /// As `ioctl(2)`.
+    pub fn unread(&self, p: BorrowedFd<'_>, way: &Way) -> Result<usize> {
+        if let Some(lease) = self.enter(way)
+            && let Ok((_, len @ 1..)) = ring::unread(&lease.slot())
+        {
+            return Ok(len as usize);
+        }
+        let waiting = rustix::io::ioctl_fionread(p)? as usize;
+        // A doorbell is nothing to read.
+        Ok(if self.enter(way).is_some() { 0 } else { waiting })
+    }
+}
+
+/// Lays pieces without their first `skip` bytes, and at most `most`, into `rest`; how many they are.
+fn rest_of<'a>(
+    pieces: &'a [IoSlice<'_>],
+    mut skip: usize,
+    mut most: usize,
+    rest: &mut [IoSlice<'a>; PIECES],
+) -> usize {
+    let mut count = 0;
+    for piece in pieces {
+        if piece.len() <= skip {
+            skip -= piece.len();
+            continue;
+        }
+        if count == PIECES || most == 0 {
+            break;
+        }
+        let bytes = &piece[std::mem::take(&mut skip)..];
+        let bytes = &bytes[..bytes.len().min(most)];
+        most -= bytes.len();
+        rest[count] = IoSlice::new(bytes);
+        count += 1;
+    }
+    count
+}
+
+/// Who holds this writes.
+struct Lock<'a, 'b>(&'a Entered<'b>);
+
+impl Drop for Lock<'_, '_> {
+    fn drop(&mut self) {
+        self.0.local.lock.store(0, Ordering::Release);
+    }
+}
+
+impl<'b> Entered<'b> {
+    /// To be the one that writes: not for long, for a signal handler may wait for whom it has interrupted.
+    fn lock(&self) -> Option<Lock<'_, 'b>> {
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        for _ in 0..TRIES {
+            if self.local.lock.compare_exchange(0, 1, acquire, relaxed).is_ok() {
+                return Some(Lock(self));
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    fn send(
+        &self,
+        p: BorrowedFd<'_>,
+        pieces: &[IoSlice<'_>],
+        flags: SendFlags,
+    ) -> Result<Done<usize>> {
+        let all: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let mut sent = 0;
+        while sent < all {
+            if self.slot().over() & ENDED != 0 {
+                break;
+            }
+            let lay = self.lock().map(|_lock| self.lay(pieces, sent, all - sent));
+            match lay {
+                Some(Ok(len @ 1..)) => {
+                    sent += len;
+                    self.tell();
+                    continue;
+                }
+                Some(Err(Lost)) => return Ok(Done::Lost(sent)),
+                _ => {}
+            }
+            if self.spins(p, flags.contains(SendFlags::DONTWAIT)) && self.spin_for_room(all - sent)
+            {
+                continue;
+            }
+            match self.spill(p, pieces, sent, flags) {
+                Ok(len) => sent += len,
+                Err(_) if sent > 0 => return Ok(Done::Yes(sent)),
+                Err(error) => return Err(error),
+            }
+        }
+        // The kernel says what has become of the connection.
+        Ok(if sent < all || all == 0 { Done::Lost(sent) } else { Done::Yes(sent) })
+    }
+
+    /// Something of ours is in the placeholder, behind which the ring has to wait.
+    fn is_spilled(&self) -> bool {
+        let spilled = self.local.spilled.load(Ordering::Acquire);
+        spilled != 0 && self.slot().piped() != spilled
+    }
+
+    /// Copies what there is room for into the ring, and commits it.
+    fn lay(
+        &self,
+        pieces: &[IoSlice<'_>],
+        mut skip: usize,
+        wanted: usize,
+    ) -> std::result::Result<usize, Lost> {
+        let slot = self.slot();
+        let mut taken = self.local.taken.load(Ordering::Relaxed);
+        let (position, room) = ring::room(&slot, &mut taken, wanted as u64)?;
+        self.local.taken.store(taken, Ordering::Relaxed);
+        if room == 0 || self.is_spilled() {
+            return Ok(0);
+        }
+        let (mut at, end) = (position, position + room.min(wanted as u64));
+        for piece in pieces {
+            if piece.len() <= skip {
+                skip -= piece.len();
+                continue;
+            }
+            let bytes = &piece[std::mem::take(&mut skip)..];
+            let bytes = &bytes[..bytes.len().min((end - at) as usize)];
+            let [(first, len), (second, _)] = places(slot.index, region::Way::Out, at, bytes.len());
+            slot.rings.write(first, &bytes[..len]);
+            slot.rings.write(second, &bytes[len..]);
+            at += bytes.len() as u64;
+            if at == end {
+                break;
+            }
+        }
+        ring::commit(&slot, position, end - position)?;
+        Ok((end - position) as usize)
+    }
+
+    /// A part through the placeholder, which may sleep.
+    fn spill(
+        &self,
+        p: BorrowedFd<'_>,
+        pieces: &[IoSlice<'_>],
+        skip: usize,
+        flags: SendFlags,
+    ) -> Result<usize> {
+        let mut rest = [IoSlice::new(&[]); PIECES];
+        let count = rest_of(pieces, skip, SPILL, &mut rest);
+        let len: usize = rest[..count].iter().map(|piece| piece.len()).sum();
+        self.local.spilled.fetch_add(len as u64, Ordering::AcqRel);
+        let sent = sendmsg(p, &rest[..count], &mut SendAncillaryBuffer::default(), flags);
+        let not_sent = len - sent.unwrap_or(0);
+        self.local.spilled.fetch_sub(not_sent as u64, Ordering::AcqRel);
+        sent
+    }
+
+    /// The caller may look for a while before it sleeps.
+    fn spins(&self, p: BorrowedFd<'_>, is_told_not_to_wait: bool) -> bool {
+        const BLOCKS: u64 = 1 << 32;
+        if is_told_not_to_wait {
+            return false;
+        }
+        if self.local.empties.load(Ordering::Relaxed) & BLOCKS != 0 {
+            return true;
+        }
+        let flags = rustix::fs::fcntl_getfl(p);
+        let blocks = flags.is_ok_and(|flags| !flags.contains(rustix::fs::OFlags::NONBLOCK));
+        if blocks {
+            self.local.empties.fetch_or(BLOCKS, Ordering::Relaxed);
+        }
+        blocks
+    }
+
+    /// The placeholder does not wait, whatever was known of it.
+    fn does_not_wait(&self) {
+        self.local.empties.store(0, Ordering::Relaxed);
+    }
+
+    fn spin_for_room(&self, wanted: usize) -> bool {
+        let (slot, wanted) = (self.slot(), (wanted as u64).min(RING_BYTES / 4));
+        self.spin(|| {
+            let mut taken = 0;
+            let room = ring::room(&slot, &mut taken, RING_BYTES);
+            let has_room = room.is_ok_and(|(_, room)| room >= wanted) && !self.is_spilled();
+            room.is_err() || has_room || slot.over() & ENDED != 0
+        })
+    }
+
+    /// Looks for as long as it has paid lately.
+    fn spin(&self, mut is_there: impl FnMut() -> bool) -> bool {
+        let known = self.local.spin.load(Ordering::Relaxed);
+        let limit = if known == 0 { SPIN_MAX } else { known };
+        let begun = Instant::now();
+        loop {
+            if is_there() {
+                self.local.spin.store((limit * 2).min(SPIN_MAX), Ordering::Relaxed);
+                return true;
+            }
+            if begun.elapsed() >= Duration::from_nanos(limit) {
+                self.local.spin.store((limit / 2).max(SPIN_MIN), Ordering::Relaxed);
+                return false;
+            }
+            for _ in 0..16 {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    fn recv(
+        &self,
+        p: BorrowedFd<'_>,
+        pieces: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+    ) -> Result<Done<usize>> {
+        let all: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let takes_all = flags.contains(RecvFlags::WAITALL) && !flags.contains(RecvFlags::PEEK);
+        let mut received = 0;
+        loop {
+            match self.take(p, pieces, received, flags.contains(RecvFlags::PEEK)) {
+                Err(Lost) => return Ok(Done::Lost(received)),
+                Ok(Some(len)) => {
+                    received += len;
+                    if received == all || !takes_all {
+                        return Ok(Done::Yes(received));
+                    }
+                }
+                Ok(None) => {}
+            }
+            match self.wait(p, flags.contains(RecvFlags::DONTWAIT)) {
+                Ok(Woken::Look) => {}
+                Ok(Woken::Over) => return Ok(Done::Lost(received)),
+                Err(_) if received > 0 => return Ok(Done::Yes(received)),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Copies what there is out of the ring; `None`: nothing.
+    fn take(
+        &self,
+        p: BorrowedFd<'_>,
+        pieces: &mut [IoSliceMut<'_>],
+        skip: usize,
+        peeks: bool,
+    ) -> std::result::Result<Option<usize>, Lost> {
+        let slot = self.slot();
+        loop {
+            let (read, unread) = ring::unread(&slot)?;
+            if unread == 0 {
+                return Ok(None);
+            }
+            let len = self.copy_out(read & ring::POSITION, unread as usize, pieces, skip);
+            if peeks {
+                // What was there is there, unless somebody has read it or the lease was taken back.
+                match slot.load(Word::Read) {
+                    now if now & ring::REVOKED != 0 => return Err(Lost),
+                    now if (now ^ read) & ring::POSITION == 0 => return Ok(Some(len)),
+                    _ => continue,
+                }
+            }
+            match ring::consume(&slot, read, unread, len as u64)? {
+                None => continue,
+                Some(After::Rest) => {}
+                Some(After::Tell) => self.tell(),
+                Some(After::Drain) => drop(self.drain(p)),
+            }
+            return Ok(Some(len));
+        }
+    }
+
+    fn copy_out(
+        &self,
+        position: u64,
+        unread: usize,
+        pieces: &mut [IoSliceMut<'_>],
+        mut skip: usize,
+    ) -> usize {
+        let slot = self.slot();
+        let mut len = 0;
+        for piece in pieces {
+            if piece.len() <= skip {
+                skip -= piece.len();
+                continue;
+            }
+            let room = &mut piece[std::mem::take(&mut skip)..];
+            let part = room.len().min(unread - len);
+            let at = position + len as u64;
+            let [(first, front), (second, _)] = places(slot.index, region::Way::In, at, part);
+            let (a, b) = room[..part].split_at_mut(front);
+            slot.rings.read(first, a);
+            slot.rings.read(second, b);
+            len += part;
+        }
+        len
+    }
+
+    /// Nothing was there: looks for a while, then sleeps, or says that it would have to.
+    fn wait(&self, p: BorrowedFd<'_>, is_told_not_to_wait: bool) -> Result<Woken> {
+        const EMPTIES: u64 = (1 << 32) - 1;
+        let slot = self.slot();
+        let waits = self.spins(p, is_told_not_to_wait);
+        if waits {
+            ring::disarm(&slot);
+            if self.spin(|| slot.over() != 0 || has_news(&slot)) && slot.over() == 0 {
+                return Ok(Woken::Look);
+            }
+        }
+        // The bell, from now on; and one that has rung for what was read is taken out.
+        while let Ok(After::Drain) = ring::arm(&slot) {
+            if self.drain(p).is_err() || slot.load(Word::Read) & ring::RUNG != 0 {
+                break;
+            }
+        }
+        let over = slot.over();
+        if has_news(&slot) {
+            return Ok(Woken::Look);
+        }
+        if over != 0 {
+            return Ok(Woken::Over);
+        }
+        if waits {
+            // Signals, time-outs and a placeholder that does not wait are the kernel's.
+            return match recv(p, &mut [0], RecvFlags::PEEK) {
+                Ok((_, 1..)) => Ok(Woken::Look),
+                Ok(_) => self.over_after_all(),
+                Err(Errno::AGAIN) => {
+                    self.does_not_wait();
+                    Err(Errno::AGAIN)
+                }
+                Err(Errno::INTR) => Err(Errno::INTR),
+                Err(_) => self.over_after_all(),
+            };
+        }
+        // Who looks again and again is told of an outboard that is gone.
+        if self.local.empties.fetch_add(1, Ordering::Relaxed) & EMPTIES & 7 == 1 {
+            match recv(p, &mut [0], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+                Ok((_, 1..)) | Err(Errno::AGAIN | Errno::INTR) => {}
+                _ => return self.over_after_all(),
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// Notices that the lease was taken back, if it was: from then on the placeholder alone is used.
+    fn lose_if_revoked(&self, client: &Client, p: BorrowedFd<'_>, way: &Way) {
+        if self.slot().load(Word::Read) & ring::REVOKED == 0 {
+            return;
+        }
+        if !self.is_quiet() {
+            // Who took it back could not see to the doorbell: he is shown where it lies.
+            let _ = client.attach(p);
+        }
+        self.lost(way);
+    }
+
+    /// After the lease was taken back: no doorbell lies in the placeholder, where it would be taken for the peer's byte.
+    fn is_quiet(&self) -> bool {
+        let slot = self.slot();
+        for _ in 0..20_000 {
+            if !ring::is_noisy(&slot) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// The placeholder is at its end: so is the connection, unless there is something yet.
+    fn over_after_all(&self) -> Result<Woken> {
+        Ok(match ring::unread(&self.slot()) {
+            Ok((_, 1..)) => Woken::Look,
+            _ => Woken::Over,
+        })
+    }
+}
+
+/// Why a wait has ended.
+enum Woken {
+    /// There is something, or the lease was taken back.
+    Look,
+    /// The ring is empty, and the placeholder tells what has become of the connection.
+    Over,
+}
+
+/// There is something to read, or the lease was taken back: either way to be looked at.
+fn has_news(slot: &region::Slot<'_>) -> bool {
+    ring::unread(slot).map_or(true, |(_, len)| len > 0)
+}

@@ -1,0 +1,357 @@
+//! The leases of a process: memory that it shares with the outboard, who of its threads is in it, and how a lease begins and
+//! ends. What goes through it: [`super::leased`].
+//!
+//! All state lies in words that a forked child finds zero, and the mappings are not inherited: a child knows of no lease, and
+//! attaches before it uses a socket, which ends it.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fusewire_device::{Shared, Unforked, View, known};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_cookie};
+
+use super::way::{Token, Way};
+use super::{Client, Result};
+use crate::placeholder;
+use crate::protocol::{Handle, KEY_LEN, Request};
+use crate::region::{BLOCKS_LEN, RINGS_LEN, SLOTS, Slot};
+use crate::ring::{self, After, GONE, Lost, Word, Words};
+
+/// Regions of a process at most.
+const REGIONS: usize = 16;
+/// Words before those of regions: who asks, how many regions there are.
+const HEAD_WORDS: usize = 8;
+const ASKING: usize = 0;
+const COUNT: usize = 1;
+/// Words of a region: its connection and the cookie of that, its key, whether it is dead.
+const REGION_WORDS: usize = 8;
+/// Words of a lease.
+const LOCAL_WORDS: usize = 8;
+
+/// How far a lease is, as this process knows, below its generation.
+const FREE: u64 = 0;
+const LIVE: u64 = 1;
+const LOST: u64 = 2;
+const LIFE: u64 = 3;
+
+/// A process's leases. It is made once; every thread may use it, signal handlers too.
+#[derive(Debug)]
+pub struct Rings {
+    all: Unforked,
+}
+
+/// What only this process knows of a lease.
+pub(super) struct Local<'a> {
+    /// Generation, and how far it is.
+    pub life: &'a AtomicU64,
+    /// Threads that are in it.
+    pub users: &'a AtomicU64,
+    /// Not 0: somebody writes.
+    pub lock: &'a AtomicU64,
+    /// [`Word::Taken`], as known.
+    pub taken: &'a AtomicU64,
+    /// Bytes that were sent by the placeholder since the lease began.
+    pub spilled: &'a AtomicU64,
+    /// How long a reader looks before it sleeps, in nanoseconds.
+    pub spin: &'a AtomicU64,
+    /// Looks in a row that have found nothing, below [`Local::BLOCKS`].
+    pub empties: &'a AtomicU64,
+    /// Other descriptors of the socket's in this process.
+    pub copies: &'a AtomicU64,
+}
+
+/// A thread is in a lease as long as this lives.
+pub(super) struct Entered<'a> {
+    rings: &'a Rings,
+    pub local: Local<'a>,
+    views: [View<'a>; 2],
+    token: Token,
+}
+
+impl Rings {
+    /// Without a lease.
+    ///
+    /// # Errors
+    /// No memory is left.
+    pub fn new() -> std::io::Result<Rings> {
+        let words = HEAD_WORDS + REGIONS * (REGION_WORDS + SLOTS * LOCAL_WORDS);
+        Ok(Rings { all: Unforked::new(REGIONS, words)? })
+    }
+
+    fn region_words(&self, region: usize) -> &[AtomicU64] {
+        &self.all.words()[HEAD_WORDS + region * REGION_WORDS..][..REGION_WORDS]
+    }
+
+    fn local(&self, slot: usize) -> Local<'_> {
+        let at = HEAD_WORDS + REGIONS * REGION_WORDS + slot * LOCAL_WORDS;
+        match &self.all.words()[at..at + LOCAL_WORDS] {
+            [life, users, lock, taken, spilled, spin, empties, copies] => {
+                Local { life, users, lock, taken, spilled, spin, empties, copies }
+            }
+            _ => unreachable!("of this length"),
+        }
+    }
+
+    /// Enters the lease of a socket, if it has one.
+    pub(super) fn enter(&self, way: &Way) -> Option<Entered<'_>> {
+        let token = way.token()?;
+        let slot = token.slot();
+        if slot >= REGIONS * SLOTS {
+            return None;
+        }
+        let local = self.local(slot);
+        local.users.fetch_add(1, Ordering::AcqRel);
+        let life = local.life.load(Ordering::Acquire);
+        let views = (life & LIFE == LIVE && token.is_of(life >> 2))
+            .then(|| self.all.get(slot / SLOTS))
+            .flatten();
+        match views {
+            Some(views) => Some(Entered { rings: self, local, views, token }),
+            None => {
+                self.leave(slot, &local);
+                way.forget(token, false);
+                None
+            }
+        }
+    }
+
+    /// A thread leaves a lease; the last tells the outboard when it is over.
+    fn leave(&self, slot: usize, local: &Local<'_>) {
+        if local.users.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        let life = local.life.load(Ordering::Acquire);
+        let is_last = life & LIFE == LOST
+            && local
+                .life
+                .compare_exchange(life, life & !LIFE | FREE, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        if is_last && let Some([rings, blocks]) = self.all.get(slot / SLOTS) {
+            let shared = Slot { rings: &rings, blocks: &blocks, index: slot % SLOTS };
+            shared.fetch_or(Word::Read, GONE);
+            shared.fence();
+            if shared.tell() {
+                self.wake(slot / SLOTS);
+            }
+        }
+    }
+
+    /// Wakes the outboard, which sleeps.
+    fn wake(&self, region: usize) {
+        let words = self.region_words(region);
+        let number = words[0].load(Ordering::Acquire) as i32 - 1;
+        if let Some(connection) = known(number, words[1].load(Ordering::Relaxed)) {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            // A full queue will wake it as well.
+            let _ = rustix::net::send(&*connection, &Request::Wake.emit(), flags);
+        }
+    }
+
+    /// Asks for a lease: rings in place of the placeholder's way, for this process alone. Otherwise it is asked for when
+    /// some messages have gone.
+    ///
+    /// # Errors
+    /// `EAGAIN`: not now; others: never.
+    pub fn lease(
+        &self,
+        client: &Client,
+        p: BorrowedFd<'_>,
+        handle: Handle,
+        way: &Way,
+    ) -> Result<()> {
+        let asking = &self.all.words()[ASKING];
+        if asking.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return Err(Errno::AGAIN);
+        }
+        let done = match way.ask() {
+            true => self.ask(client, p, handle, way),
+            false => Err(Errno::AGAIN),
+        };
+        asking.store(0, Ordering::Release);
+        done
+    }
+
+    fn ask(&self, client: &Client, p: BorrowedFd<'_>, handle: Handle, way: &Way) -> Result<()> {
+        let slot = match self.slot(client, handle) {
+            Ok(slot) => slot,
+            Err(error) => {
+                way.asked(None, error != Errno::AGAIN);
+                return Err(error);
+            }
+        };
+        // What finds no room in the ring is to show soon.
+        let _ = set_socket_send_buffer_size(p, 0);
+        let local = self.local(slot);
+        let generation = (local.life.load(Ordering::Acquire) >> 2).wrapping_add(1);
+        for word in [local.lock, local.taken, local.spilled, local.spin, local.empties] {
+            word.store(0, Ordering::Relaxed);
+        }
+        local.copies.store(0, Ordering::Relaxed);
+        local.life.store(generation << 2 | LIVE, Ordering::Release);
+        way.asked(Some(Token::new(slot, generation)), false);
+        let Some(entered) = self.enter(way) else { return Err(Errno::AGAIN) };
+        // Calls that began meanwhile do not wait in the placeholder, and will be gone: one that were there when a doorbell
+        // rings would take it for the peer's.
+        for _ in 0..100_000 {
+            if !way.is_entered() {
+                entered.arm(p);
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        entered.give_up(p, way);
+        Err(Errno::AGAIN)
+    }
+
+    /// A slot of a region that is there, or of a new one.
+    fn slot(&self, client: &Client, handle: Handle) -> Result<usize> {
+        let count = &self.all.words()[COUNT];
+        let known = count.load(Ordering::Acquire) as usize;
+        for region in (0..known).rev() {
+            let words = self.region_words(region);
+            if words[4].load(Ordering::Relaxed) != 0 {
+                continue;
+            }
+            let mut key = [0; KEY_LEN];
+            key[..8].copy_from_slice(&words[2].load(Ordering::Relaxed).to_le_bytes());
+            key[8..].copy_from_slice(&words[3].load(Ordering::Relaxed).to_le_bytes());
+            match client.lease(handle, key) {
+                Ok(slot) => return Ok(region * SLOTS + slot),
+                Err(Errno::NOBUFS) => {}
+                // Its outboard is gone.
+                Err(Errno::NOENT) => words[4].store(1, Ordering::Relaxed),
+                Err(error) => return Err(error),
+            }
+        }
+        if known == REGIONS {
+            return Err(Errno::NOBUFS);
+        }
+        let (connection, key, [rings, blocks]) = client.region()?;
+        let gone = |_| Errno::NOMEM;
+        let pair = [
+            Shared::adopt(rings.as_fd(), RINGS_LEN, true).map_err(gone)?,
+            Shared::adopt(blocks.as_fd(), BLOCKS_LEN, false).map_err(gone)?,
+        ];
+        let cookie = socket_cookie(&connection)?;
+        if !self.all.put(known, pair) {
+            return Err(Errno::AGAIN);
+        }
+        let words = self.region_words(known);
+        let [front, rest] = [&key[..8], &key[8..]]
+            .map(|half| u64::from_le_bytes(half.try_into().unwrap_or_default()));
+        words[2].store(front, Ordering::Relaxed);
+        words[3].store(rest, Ordering::Relaxed);
+        words[1].store(cookie, Ordering::Relaxed);
+        words[0].store(connection.as_raw_fd() as u64 + 1, Ordering::Release);
+        // It stays open as long as the process lives, and is not its child's.
+        let _ = connection.into_raw_fd();
+        count.store(known as u64 + 1, Ordering::Release);
+        client.lease(handle, key).map(|slot| known * SLOTS + slot)
+    }
+
+    /// Gives a lease up: the placeholder alone is the socket from now on, and anybody may use it.
+    pub fn give_up(&self, p: BorrowedFd<'_>, way: &Way) {
+        if let Some(entered) = self.enter(way) {
+            entered.give_up(p, way);
+        }
+    }
+
+    /// The socket has another descriptor in this process: what is kept beside that one.
+    pub fn copy(&self, way: &Way) -> Way {
+        if let Some(entered) = self.enter(way) {
+            entered.local.copies.fetch_add(1, Ordering::AcqRel);
+        }
+        way.copy()
+    }
+
+    /// A descriptor of the socket's is about to be closed in this process.
+    pub fn close(&self, p: BorrowedFd<'_>, way: &Way) {
+        let Some(entered) = self.enter(way) else { return };
+        let fewer = |copies: u64| copies.checked_sub(1);
+        let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
+        if entered.local.copies.fetch_update(acquire, relaxed, fewer).is_err() {
+            entered.give_up(p, way);
+        }
+    }
+
+    /// `TCP_INFO` as the outboard wrote it last, without asking: fills the front of `out`, and gives how long it was. `None`:
+    /// there is no lease, ask by [`Client::option`].
+    pub fn tcp_info(&self, way: &Way, out: &mut [u8]) -> Option<usize> {
+        self.enter(way)?.slot().info(out)
+    }
+}
+
+impl Entered<'_> {
+    /// The lease.
+    pub fn slot(&self) -> Slot<'_> {
+        let [rings, blocks] = &self.views;
+        Slot { rings, blocks, index: self.token.slot() % SLOTS }
+    }
+
+    /// Tells the outboard that there is something.
+    pub fn tell(&self) {
+        if self.slot().tell() {
+            self.rings.wake(self.token.slot() / SLOTS);
+        }
+    }
+
+    /// The lease was taken back.
+    pub fn lost(&self, way: &Way) {
+        let live = self.local.life.load(Ordering::Acquire);
+        if live & LIFE == LIVE {
+            let lost = live & !LIFE | LOST;
+            let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
+            let _ = self.local.life.compare_exchange(live, lost, acquire, relaxed);
+        }
+        // Who took it back knows somebody else who uses the socket: there will be no other.
+        way.forget(self.token, true);
+    }
+
+    /// See [`Rings::give_up`].
+    pub fn give_up(&self, p: BorrowedFd<'_>, way: &Way) {
+        while !ring::give_up(&self.slot()) {
+            if self.drain(p).is_err() {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        self.slot().fence();
+        self.tell();
+        let _ = placeholder::widen(p);
+        self.lost(way);
+    }
+
+    /// Takes the doorbell's byte out of the placeholder.
+    pub fn drain(&self, p: BorrowedFd<'_>) -> std::result::Result<(), Lost> {
+        if !ring::drain(&self.slot())? {
+            return Ok(());
+        }
+        let taken = rustix::net::recv(p, &mut [0], rustix::net::RecvFlags::DONTWAIT);
+        // Where nothing will come any more, nothing is to come.
+        let was_there = taken != Err(Errno::AGAIN) && taken != Err(Errno::INTR);
+        let is_unheard = ring::drained(&self.slot(), was_there);
+        let is_lost = self.slot().load(Word::Read) & ring::REVOKED != 0;
+        if is_unheard || is_lost {
+            self.tell();
+        }
+        if is_lost { Err(Lost) } else { Ok(()) }
+    }
+
+    /// The bell is to ring for what comes; what there is already, the outboard looks at once more.
+    pub fn arm(&self, p: BorrowedFd<'_>) {
+        let slot = self.slot();
+        match ring::arm(&slot) {
+            Ok(After::Drain) => drop(self.drain(p)),
+            Ok(_) if ring::unread(&slot).is_ok_and(|(_, len)| len > 0) => self.tell(),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.rings.leave(self.token.slot(), &self.local);
+    }
+}

@@ -1,0 +1,210 @@
+//! Where the words and rings of leases lie: two files of shared memory for each process, each for [`SLOTS`] leases.
+//!
+//! ```text
+//!  rings, which both write            blocks, which the application reads
+//!  0       news, a bit a lease        0       the outboard sleeps
+//!  4096    words of lease 0 (128)     4096    block of lease 0 (512): Taken, piped │ Head, Wants, over │ TCP_INFO
+//!  …       of lease 1                 …       of lease 1
+//!  16384   rings of lease 0: out, in
+//!  …       of lease 1
+//! ```
+
+use fusewire_device::Shared;
+use std::sync::atomic::{Ordering, fence};
+
+use crate::ring::{RING_BYTES, Word, Words};
+
+/// Leases of a region.
+pub const SLOTS: usize = 64;
+/// Bytes of the file with rings.
+pub const RINGS_LEN: usize = RINGS_AT + SLOTS * 2 * RING_BYTES as usize;
+/// Bytes of the file with blocks.
+pub const BLOCKS_LEN: usize = BLOCKS_AT + SLOTS * BLOCK_LEN;
+
+const RINGS_AT: usize = 16 << 10;
+const WORDS_AT: usize = 4096;
+const WORDS_LEN: usize = 128;
+const BLOCKS_AT: usize = 4096;
+const BLOCK_LEN: usize = 512;
+/// In a block: bytes that the outboard has taken out of the placeholder since the lease began.
+const PIPED: usize = 8;
+/// In a block: what has become of the connection.
+const OVER: usize = 80;
+/// In a block: how often `TCP_INFO` was written, odd while it is; its length, its bytes.
+const INFO: usize = 128;
+/// Most bytes of `TCP_INFO`.
+pub const INFO_MAX: usize = BLOCK_LEN - INFO - 16;
+
+/// The connection's peer has finished, or the connection is over: behind what the ring has, the placeholder tells.
+pub const PEER_FINISHED: u64 = 1;
+/// The connection is over: the placeholder tells how.
+pub const ENDED: u64 = 2;
+
+/// A ring of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// What the application sends.
+    Out,
+    /// What it receives.
+    In,
+}
+
+/// A lease in a region.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot<'a> {
+    /// The region's rings.
+    pub rings: &'a Shared,
+    /// Its blocks.
+    pub blocks: &'a Shared,
+    /// Which of its leases, below [`SLOTS`].
+    pub index: usize,
+}
+
+/// Where `len` bytes from `position` on lie: in one piece or two, each a place and a length.
+pub fn places(index: usize, way: Way, position: u64, len: usize) -> [(usize, usize); 2] {
+    let ring = RING_BYTES as usize;
+    debug_assert!(len <= ring && index < SLOTS);
+    let base = RINGS_AT + (2 * index + usize::from(way == Way::In)) * ring;
+    let at = position as usize & (ring - 1);
+    let first = len.min(ring - at);
+    [(base + at, first), (base, len - first)]
+}
+
+impl Slot<'_> {
+    fn block(&self) -> usize {
+        BLOCKS_AT + self.index * BLOCK_LEN
+    }
+
+    /// Which file a word is in, and where.
+    fn place(&self, word: Word) -> (&Shared, usize) {
+        let words = WORDS_AT + self.index * WORDS_LEN;
+        match word {
+            Word::Sent => (self.rings, words),
+            Word::Read => (self.rings, words + 64),
+            Word::Taken => (self.blocks, self.block()),
+            Word::Head => (self.blocks, self.block() + 64),
+            Word::Wants => (self.blocks, self.block() + 72),
+        }
+    }
+
+    /// Bytes of the application's that came through the placeholder since the lease began.
+    pub fn piped(&self) -> u64 {
+        self.blocks.load(self.block() + PIPED)
+    }
+
+    /// Sets [`Slot::piped`].
+    pub fn set_piped(&self, count: u64) {
+        self.blocks.store(self.block() + PIPED, count);
+    }
+
+    /// [`PEER_FINISHED`], [`ENDED`]
+    pub fn over(&self) -> u64 {
+        self.blocks.load(self.block() + OVER)
+    }
+
+    /// Sets [`Slot::over`].
+    pub fn set_over(&self, over: u64) {
+        self.blocks.store(self.block() + OVER, over);
+    }
+
+    /// Makes all words those of a lease that begins, whose reader is not rung for.
+    pub fn begin(&self) {
+        for word in [Word::Sent, Word::Read, Word::Taken, Word::Head, Word::Wants] {
+            self.store(word, 0);
+        }
+        self.set_piped(0);
+        self.set_over(0);
+        self.blocks.store(self.block() + INFO + 8, 0);
+    }
+
+    /// Writes what [`Slot::info`] reads.
+    pub fn set_info(&self, info: &[u8]) {
+        let (at, info) = (self.block() + INFO, &info[..info.len().min(INFO_MAX)]);
+        let count = self.blocks.load(at);
+        self.blocks.store(at, count | 1);
+        fence(Ordering::Release);
+        self.blocks.store(at + 8, info.len() as u64);
+        self.blocks.write(at + 16, info);
+        self.blocks.store(at, (count | 1).wrapping_add(1));
+    }
+
+    /// `TCP_INFO`, as the outboard wrote it last: fills the front of `out` and gives how long it was. `None`: it has not yet,
+    /// or is writing all the time.
+    pub fn info(&self, out: &mut [u8]) -> Option<usize> {
+        let at = self.block() + INFO;
+        for _ in 0..64 {
+            let before = self.blocks.load(at);
+            if before & 1 == 0 {
+                let len = (self.blocks.load(at + 8) as usize).min(INFO_MAX);
+                let filled = len.min(out.len());
+                self.blocks.read(at + 16, &mut out[..filled]);
+                fence(Ordering::Acquire);
+                if self.blocks.load(at) == before {
+                    return (len > 0).then_some(len);
+                }
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// Says that there is news of this lease, after what is new was shown and a [fence](Words::fence); true when the outboard
+    /// sleeps and has to be woken.
+    pub fn tell(&self) -> bool {
+        let bit = 1 << self.index;
+        // It has not heard of earlier news yet, and will see all that is shown by then.
+        if self.rings.load(NEWS) & bit != 0 {
+            return false;
+        }
+        self.rings.fetch_or(NEWS, bit);
+        fence(Ordering::SeqCst);
+        self.blocks.load(ASLEEP) != 0
+    }
+}
+
+impl Words for Slot<'_> {
+    fn load(&self, word: Word) -> u64 {
+        let (file, at) = self.place(word);
+        file.load(at)
+    }
+    fn store(&self, word: Word, value: u64) {
+        let (file, at) = self.place(word);
+        file.store(at, value);
+    }
+    fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Result<u64, u64> {
+        let (file, at) = self.place(word);
+        file.compare_exchange(at, old, new)
+    }
+    fn fetch_or(&self, word: Word, bits: u64) -> u64 {
+        let (file, at) = self.place(word);
+        file.fetch_or(at, bits)
+    }
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+const NEWS: usize = 0;
+const ASLEEP: usize = 0;
+
+/// Leases of a region that have news, each told once.
+pub fn news(rings: &Shared) -> u64 {
+    match rings.load(NEWS) {
+        0 => 0,
+        _ => {
+            let news = rings.swap(NEWS, 0);
+            fence(Ordering::SeqCst);
+            news
+        }
+    }
+}
+
+/// Says whether the outboard is about to sleep; false when it had better not: there is news.
+pub fn sleeps(rings: &Shared, blocks: &Shared, is_asleep: bool) -> bool {
+    blocks.store(ASLEEP, u64::from(is_asleep));
+    if is_asleep {
+        fence(Ordering::SeqCst);
+        return rings.load(NEWS) == 0;
+    }
+    true
+}

@@ -1,0 +1,419 @@
+//! The protocol of a lease: two rings of a stream's bytes in memory that one application and the outboard share, and the
+//! words that say how far each is. No memory and no descriptor here: words are read and written through [`Words`], so that
+//! a model checker can stand behind them.
+//!
+//! ```text
+//!  out   Taken (outboard's)       Sent (both's)          Sent: how far the application has written, and REVOKED
+//!         │ outboard takes ──▶      │ application writes
+//!  ───────┼─────────────────────────┼──────── free ──── Taken + RING_BYTES
+//!  in    Read (both's)            Head (outboard's)      Read: how far the application has read, and flags
+//!         │ application reads       │ outboard writes
+//! ```
+//! Positions count bytes since the lease began. The application moves `Sent` and `Read` by compare-and-swap. The outboard
+//! takes the lease back by setting [`REVOKED`] in both: what is committed then is committed, nothing more will be, and no
+//! help of the application's is needed, which may be stopped or gone. What it has not read goes through the placeholder.
+//!
+//! The doorbell is a byte in the placeholder, which shows `poll` and `epoll` what is true. Of [`Read`](Word::Read)'s flags
+//! one at most is set of: [`ARMED`], send it when there is something; [`RUNG`], it was sent and lies there; [`BUSY`],
+//! the application is taking it out. With none of them the application looks by itself.
+//!
+//! Invariants: `Taken ≤ Sent ≤ Taken + RING_BYTES`, `Read ≤ Head ≤ Read + RING_BYTES`; none goes back. The outboard loads a
+//! word that the application may write once, and checks it before it is used.
+
+/// Bytes of a ring, of each direction.
+pub const RING_BYTES: u64 = 128 << 10;
+/// The part of [`Word::Sent`] and [`Word::Read`] that is a position.
+pub const POSITION: u64 = (1 << 56) - 1;
+/// The lease is over: nothing is committed any more.
+pub const REVOKED: u64 = 1 << 56;
+/// The reader is to be rung when there is something.
+pub const ARMED: u64 = 1 << 57;
+/// A byte lies in the placeholder, or is about to.
+pub const RUNG: u64 = 1 << 58;
+/// The application is taking that byte out.
+pub const BUSY: u64 = 1 << 59;
+/// Nobody in the application uses the rings any more.
+pub const GONE: u64 = 1 << 60;
+
+/// Words of a lease. The application can write the first two and reads the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// How far the application has written, and [`REVOKED`].
+    Sent,
+    /// How far it has read, and flags.
+    Read,
+    /// How far the outboard has taken what was written.
+    Taken,
+    /// How far it has laid down what came.
+    Head,
+    /// Not 0: it has more than there is room for.
+    Wants,
+}
+
+/// Access to them.
+pub trait Words {
+    /// Reads a word, with acquire order.
+    fn load(&self, word: Word) -> u64;
+    /// Writes one, with release order.
+    fn store(&self, word: Word, value: u64);
+    /// Puts `new` in place of `old`, or gives what there is.
+    ///
+    /// # Errors
+    /// It was another.
+    fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Result<u64, u64>;
+    /// Sets bits, and gives what there was.
+    fn fetch_or(&self, word: Word, bits: u64) -> u64;
+    /// A sequentially consistent fence.
+    fn fence(&self);
+}
+
+/// The lease was taken back: the placeholder is the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost;
+
+/// The application wrote what no honest one writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the application's {name} is {found}, which is not within {low}..={high}")]
+pub struct Violation {
+    /// Which index.
+    pub name: &'static str,
+    /// What it was.
+    pub found: u64,
+    /// Least it could be.
+    pub low: u64,
+    /// Most it could be.
+    pub high: u64,
+}
+
+fn check(name: &'static str, word: u64, low: u64, high: u64) -> Result<u64, Violation> {
+    let found = word & POSITION;
+    match (low..=high).contains(&found) {
+        true => Ok(found),
+        false => Err(Violation { name, found, low, high }),
+    }
+}
+
+// ---- the application's side
+
+/// Where the application writes next, and how much there is room for; `taken` is what it knows of [`Word::Taken`], which is
+/// looked at when there is room for less than `wanted`.
+///
+/// # Errors
+/// [`Lost`]
+pub fn room(words: &impl Words, taken: &mut u64, wanted: u64) -> Result<(u64, u64), Lost> {
+    let sent = words.load(Word::Sent);
+    if sent & REVOKED != 0 {
+        return Err(Lost);
+    }
+    let free = |taken: u64| RING_BYTES.saturating_sub(sent.saturating_sub(taken));
+    if free(*taken) < wanted.min(RING_BYTES) {
+        *taken = words.load(Word::Taken);
+    }
+    Ok((sent, free(*taken)))
+}
+
+/// Commits `len` bytes that were written at `position`. One at a time does so.
+///
+/// # Errors
+/// [`Lost`]: they are not sent.
+pub fn commit(words: &impl Words, position: u64, len: u64) -> Result<(), Lost> {
+    let done = words.compare_exchange(Word::Sent, position, position + len);
+    done.map(|_| words.fence()).map_err(|_| Lost)
+}
+
+/// What there is to read: [`Word::Read`] with its flags, and how many bytes from its position on.
+///
+/// # Errors
+/// [`Lost`]
+pub fn unread(words: &impl Words) -> Result<(u64, u64), Lost> {
+    let read = words.load(Word::Read);
+    if read & REVOKED != 0 {
+        return Err(Lost);
+    }
+    let len = words.load(Word::Head).wrapping_sub(read & POSITION);
+    Ok((read, len.min(RING_BYTES)))
+}
+
+/// What is to be done after something was read, or nothing was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Nothing.
+    Rest,
+    /// The byte in the placeholder is to be taken out, between [`drain`] and [`drained`].
+    Drain,
+    /// The outboard is to be told: there is something that it may not have rung for, or room that it waits for.
+    Tell,
+}
+
+/// Reads on by `len` bytes of `unread`, which were copied from the position of `read`; where that was all, the reader is
+/// rung for what comes next. `None`: somebody else has read them, or the flags have changed; look again.
+///
+/// # Errors
+/// [`Lost`]: they will come through the placeholder.
+pub fn consume(
+    words: &impl Words,
+    read: u64,
+    unread: u64,
+    len: u64,
+) -> Result<Option<After>, Lost> {
+    let is_all = len == unread;
+    let arm = if is_all && read & (RUNG | BUSY) == 0 { ARMED } else { 0 };
+    match words.compare_exchange(Word::Read, read, (read + len) | arm) {
+        Ok(_) => {}
+        Err(now) if now & REVOKED != 0 => return Err(Lost),
+        Err(_) => return Ok(None),
+    }
+    words.fence();
+    if is_all && read & RUNG != 0 {
+        return Ok(Some(After::Drain));
+    }
+    let position = (read & POSITION) + len;
+    let left = words.load(Word::Head).wrapping_sub(position);
+    let has_room = words.load(Word::Wants) != 0 && left <= RING_BYTES / 2;
+    // What came between the look and the arming, nobody has rung for.
+    let is_unheard = arm != 0 && left > 0;
+    Ok(Some(if has_room || is_unheard { After::Tell } else { After::Rest }))
+}
+
+/// The reader looks by itself from now on: no bell.
+pub fn disarm(words: &impl Words) {
+    let mut read = words.load(Word::Read);
+    while read & ARMED != 0 && read & REVOKED == 0 {
+        match words.compare_exchange(Word::Read, read, read & !ARMED) {
+            Ok(_) => return,
+            Err(now) => read = now,
+        }
+    }
+}
+
+/// The reader has found nothing and is about to sleep, or to say so: the bell is to ring from now on. If there is something
+/// after all, [`After::Rest`] says nothing of it: look again.
+///
+/// # Errors
+/// [`Lost`]
+pub fn arm(words: &impl Words) -> Result<After, Lost> {
+    let mut read = words.load(Word::Read);
+    loop {
+        if read & REVOKED != 0 {
+            return Err(Lost);
+        }
+        if read & RUNG != 0 {
+            return Ok(After::Drain);
+        }
+        if read & (ARMED | BUSY) != 0 {
+            return Ok(After::Rest);
+        }
+        match words.compare_exchange(Word::Read, read, read | ARMED) {
+            Ok(_) => {
+                words.fence();
+                return Ok(After::Rest);
+            }
+            Err(now) => read = now,
+        }
+    }
+}
+
+/// Begins to take the byte out of the placeholder: false, somebody else does.
+///
+/// # Errors
+/// [`Lost`]: it is not the application's to take any more.
+pub fn drain(words: &impl Words) -> Result<bool, Lost> {
+    let mut read = words.load(Word::Read);
+    loop {
+        if read & REVOKED != 0 {
+            return Err(Lost);
+        }
+        if read & RUNG == 0 {
+            return Ok(false);
+        }
+        match words.compare_exchange(Word::Read, read, (read & !RUNG) | BUSY) {
+            Ok(_) => return Ok(true),
+            Err(now) => read = now,
+        }
+    }
+}
+
+/// Ends that. `was_there`: the byte was taken, and the bell is to ring anew; otherwise it is still to come. True when there is
+/// something that nobody has rung for.
+pub fn drained(words: &impl Words, was_there: bool) -> bool {
+    let flag = if was_there { ARMED } else { RUNG };
+    let mut read = words.load(Word::Read);
+    loop {
+        // After a revocation too: the outboard waits for it.
+        match words.compare_exchange(Word::Read, read, (read & !BUSY) | flag) {
+            Ok(_) => break,
+            Err(now) => read = now,
+        }
+    }
+    words.fence();
+    was_there && words.load(Word::Head) != read & POSITION
+}
+
+/// After a revocation: a doorbell lies in the placeholder, or somebody is taking it out, so that nothing may be read there
+/// yet.
+pub fn is_noisy(words: &impl Words) -> bool {
+    words.load(Word::Read) & (RUNG | BUSY) != 0
+}
+
+/// Gives the lease up: both directions are over, and nobody here uses the rings any more. `false`: the bell has rung, and
+/// has to be [drained](drain) before.
+pub fn give_up(words: &impl Words) -> bool {
+    let mut read = words.load(Word::Read);
+    while read & REVOKED == 0 {
+        if read & (RUNG | BUSY) != 0 {
+            return false;
+        }
+        match words.compare_exchange(Word::Read, read, (read & POSITION) | REVOKED) {
+            Ok(_) => break,
+            Err(now) => read = now,
+        }
+    }
+    words.fetch_or(Word::Sent, REVOKED);
+    true
+}
+
+// ---- the outboard's side
+
+/// How far the outboard is in both rings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// [`Word::Taken`]
+    taken: u64,
+    /// [`Word::Sent`], as last checked.
+    sent: u64,
+    /// [`Word::Head`]
+    head: u64,
+    /// [`Word::Read`], as last checked.
+    read: u64,
+}
+
+/// What the application has left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The byte of the doorbell lies in the placeholder.
+    pub is_rung: bool,
+    /// The application was about to take it out.
+    pub is_busy: bool,
+}
+
+impl Progress {
+    /// What was written and not taken: from where, and how much.
+    ///
+    /// # Errors
+    /// An index that cannot be.
+    pub fn written(&mut self, words: &impl Words) -> Result<(u64, u64), Violation> {
+        let most = self.taken + RING_BYTES;
+        self.sent = check("write index", words.load(Word::Sent), self.sent, most)?;
+        Ok((self.taken, self.sent - self.taken))
+    }
+
+    /// Has taken so much of it.
+    pub fn take(&mut self, words: &impl Words, len: u64) {
+        debug_assert!(self.taken + len <= self.sent);
+        self.taken += len;
+        words.store(Word::Taken, self.taken);
+    }
+
+    /// Where what comes is laid down, and how much there is room for.
+    ///
+    /// # Errors
+    /// As [`Progress::written`].
+    pub fn room(&mut self, words: &impl Words) -> Result<(u64, u64), Violation> {
+        self.look(words)?;
+        Ok((self.head, RING_BYTES - (self.head - self.read)))
+    }
+
+    /// What was laid down and not read: from where, and how much.
+    ///
+    /// # Errors
+    /// As [`Progress::written`].
+    pub fn unread(&mut self, words: &impl Words) -> Result<(u64, u64), Violation> {
+        self.look(words)?;
+        Ok((self.read, self.head - self.read))
+    }
+
+    fn look(&mut self, words: &impl Words) -> Result<(), Violation> {
+        self.read = check("read index", words.load(Word::Read), self.read, self.head)?;
+        Ok(())
+    }
+
+    /// Shows `len` more bytes.
+    pub fn show(&mut self, words: &impl Words, len: u64) {
+        debug_assert!(self.head + len - self.read <= RING_BYTES);
+        self.head += len;
+        words.store(Word::Head, self.head);
+    }
+
+    /// Says whether there is more than room for it. After it was said, there may be room: look again.
+    pub fn want_room(&self, words: &impl Words, wants: bool) {
+        words.store(Word::Wants, u64::from(wants));
+        if wants {
+            words.fence();
+        }
+    }
+
+    /// Whether the doorbell is to be rung now, which is asked once for each ring.
+    ///
+    /// # Errors
+    /// As [`Progress::written`].
+    pub fn must_ring(&mut self, words: &impl Words) -> Result<bool, Violation> {
+        words.fence();
+        let mut read = words.load(Word::Read);
+        loop {
+            self.read = check("read index", read, self.read, self.head)?;
+            if read & ARMED == 0 || read & REVOKED != 0 || self.read == self.head {
+                return Ok(false);
+            }
+            match words.compare_exchange(Word::Read, read, (read & !ARMED) | RUNG) {
+                Ok(_) => return Ok(true),
+                Err(now) => read = now,
+            }
+        }
+    }
+
+    /// Takes the lease back: what is committed is committed.
+    pub fn revoke(words: &impl Words) -> Left {
+        words.fetch_or(Word::Sent, REVOKED);
+        let read = words.fetch_or(Word::Read, REVOKED);
+        Left { is_rung: read & RUNG != 0, is_busy: read & BUSY != 0 }
+    }
+
+    /// What of the doorbell there is after a [revocation](Progress::revoke).
+    pub fn left(words: &impl Words) -> Left {
+        let read = words.load(Word::Read);
+        Left { is_rung: read & RUNG != 0, is_busy: read & BUSY != 0 }
+    }
+
+    /// The doorbell was taken out of the placeholder, or will never be: after a revocation, when its holder does not.
+    pub fn quiet(words: &impl Words) {
+        let mut read = words.load(Word::Read);
+        while let Err(now) = words.compare_exchange(Word::Read, read, read & !(RUNG | BUSY)) {
+            read = now;
+        }
+    }
+
+    /// Nobody in the application uses the rings any more.
+    pub fn is_gone(words: &impl Words) -> bool {
+        words.load(Word::Read) & GONE != 0
+    }
+
+    /// The application has given the lease up, or has been taken it.
+    pub fn is_revoked(words: &impl Words) -> bool {
+        words.load(Word::Read) & REVOKED != 0
+    }
+
+    /// After a revocation, what was laid down and will never be read: from where, and how much.
+    pub fn owed(&self) -> (u64, u64) {
+        (self.read, self.head - self.read)
+    }
+
+    /// Has read so much of what is [owed](Progress::owed), in the application's place.
+    pub fn skip(&mut self, len: u64) {
+        debug_assert!(self.read + len <= self.head);
+        self.read += len;
+    }
+}
+
+#[cfg(test)]
+#[path = "ring_tests.rs"]
+mod tests;
