@@ -94,7 +94,7 @@ pub fn choose<'a>(command: &'a mut Command, packages: Option<&[String]>) -> &'a 
 }
 
 /// Programs, and files by their path, that tests need, and the Debian packages that have them.
-const PEERS: [(&str, &str); 16] = [
+const PEERS: [(&str, &str); 17] = [
     ("tshark", "tshark"),
     ("cc", "gcc"),
     ("g++", "g++"),
@@ -105,6 +105,7 @@ const PEERS: [(&str, &str); 16] = [
     ("iperf3", "iperf3"),
     ("nmap", "nmap"),
     ("ping", "iputils-ping"),
+    ("python3", "python3"),
     ("socat", "socat"),
     ("tracepath", "iputils-tracepath"),
     ("rpcgen", "rpcsvc-proto"),

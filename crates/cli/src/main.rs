@@ -33,6 +33,7 @@ mod progress;
 mod put;
 mod receive;
 mod report;
+mod run;
 mod serve;
 mod transfer;
 mod url;
@@ -92,6 +93,8 @@ enum Command {
     Devices(devices::Devices),
     /// Runs a stack in a process of its own, for applications that share it.
     Outboard(outboard::Outboard),
+    /// Runs a program whose sockets are an outboard's.
+    Run(Box<run::Run>),
     /// Lists sockets of running stacks.
     Ss(view::ss::Ss),
     /// Shows connections of running stacks as they work.
@@ -162,6 +165,7 @@ fn main() -> ExitCode {
         Command::Key(key) => key::run(&key),
         Command::Devices(devices) => devices::run(&devices),
         Command::Outboard(outboard) => outboard::run(&outboard),
+        Command::Run(run) => run::run(&run),
         Command::Ss(ss) => view::ss::run(&ss),
         Command::Top(top) => view::top::run(&top),
         Command::Metrics(metrics) => view::metrics::run(&metrics),

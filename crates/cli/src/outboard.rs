@@ -55,6 +55,9 @@ pub struct Outboard {
     /// Keep all rights of who starts it, for debugging: by default it gives up what it does not need (docs/outboard.md).
     #[arg(long)]
     no_confinement: bool,
+    /// End with the process that started it.
+    #[arg(long, hide = true)]
+    with_parent: bool,
     /// Print nothing but errors.
     #[arg(short, long)]
     quiet: bool,
@@ -65,6 +68,9 @@ pub struct Outboard {
 
 /// Serves until a signal says to stop.
 pub fn run(outboard: &Outboard) -> Result {
+    if outboard.with_parent {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    }
     let name = &outboard.device;
     let own = outboard.own.list()?;
     let settings = on_interface::Settings { name: name.clone(), own, carrier: Carrier::Udp };

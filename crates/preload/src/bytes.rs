@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use fusewire_outboard::client::{self, Result};
-use fusewire_outboard::protocol::{ADDRESS_LEN, parse_address};
+use fusewire_outboard::protocol::{ADDRESS_LEN, Family, parse_address};
 use fusewire_outboard::rules::{Owner, Purpose};
 use rustix::event::PollFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -201,10 +201,22 @@ fn send_datagram(
         }
         _ => {}
     }
+    let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+    if len > longest(socket.of.family) {
+        return Some(Err(Errno::MSGSIZE));
+    }
     Some(client::send_to(socket.p(), pieces, to, flags).map_err(|error| match error {
         Errno::PIPE | Errno::CONNRESET => Errno::NETDOWN,
         error => error,
     }))
+}
+
+/// The longest message that fits into a packet behind the headers of UDP and IP.
+fn longest(family: Family) -> usize {
+    match family {
+        Family::V4 => 65_535 - 8 - 20,
+        Family::V6 => 65_535 - 8,
+    }
 }
 
 /// `FIONREAD` of datagrams: how long the next is.

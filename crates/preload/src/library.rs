@@ -43,19 +43,14 @@ pub struct Library {
 
 static LIBRARY: Once<Option<Library>> = Once::new();
 
-/// The library, made by the first who asks. None where it cannot work, which is said once: all is the kernel's then.
-pub fn library() -> Option<&'static Library> {
-    match LIBRARY.get() {
-        Some(library) => library.as_ref(),
-        None => {
-            LIBRARY.set(Library::new());
-            LIBRARY.get()?.as_ref()
-        }
-    }
+/// Makes the library, before the program begins: it is none until then, for what is called earlier may be called by the
+/// allocator that is needed here. None it stays where it cannot work, which is said once.
+pub fn begin() {
+    LIBRARY.set(Library::new());
 }
 
-/// The library, if anybody has asked.
-pub fn known() -> Option<&'static Library> {
+/// The library. Without it all is the kernel's.
+pub fn library() -> Option<&'static Library> {
     LIBRARY.get()?.as_ref()
 }
 

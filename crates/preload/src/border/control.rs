@@ -16,7 +16,7 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_
     // SAFETY: the caller's obligation.
     let done = unsafe { kernel(libc::SYS_fcntl, [fd as usize, command as usize, argument]) };
     if let (Ok(new), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC, Some(library)) =
-        (done, command, library::known())
+        (done, command, library::library())
     {
         library.table.forget(new as c_int);
     }

@@ -84,9 +84,9 @@ macro_rules! aliases {
 }
 use aliases;
 
-/// The library is there before the program begins, so that no call of it has to find it.
+/// What is done before the program begins.
 extern "C" fn begin() {
-    library::library();
+    library::begin();
     process::find();
 }
 

@@ -11,7 +11,7 @@ use crate::table::Watch;
 
 /// A number is closed, or is another's from now on.
 fn forget(number: c_int) {
-    if let Some(library) = library::known() {
+    if let Some(library) = library::library() {
         library.table.forget(number);
     }
 }
@@ -25,7 +25,7 @@ interposed! {
 
     /// Closes many.
     fn close_range = SYS_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-        if let Some(library) = library::known()
+        if let Some(library) = library::library()
             && flags as c_uint & libc::CLOSE_RANGE_CLOEXEC == 0
         {
             library.table.forget_range(first, last);

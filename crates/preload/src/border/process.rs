@@ -61,7 +61,7 @@ unsafe fn with_ours<T>(variables: Pointers, call: impl FnOnce(Pointers) -> T) ->
         }
     }
     let given = count;
-    for kept in library::known().iter().flat_map(|library| library.kept.iter().flatten()) {
+    for kept in library::library().iter().flat_map(|library| library.kept.iter().flatten()) {
         let name = kept.split_inclusive(|&byte| byte == b'=').next().unwrap_or(&[]);
         let has = |&at: &*const c_char| {
             // SAFETY: a string, of which nothing is read behind its end: `name` has no zero.

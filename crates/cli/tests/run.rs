@@ -1,0 +1,192 @@
+//! `fusewire run`: unmodified programs over an outboard's sockets, with the kernel as their peer; what they are told, and what
+//! is left when they end.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Done, World};
+
+const OURS: [&str; 4] = ["--device", "packet:v0", "--address", "10.9.0.2/24"];
+
+/// A veth to a peer of the kernel's, which serves `here` by HTTP at 10.9.0.1:8000.
+struct Hosts {
+    world: World,
+    peer: Peer,
+    server: Child,
+}
+
+impl Hosts {
+    fn new() -> Hosts {
+        let (world, peer) = (World::new(), Peer::new());
+        std::fs::create_dir(world.path("run")).unwrap();
+        sh(&format!(
+            "ip link add v0 type veth peer name v1 netns {}\nip link set v0 up",
+            peer.pid()
+        ));
+        peer.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|at| (at >> 8) as u8 ^ at as u8).collect();
+        std::fs::write(world.here("file"), bytes).unwrap();
+        let mut server = peer.command("python3");
+        server.args(["-u", "-m", "http.server", "8000", "--bind", "10.9.0.1"]);
+        let server = serving(server.current_dir(world.path("here")));
+        Hosts { world, peer, server }
+    }
+
+    fn run(&self, options: &[&str], program: &[&str]) -> Command {
+        let mut command = self.world.command("alice", &["run"]);
+        command.args(options).arg("--").args(program);
+        command.env("XDG_RUNTIME_DIR", self.world.path("run"));
+        command
+    }
+
+    fn done(&self, options: &[&str], program: &[&str]) -> Done {
+        Done::of(self.run(options, program).spawn().unwrap())
+    }
+
+    /// What is left of outboards that were started.
+    fn left(&self) -> Vec<String> {
+        let files = std::fs::read_dir(self.world.path("run")).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".sock")).collect()
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Starts Python's HTTP server, and waits until it listens.
+fn serving(command: &mut Command) -> Child {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("Serving HTTP"), "{line}");
+    child
+}
+
+fn same(a: &Path, b: &Path) {
+    assert!(std::fs::read(a).unwrap() == std::fs::read(b).unwrap(), "{a:?} and {b:?}");
+}
+
+#[test]
+fn programs_ask_and_are_asked_over_an_outboard() {
+    let name = "programs_ask_and_are_asked_over_an_outboard";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        let got = hosts.world.here("got");
+        let curl = ["curl", "-sS", "-o", "got", "http://10.9.0.1:8000/file"];
+        // The kernel of this namespace has no address there.
+        hosts.done(&OURS, &curl).ok();
+        same(&got, &hosts.world.here("file"));
+        assert_eq!(hosts.left(), Vec::<String>::new());
+
+        // Loopback is the kernel's unless it is asked for, and so is what rules say.
+        let refused = ["curl", "-sS", "http://127.0.0.1:8001/file"];
+        let done = hosts.done(&OURS, &refused);
+        assert!(done.code == 7, "{done:?}");
+        std::fs::write(hosts.world.here("rules"), "kernel tcp port 8000-8010\n").unwrap();
+        let ruled = [&OURS[..], &["--rules", "rules"]].concat();
+        assert_eq!(hosts.done(&ruled, &curl).code, 7, "the kernel has no way there");
+
+        // A server of ours, and its end by the signal that ends `run`.
+        std::fs::remove_file(&got).unwrap();
+        let server = ["python3", "-u", "-m", "http.server", "8001"];
+        let mut server = serving(&mut hosts.run(&OURS, &server));
+        let asked = "curl -sS --retry 5 --retry-connrefused -o got http://10.9.0.2:8001/file";
+        let here = hosts.world.path("here");
+        hosts.peer.sh(&format!("cd {} && {asked}", here.display()));
+        same(&got, &hosts.world.here("file"));
+        assert_eq!(hosts.left().len(), 1);
+        kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+        assert_eq!(server.wait().unwrap().code(), Some(128 + 15));
+        assert_eq!(hosts.left(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_programs_end_is_its_own_and_leaves_nothing_behind() {
+    let name = "a_programs_end_is_its_own_and_leaves_nothing_behind";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        assert_eq!(hosts.done(&OURS, &["sh", "-c", "exit 7"]).code, 7);
+        assert_eq!(hosts.done(&OURS, &["sh", "-c", "kill -9 $$"]).code, 128 + 9);
+        let none = hosts.done(&OURS, &["no-such-program"]);
+        assert!(none.code == 127 && none.err.contains("no-such-program: not found"), "{none:?}");
+        std::fs::write(hosts.world.here("text"), "no program").unwrap();
+        assert_eq!(hosts.done(&OURS, &["./text"]).code, 126);
+        assert_eq!(hosts.left(), Vec::<String>::new());
+
+        let nobody = hosts.done(&[], &["true"]);
+        assert!(nobody.code == 1 && nobody.err.contains("no outboard is there"), "{nobody:?}");
+        std::fs::write(hosts.world.here("rules"), "kernel\nkernl\n").unwrap();
+        let wrong = hosts.done(&["--rules", "rules"], &["true"]);
+        assert!(wrong.code == 2 && wrong.err.contains("line 2: expected outboard"), "{wrong:?}");
+
+        // Killed, it takes its outboard with it.
+        let mut run = hosts.run(&OURS, &["sleep", "30"]).spawn().unwrap();
+        let begin = Instant::now();
+        while hosts.left().is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(10), "no outboard");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        run.kill().unwrap();
+        run.wait().unwrap();
+        while !hosts.left().is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", hosts.left());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+}
+
+/// Every call of a list, on an outboard's sockets and on the kernel's: it prints the same.
+#[test]
+fn calls_say_what_they_say_on_the_kernels_sockets() {
+    let name = "calls_say_what_they_say_on_the_kernels_sockets";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        let script = |name: &str| format!("{}/tests/run/{name}.py", env!("CARGO_MANIFEST_DIR"));
+        sh(&format!(
+            "ip link add k0 type veth peer name k1 netns {}\n\
+             ip addr add 10.8.0.2/24 dev k0\nip link set k0 up",
+            hosts.peer.pid()
+        ));
+        hosts.peer.sh("ip addr add 10.8.0.1/24 dev k1 && ip link set k1 up");
+        let said = |far: &str, own: &str, options: Option<&[&str]>| {
+            let mut echo = hosts.peer.command("python3");
+            let mut echo =
+                echo.args([&script("echo")[..], far, own]).stdout(Stdio::piped()).spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(echo.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            assert_eq!(line, "ready\n");
+            let calls = ["python3", &script("calls"), far, own];
+            let done = match options {
+                Some(options) => hosts.done(options, &calls),
+                None => {
+                    let mut command = Command::new(calls[0]);
+                    command.args(&calls[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
+                    Done::of(command.stdin(Stdio::null()).spawn().unwrap())
+                }
+            };
+            echo.kill().unwrap();
+            echo.wait().unwrap();
+            done.ok().out
+        };
+        let kernel = said("10.8.0.1", "10.8.0.2", None);
+        let ours = said("10.9.0.1", "10.9.0.2", Some(&OURS));
+        assert!(kernel.lines().count() > 25 && !kernel.contains("Error"), "{kernel}");
+        for (kernel, ours) in kernel.lines().zip(ours.lines()) {
+            assert_eq!(kernel, ours, "on the kernel's sockets, and on ours");
+        }
+        assert_eq!(kernel.lines().count(), ours.lines().count());
+    });
+}

@@ -1,0 +1,429 @@
+# Calls on sockets and what they say, for an unmodified program: run on the kernel's sockets and on an outboard's it prints the
+# same. The first argument is the address of servers of the kernel's (echo.py), the second this host's own.
+import array, ctypes, errno, fcntl, os, select, signal, socket, struct, sys, termios, threading, time
+
+FAR, OWN = sys.argv[1], sys.argv[2]
+ECHO, SINK, CLOSED = (FAR, 7000), (FAR, 7001), (FAR, 7009)
+
+
+def step(f):
+    signal.alarm(20)
+    try:
+        print(f.__name__, f())
+    except OSError as e:
+        print(f.__name__, errno.errorcode.get(e.errno, e))
+    except Exception as e:
+        print(f.__name__, type(e).__name__, e)
+    sys.stdout.flush()
+    return f
+
+
+def name_of(e):
+    return errno.errorcode.get(e, e)
+
+
+def said(f, *args):
+    try:
+        return f(*args)
+    except OSError as e:
+        return name_of(e.errno)
+
+
+def exactly(s, n):
+    got = b""
+    while len(got) < n:
+        part = s.recv(n - len(got))
+        if not part:
+            break
+        got += part
+    return got
+
+
+def tcp(to=ECHO):
+    s = socket.socket()
+    s.connect(to)
+    return s
+
+
+@step
+def fresh():
+    s = socket.socket()
+    return (s.type == socket.SOCK_STREAM, s.getsockname(), said(s.getpeername), said(s.recv, 1),
+            said(s.send, b"x", socket.MSG_NOSIGNAL), said(s.shutdown, socket.SHUT_WR), said(s.accept))
+
+
+@step
+def names():
+    s = socket.socket()
+    s.bind((OWN, 0))
+    bound = s.getsockname()
+    s.connect(ECHO)
+    return bound[0] == OWN, bound[1] == s.getsockname()[1] != 0, s.getpeername() == ECHO, said(s.connect, ECHO)
+
+
+@step
+def vectors():
+    s = tcp()
+    sent = s.sendmsg([b"one ", b"", b"two ", b"three"])
+    first, second = bytearray(3), bytearray(6)
+    peeked = s.recv(4, socket.MSG_PEEK)
+    got = exactly(s, 4)
+    n, anc, flags, addr = s.recvmsg_into([first, second], 0, socket.MSG_WAITALL)
+    os.writev(s.fileno(), [b"a", b"bc"])
+    r = [bytearray(1), bytearray(2)]
+    time.sleep(0.1)
+    k = os.readv(s.fileno(), r)
+    os.write(s.fileno(), b"raw")
+    return sent, peeked, got, n, bytes(first[:n]), anc, flags, addr, k, r, os.read(s.fileno(), 3)
+
+
+@step
+def readable_bytes():
+    s = tcp()
+    s.sendall(b"x" * 1000)
+    select.select([s], [], [], 5)
+    time.sleep(0.2)
+    n = array.array("i", [0])
+    fcntl.ioctl(s, termios.FIONREAD, n)
+    return n[0], len(exactly(s, 1000))
+
+
+@step
+def bulk():
+    s = tcp()
+    total, got = 3_000_000, bytearray()
+    data = os.urandom(total)
+    t = threading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR)))
+    t.start()
+    while part := s.recv(65536):
+        got += part
+    t.join()
+    return bytes(got) == data, s.recv(1)
+
+
+@step
+def from_a_file():
+    s = tcp()
+    with open("/proc/self/exe", "rb") as f:
+        n = os.sendfile(s.fileno(), f.fileno(), 0, 5000)
+        f.seek(0)
+        return n, exactly(s, n) == f.read(n)
+
+
+@step
+def through_a_pipe():
+    s = tcp()
+    r, w = os.pipe()
+    os.write(w, b"spliced")
+    n = os.splice(r, s.fileno(), 7)
+    got = exactly(s, 7)
+    s.send(b"back")
+    select.select([s], [], [], 5)
+    m = os.splice(s.fileno(), w, 4)
+    return n, got, m, os.read(r, 4)
+
+
+@step
+def refused():
+    return said(tcp, CLOSED)
+
+
+@step
+def refused_without_waiting():
+    s = socket.socket()
+    s.setblocking(False)
+    begun = name_of(s.connect_ex(CLOSED))
+    p = select.poll()
+    p.register(s, select.POLLOUT)
+    shown = p.poll(5000)[0][1]
+    return (begun, bool(shown & select.POLLERR), bool(shown & select.POLLHUP),
+            name_of(s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)), s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+
+
+@step
+def again_after_a_refusal():
+    s = socket.socket()
+    first = name_of(s.connect_ex(CLOSED))
+    s.connect(ECHO)
+    s.sendall(b"now")
+    return first, exactly(s, 3)
+
+
+@step
+def without_waiting():
+    s = socket.socket()
+    s.setblocking(False)
+    ep = select.epoll()
+    ep.register(s, select.EPOLLOUT | select.EPOLLIN | select.EPOLLET)
+    begun = name_of(s.connect_ex(ECHO))
+    shown = 0
+    while not shown & select.EPOLLOUT or shown & select.EPOLLHUP:
+        shown = ep.poll(5)[0][1]
+    ok = s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    empty = said(s.recv, 1)
+    s.send(b"edge")
+    while not shown & select.EPOLLIN:
+        shown = ep.poll(5)[0][1]
+    # Until no more fits, and the peer is heard again.
+    quiet, n = tcp((FAR, 7002)), 0
+    quiet.setblocking(False)
+    try:
+        while n < 1 << 28:
+            n += quiet.send(b"z" * 65536)
+    except BlockingIOError:
+        pass
+    return begun, ok, empty, s.recv(10), 0 < n < 1 << 28
+
+
+@step
+def half_closed():
+    s = tcp(SINK)
+    s.sendall(b"12345")
+    s.shutdown(socket.SHUT_WR)
+    end = said(s.send, b"x", socket.MSG_NOSIGNAL)
+    return exactly(s, 100), s.recv(1), end
+
+
+@step
+def broken_pipe():
+    s = tcp()
+    s.shutdown(socket.SHUT_WR)
+    seen = []
+    signal.signal(signal.SIGPIPE, lambda *_: seen.append(1))
+    e = said(s.send, b"x")
+    said(s.send, b"x", socket.MSG_NOSIGNAL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    return e, seen
+
+
+@step
+def reset():
+    s = tcp((FAR, 7003))
+    s.sendall(b"go")
+    time.sleep(0.3)
+    return said(s.recv, 10), said(s.recv, 10), said(s.send, b"x", socket.MSG_NOSIGNAL)
+
+
+@step
+def timeouts():
+    s = tcp()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 100_000))
+    got = said(s.recv, 1)
+    s.settimeout(0.1)
+    try:
+        s.recv(1)
+    except TimeoutError:
+        return got, "timed out"
+
+
+@step
+def interrupted():
+    s = tcp()
+    seen = []
+    signal.signal(signal.SIGUSR1, lambda *_: (seen.append(1), s.send(b"from a handler")))
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+    return s.recv(100), seen
+
+
+@step
+def options():
+    s = tcp()
+    out = []
+    for level, name, value in [
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1),
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 77),
+        (socket.IPPROTO_IP, socket.IP_TTL, 33), (socket.IPPROTO_IP, socket.IP_TOS, 16),
+    ]:
+        out.append((said(s.setsockopt, level, name, value), said(s.getsockopt, level, name)))
+    for name in [socket.SO_TYPE, socket.SO_DOMAIN, socket.SO_PROTOCOL, socket.SO_ERROR, socket.SO_ACCEPTCONN]:
+        out.append(s.getsockopt(socket.SOL_SOCKET, name))
+    info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    out += [info[0], said(s.getsockopt, socket.IPPROTO_TCP, 250), said(s.setsockopt, socket.IPPROTO_TCP, 250, 1)]
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return out
+
+
+@step
+def copies():
+    s = tcp()
+    d = s.dup()
+    e = socket.socket(fileno=os.dup2(s.fileno(), 50))
+    f = socket.socket(fileno=fcntl.fcntl(s.fileno(), fcntl.F_DUPFD_CLOEXEC, 60))
+    name = s.getsockname()
+    s.close()
+    d.close()
+    e.send(b"copy")
+    return exactly(f, 4), e.getsockname() == name == f.getsockname(), f.getpeername() == ECHO, e.type == socket.SOCK_STREAM
+
+
+@step
+def a_number_again():
+    s = tcp()
+    n = s.fileno()
+    s.close()
+    with open("/dev/null", "rb", buffering=0) as f:
+        same, end = f.fileno() == n, f.read(10)
+    r, w = os.pipe()
+    os.write(w, b"pipe")
+    got = os.read(r, 4)
+    os.closerange(r, w + 1)
+    return same, end, got, said(os.read, n, 1)
+
+
+@step
+def children():
+    s = tcp()
+    r, w = os.pipe()
+    if os.fork() == 0:
+        name = s.getpeername()
+        s.send(b"child ")
+        os.write(w, b"1" if name == ECHO else b"0")
+        os._exit(0)
+    child = os.read(r, 1)
+    os.wait()
+    s.send(b"parent")
+    return child, exactly(s, 12)
+
+
+@step
+def another_program():
+    s = tcp()
+    os.set_inheritable(s.fileno(), True)
+    code = ("import os, socket; s = socket.socket(fileno=%d); s.sendall(b'heir'); os.write(1, b'');"
+            "import sys; sys.exit(0 if s.getpeername()[1] == 7000 and s.type == socket.SOCK_STREAM else 1)" % s.fileno())
+    # Without an environment at all.
+    pid = os.fork()
+    if pid == 0:
+        os.execve(sys.executable, ["python3", "-c", code], {})
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return status, exactly(s, 4)
+
+
+@step
+def sent_over_a_unix_socket():
+    a, b = socket.socketpair()
+    s = tcp()
+    socket.send_fds(a, [b"fd"], [s.fileno()])
+    s.close()
+    _, fds, _, _ = socket.recv_fds(b, 10, 1)
+    t = socket.socket(fileno=fds[0])
+    t.sendall(b"passed")
+    return exactly(t, 6), t.getpeername() == ECHO
+
+
+@step
+def datagrams():
+    s = socket.socket(type=socket.SOCK_DGRAM)
+    first = said(s.send, b"x")
+    s.settimeout(5)
+    s.sendto(b"one", ECHO)
+    got, who = s.recvfrom(100)
+    s.sendmsg([b"t", b"wo"], [], 0, ECHO)
+    n, anc, flags, addr = s.recvmsg_into([bytearray(2)])
+    s.sendto(b"", ECHO)
+    empty = s.recv(10)
+    s.connect(ECHO)
+    s.send(b"three")
+    select.select([s], [], [], 5)
+    size = array.array("i", [0])
+    fcntl.ioctl(s, termios.FIONREAD, size)
+    length = s.recv_into(bytearray(1), 1, socket.MSG_PEEK | socket.MSG_TRUNC)
+    return (first, got, who == ECHO, n, flags == socket.MSG_TRUNC, addr == ECHO, empty, s.getpeername() == ECHO,
+            size[0], length, s.recv(10), said(s.recv, 10, socket.MSG_DONTWAIT))
+
+
+@step
+def large_datagrams():
+    s = socket.socket(type=socket.SOCK_DGRAM)
+    s.settimeout(5)
+    data = os.urandom(5000)
+    s.sendto(data, ECHO)
+    return s.recv(65536) == data, said(s.sendto, bytes(65508), ECHO)
+
+
+@step
+def many_datagrams():
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    class Iov(ctypes.Structure):
+        _fields_ = [("base", ctypes.c_char_p), ("len", ctypes.c_size_t)]
+
+    class Msg(ctypes.Structure):
+        _fields_ = [("name", ctypes.c_void_p), ("namelen", ctypes.c_uint), ("iov", ctypes.POINTER(Iov)),
+                    ("iovlen", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
+                    ("flags", ctypes.c_int), ("pad", ctypes.c_int), ("len", ctypes.c_uint)]
+
+    s = socket.socket(type=socket.SOCK_DGRAM)
+    s.connect(ECHO)
+    n = 8
+    iov = (Iov * n)(*[Iov(b"%d" % i, 1) for i in range(n)])
+    msgs = (Msg * n)(*[Msg(None, 0, ctypes.pointer(iov[i]), 1) for i in range(n)])
+    sent = libc.sendmmsg(s.fileno(), msgs, n, 0)
+    out = [ctypes.create_string_buffer(4) for _ in range(n)]
+    iov2 = (Iov * n)(*[Iov(ctypes.cast(b, ctypes.c_char_p), 4) for b in out])
+    msgs2 = (Msg * n)(*[Msg(None, 0, ctypes.pointer(iov2[i]), 1) for i in range(n)])
+    got = 0
+    while got < n:
+        got += libc.recvmmsg(s.fileno(), ctypes.byref(msgs2, got * ctypes.sizeof(Msg)), n - got, 0x10000, None)
+    raw = libc.syscall(1, s.fileno(), b"raw", 3)
+    return sent, got, [m.len for m in msgs2], sorted(b.value for b in out), raw, s.recv(10)
+
+
+@step
+def kernels():
+    # What stays on this host is the kernel's: a socket changes hands, its options and its watchers with it.
+    l = socket.socket()
+    l.bind(("127.0.0.1", 0))
+    l.listen()
+    s = socket.socket()
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    s.setblocking(False)
+    ep = select.epoll()
+    ep.register(s, select.EPOLLIN)
+    begun = name_of(s.connect_ex(l.getsockname()))
+    c, _ = l.accept()
+    c.sendall(b"local")
+    shown = [(fd == s.fileno(), e) for fd, e in ep.poll(5)]
+    u, v = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(2)]
+    u.bind(("127.0.0.1", 0))
+    v.sendto(b"udp", u.getsockname())
+    return (begun in ("EINPROGRESS", 0), shown, s.recv(10), s.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0,
+            os.get_blocking(s.fileno()), u.recv(10))
+
+
+@step
+def accepted():
+    l = socket.socket()
+    l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    l.bind((OWN, 0))
+    l.listen(8)
+    call = tcp((FAR, 7004))
+    call.sendall(b"%d\n" % l.getsockname()[1])
+    c, who = l.accept()
+    l.setblocking(False)
+    return (who[0] == FAR, c.getpeername() == who, c.getsockname() == l.getsockname(), exactly(c, 5),
+            l.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN), said(l.accept), said(c.listen))
+
+
+@step
+def many_accept():
+    l = socket.socket()
+    l.bind((OWN, 0))
+    l.listen(64)
+    kids = []
+    for _ in range(3):
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(20)
+            while True:
+                c, _ = l.accept()
+                c.sendall(exactly(c, 5) + b"!")
+                c.close()
+        kids.append(pid)
+    call = tcp((FAR, 7005))
+    call.sendall(b"%d\n" % l.getsockname()[1])
+    got = exactly(call, 6)
+    for kid in kids:
+        os.kill(kid, 9)
+        os.wait()
+    return got
