@@ -88,11 +88,15 @@ pub(super) struct Member {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
     pub rseq: u64,
+    /// Everything that it had, behind a gap, too.
+    pub had: u64,
     pub alloc: u64,
     /// What had been sent.
     pub nxt: u64,
     /// Its alloc let nothing more out.
     pub blocked: bool,
+    /// It had not gone on since the look before.
+    pub lacks: bool,
 }
 
 impl Member {
@@ -117,6 +121,22 @@ impl Member {
         }
         self.echoed = sync;
         true
+    }
+
+    /// What it has, in bytes from the stream's beginning: in order, and behind gaps as far as it named that.
+    pub fn had(&self) -> u64 {
+        self.rseq + self.spans.iter().map(|span| span.right - span.left).sum::<u64>()
+    }
+
+    /// It lacks nothing that had been sent at the last look, or has so much more in order.
+    pub fn goes_on(&self, grown: u64) -> bool {
+        self.rseq >= self.look.nxt.min(self.look.rseq + grown)
+    }
+
+    /// It has so much more, if behind a gap: a repair that was lost, too, is late where much waits before it. Not again
+    /// if it did not go on the last time, or who fills nothing would hold the others.
+    pub fn fills(&self, grown: u64) -> bool {
+        !self.look.lacks && self.had() >= self.look.had + grown
     }
 
     /// All that it has beyond rseq may not have been named.

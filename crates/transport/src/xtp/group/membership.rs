@@ -10,7 +10,6 @@ use super::timers::{TRIES, Timer};
 use super::{To, alone};
 use crate::machine::{DropCause, TransmitKind};
 use crate::rtt;
-use core::time::Duration;
 use fusewire_base::Instant;
 use fusewire_wire::xtp::{
     Body, Code, Control, Diag, JoinControl, Key, Options, Reason, SpanList, TrafficControl,
@@ -130,7 +129,7 @@ impl Sender {
             lost_in_round: 0,
             loss: 0,
             lost: 0,
-            look: Look { rseq: begins_at, alloc: u64::MAX, nxt: begins_at, blocked: false },
+            look: Look { rseq: begins_at, had: begins_at, nxt: begins_at, ..Look::default() },
         };
         self.members.insert(id, member);
         self.refresh();
@@ -338,24 +337,26 @@ impl Sender {
         for id in silent {
             self.drop_member(now, id, Leaving::Silent);
         }
+        let grown = (u128::from(self.cfg.floor) * since.as_micros() / 1_000_000) as u64;
         // One look came late: it is the sender that was not there.
-        if since < 2 * super::timers::LOOK {
-            for id in self.slow(since) {
+        let is_late = since >= 2 * super::timers::LOOK;
+        if !is_late {
+            for id in self.slow(grown) {
                 self.drop_member(now, id, Leaving::Slow);
             }
         }
         let (nxt, next) = (self.nxt, self.queue.next_unsent().map(|s| s.end()));
         for m in self.members.values_mut() {
             let blocked = next.is_some_and(|end| end > m.alloc);
-            m.look = Look { rseq: m.rseq, alloc: m.alloc, nxt, blocked };
+            let lacks = !is_late && !m.goes_on(grown);
+            m.look = Look { rseq: m.rseq, had: m.had(), alloc: m.alloc, nxt, blocked, lacks };
         }
     }
 
-    /// Those that hold others who keep up.
-    fn slow(&self, since: Duration) -> Vec<Key> {
-        let grown = (u128::from(self.cfg.floor) * since.as_micros() / 1_000_000) as u64;
+    /// Those that hold others who keep up, where whoever keeps up has grown by so many bytes.
+    fn slow(&self, grown: u64) -> Vec<Key> {
         let keeps_up = |m: &Member| {
-            let takes = m.rseq >= m.look.nxt.min(m.look.rseq + grown);
+            let takes = m.goes_on(grown) || m.fills(grown);
             let lets = !m.look.blocked || m.alloc >= m.look.alloc.saturating_add(grown);
             takes && lets
         };

@@ -104,7 +104,7 @@ fn who_lies_about_what_has_come_harms_nobody_but_itself() {
 }
 
 /// A JCNTL with a key of its own.
-fn jcntl(sender: Key, key: u64) -> Header {
+pub fn jcntl(sender: Key, key: u64) -> Header {
     let traffic = TrafficControl {
         control: Control { rseq: 0, alloc: 0, echo: 0 },
         delay_us: 0,

@@ -3,9 +3,14 @@
 
 use core::time::Duration;
 
+use fusewire_base::Instant;
 use fusewire_testkit::{Impairments, Random, for_each_seed_of};
-use fusewire_transport::xtp::group::{Leaving, ReceiverConfig, ReceiverEvent, SenderConfig};
+use fusewire_transport::xtp::group::{
+    Leaving, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
+};
+use fusewire_wire::xtp::{Body, Control, Key, Options, Span, SpanList};
 
+use super::attacks;
 use super::world::{Plan, Scenario, World};
 
 const SILENCE: Duration = Duration::from_secs(2);
@@ -97,6 +102,53 @@ fn who_is_slower_than_the_floor_is_dropped() {
         let left = world.sides[0].left.map(|(why, _)| why);
         assert_eq!(left, Some(Leaving::Slow), "{}", world.describe());
     });
+}
+
+/// A repair that is lost, too, comes late where much waits before it: who lacks one packet, and has a second's others, is
+/// kept; a second time it holds the others.
+#[test]
+fn who_lacks_a_repair_has_another_second() {
+    let mut now = Instant::from_ms(5);
+    let key = |n: u64| Key::new(n).expect("not zero");
+    let config = SenderConfig { congestion: None, ..SenderConfig::default() };
+    let mut sender = Sender::new(&config, key(77), now);
+    let at = |n: u64| ([10, 0, 0, n as u8], 4000).into();
+    for n in 1..=2 {
+        sender.handle(now, at(n), &attacks::jcntl(key(77), n));
+        assert_eq!(sender.accept(now, key(n), key(n + 10)), Some(0));
+    }
+    let mut sync = 0;
+    for second in 0..4 {
+        let reservation = sender.reserve(200_000).expect("there is room");
+        sender.commit(reservation);
+        while let Some((_, transmit)) = sender.poll_transmit(now) {
+            sync = transmit.header.sync;
+        }
+        let sent = sender.sent();
+        for n in 1..=2 {
+            // The second never has the first packet.
+            let rseq = if n == 1 { sent } else { 0 };
+            let control = Control { rseq, alloc: sent + (1 << 20), echo: sync };
+            let mut spans = SpanList::new(rseq);
+            spans.push(Span { left: 1440, right: sent });
+            let body = if n == 1 { Body::Cntl(control) } else { Body::Ecntl(control, spans) };
+            let mut header = attacks::jcntl(key(n + 10), 9);
+            (header.options, header.body) = (Options::MULTI, body);
+            sender.handle(now, at(n), &header);
+        }
+        let is_kept = sender.members().count() == 2;
+        assert_eq!(is_kept, second < 3, "after {second} looks");
+        let next = now + Duration::from_secs(1);
+        while sender.poll_timeout().is_some_and(|due| due <= next) {
+            now = sender.poll_timeout().expect("it announces");
+            sender.handle_timeout(now);
+            while sender.poll_transmit(now).is_some() {}
+        }
+        now = next;
+    }
+    let events = std::iter::from_fn(|| sender.poll_event());
+    let left: Vec<_> = events.filter(|e| matches!(e, SenderEvent::Left { .. })).collect();
+    assert_eq!(left, [SenderEvent::Left { id: key(12), why: Leaving::Slow }]);
 }
 
 #[test]
