@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_files::net::{Client, Patience};
+use fusewire_files::Element;
+use fusewire_files::net::{Call, Client, Patience};
 use fusewire_session::{
     ClientConfig, Error as SessionError, Fingerprint, HandshakeError, Identity, KnownHosts, Paths,
     Refusal, Trust, paths,
@@ -86,9 +87,14 @@ impl<'a> Connector<'a> {
         let trust = connect.trust.or(known).map_or(Trust::Ask, Trust::Pinned);
         let mut settings = connect.common.settings(identity, &[])?;
         settings.idle_timeout = Some(SILENCE);
-        let element = fusewire_files::Element::from(connect.element).swap_of();
+        let element = Element::from(connect.element).swap_of();
         let config = ClientConfig { settings, trust, element, shared_memory: false };
         Ok(Connector { connect, host, addresses, paths, config, known, taken: None })
+    }
+
+    /// What contents are marshalled as.
+    pub fn element(&self) -> Element {
+        self.connect.element.into()
     }
 
     /// Opens a connection, trying one address after the other. The first decides about the server's key, and
@@ -97,9 +103,17 @@ impl<'a> Connector<'a> {
     /// # Errors
     /// What the last address said, in words for a user, with an exit code.
     pub fn open(&mut self) -> Result<Client> {
+        self.open_saying(&[])
+    }
+
+    /// [`Connector::open`], and tells the server this first (`Call::first`): every address that is tried may hear it.
+    ///
+    /// # Errors
+    /// As [`Connector::open`].
+    pub fn open_saying(&mut self, first: &[Vec<u8>]) -> Result<Client> {
         let mut failed = None;
         for address in self.addresses.clone() {
-            match self.open_at(address) {
+            match self.open_at(address, first) {
                 Ok(link) => {
                     self.addresses = vec![address];
                     self.keep_to(&link);
@@ -126,7 +140,7 @@ impl<'a> Connector<'a> {
     }
 
     /// Tries one address.
-    fn open_at(&self, remote: SocketAddr) -> std::result::Result<Client, Tried> {
+    fn open_at(&self, remote: SocketAddr, first: &[Vec<u8>]) -> std::result::Result<Client, Tried> {
         let own = self.config.settings.identity.fingerprint();
         let mut judge = |peer: Fingerprint| {
             // Whoever has the user's own key is the user.
@@ -138,26 +152,26 @@ impl<'a> Connector<'a> {
         };
         let patience = Duration::from_secs(self.connect.connect_timeout);
         let carrying = &self.connect.carrying;
-        let result = match self.taken.as_ref().unwrap_or(carrying.device()) {
-            DeviceChoice::KernelTcp => {
-                Client::over_kernel_tcp(remote, &self.config, patience, &mut judge)
+        let device = self.taken.as_ref().unwrap_or(carrying.device());
+        let shared_memory = match device {
+            DeviceChoice::Shm => true,
+            DeviceChoice::Auto => is_here(remote.ip()),
+            _ => false,
+        };
+        let config = ClientConfig { shared_memory, ..self.config.clone() };
+        let call = Call { remote, config: &config, first };
+        let result = match device {
+            DeviceChoice::KernelTcp => Client::over_kernel_tcp(&call, patience, &mut judge),
+            DeviceChoice::Socket(_) if !carrying.may_be_tcp() => {
+                Client::over_stack(self.stack(remote)?, &call, &mut judge)
             }
-            DeviceChoice::Socket(_) if carrying.may_be_tcp() => {
+            DeviceChoice::Interface(_) => {
+                Client::over_stack(self.stack(remote)?, &call, &mut judge)
+            }
+            DeviceChoice::Shm => Client::over_shared_memory(self.stack(remote)?, &call, &mut judge),
+            DeviceChoice::Socket(_) | DeviceChoice::Auto => {
                 let (stack, patience) = (self.stack(remote)?, Patience::new(patience));
-                Client::over_the_best(stack, remote, &self.config, patience, &mut judge)
-            }
-            DeviceChoice::Socket(_) | DeviceChoice::Interface(_) => {
-                Client::over_stack(self.stack(remote)?, remote, &self.config, &mut judge)
-            }
-            DeviceChoice::Shm => {
-                let config = ClientConfig { shared_memory: true, ..self.config.clone() };
-                Client::over_shared_memory(self.stack(remote)?, remote, &config, &mut judge)
-            }
-            DeviceChoice::Auto => {
-                let shared_memory = is_here(remote.ip());
-                let config = ClientConfig { shared_memory, ..self.config.clone() };
-                let patience = Patience::new(patience);
-                Client::over_the_best(self.stack(remote)?, remote, &config, patience, &mut judge)
+                Client::over_the_best(stack, &call, patience, &mut judge)
             }
         };
         let result = result.inspect(|link| self.say(link, remote.ip()));

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fusewire_files::Error;
 use fusewire_files::client::get::{Destination, Existing, Options, Outlet, Plan};
+use fusewire_files::net::said_first;
 
 use crate::output::{Code, EXIT_CODES, Failure, Result};
 use crate::report::Reporter;
@@ -74,10 +75,14 @@ pub fn run(get: &Get) -> Result {
     };
     let destination = get.destination()?;
     let stop = transfer::stop_flag()?;
-    let (mut connector, link) = transfer::connect(moving, &get.url)?;
     let reporter = Reporter::new(moving.voice(), &get.url);
     let plan = Plan::new(get.url.path.clone(), destination, options, Box::new(reporter.clone()));
-    transfer::run(&plan, link, &mut connector, moving, &reporter, "got", &stop)
+    let mut worker = None;
+    let (mut connector, link) = transfer::connect_saying(moving, &get.url, |element| {
+        let worker = worker.insert(plan.worker(element));
+        said_first(&mut |channel, scratch, now| worker.turn(channel, scratch, now))
+    })?;
+    transfer::run(&plan, (link, worker), &mut connector, moving, &reporter, "got", &stop)
 }
 
 impl Get {

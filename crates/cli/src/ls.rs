@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use fusewire_files::client::list::List;
+use fusewire_files::net::said_first;
 use fusewire_files::{Entry, Kind, RemotePath, Shown};
 use serde_json::json;
 
@@ -37,7 +38,6 @@ pub struct Ls {
 /// Lists it.
 pub fn run(ls: &Ls) -> Result {
     let mut connector = Connector::new(&ls.connect, &ls.url)?;
-    let mut link = connector.open()?;
     let mut lines = Lines {
         out: std::io::BufWriter::new(std::io::stdout().lock()),
         held: Vec::new(),
@@ -50,7 +50,9 @@ pub fn run(ls: &Ls) -> Result {
             written = line(ls, path, entry).and_then(|line| lines.add(path, line));
         }
     };
-    let mut list = List::new(ls.url.path.clone(), ls.recursive, link.element(), show)?;
+    let mut list = List::new(ls.url.path.clone(), ls.recursive, connector.element(), show)?;
+    let first = said_first(&mut |channel, scratch, now| list.turn(channel, scratch, now))?;
+    let mut link = connector.open_saying(&first)?;
     let result = link.run(&never, &mut |channel, scratch, now| list.turn(channel, scratch, now));
     drop(list);
     written.and_then(|()| lines.flush())?;

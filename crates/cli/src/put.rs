@@ -99,7 +99,7 @@ pub fn run(put: &Put) -> Result {
         false => Plan::of(uploads.into_iter(), options, observer),
         true => Plan::of(several(put), options, observer),
     };
-    transfer::run(&plan, link, &mut connector, moving, &reporter, "put", &stop)
+    transfer::run(&plan, (link, None), &mut connector, moving, &reporter, "put", &stop)
 }
 
 /// Each of the paths under its own name in the folder, opened when its turn comes.

@@ -292,7 +292,8 @@ impl Part<'_> {
             Plan::new(RemotePath::default(), destination, options, Box::new(reporter.clone()));
         let link = connector.open()?;
         let teller = (&reporter, "received");
-        let ended = transfer::run_since(watch, &plan, link, connector, moving, teller, &stop);
+        let ended =
+            transfer::run_since(watch, &plan, (link, None), connector, moving, teller, &stop);
         let totals = plan.totals();
         tracing::info!(group = %size(come), all = %size(totals.bytes_done), "received");
         ended?;

@@ -10,7 +10,7 @@ use fusewire_base::Instant;
 use fusewire_files::client::{Filter, Totals, get, put};
 use fusewire_files::message::Code as Cause;
 use fusewire_files::net::Client;
-use fusewire_files::{Channel, Error, Hashing, Scratch, Turn};
+use fusewire_files::{Channel, Element, Error, Hashing, Scratch, Turn};
 use fusewire_session::{Cipher, HeaderProtection};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -76,8 +76,16 @@ impl Moving {
 
 /// One of the two plans.
 pub trait Plan: Sync {
-    /// Turns a new worker until it is finished.
-    fn work(&self, link: &mut Client, stop: &AtomicBool) -> std::result::Result<bool, Error>;
+    /// What one connection does.
+    type Worker: Send;
+    /// A new one, for a connection whose contents are marshalled as `element`.
+    fn worker(&self, element: Element) -> Self::Worker;
+    /// Turns a worker until it is finished.
+    fn work(
+        worker: &mut Self::Worker,
+        link: &mut Client,
+        stop: &AtomicBool,
+    ) -> std::result::Result<bool, Error>;
     /// Sums so far.
     fn totals(&self) -> Totals;
     /// Nothing is left to do.
@@ -92,14 +100,17 @@ type Step<'a> =
     &'a mut dyn FnMut(&mut dyn Channel, &mut Scratch, Instant) -> std::result::Result<Turn, Error>;
 
 macro_rules! plan {
-    ($Plan:ty, |$plan:ident| $keeps:expr) => {
+    ($Plan:ty, $Worker:ty, |$plan:ident| $keeps:expr) => {
         impl Plan for Arc<$Plan> {
+            type Worker = $Worker;
+            fn worker(&self, element: Element) -> $Worker {
+                <$Plan>::worker(self, element)
+            }
             fn work(
-                &self,
+                worker: &mut $Worker,
                 link: &mut Client,
                 stop: &AtomicBool,
             ) -> std::result::Result<bool, Error> {
-                let mut worker = self.worker(link.element());
                 let step: Step<'_> =
                     &mut |channel, scratch, now| worker.turn(channel, scratch, now);
                 link.run(stop, step)
@@ -121,8 +132,8 @@ macro_rules! plan {
     };
 }
 
-plan!(get::Plan, |plan| plan.keeps());
-plan!(put::Plan, |plan| plan.keeps());
+plan!(get::Plan, get::Worker, |plan| plan.keeps());
+plan!(put::Plan, put::Worker, |plan| plan.keeps());
 
 /// Nobody reads any more what is written.
 pub fn is_broken_pipe(error: &Error) -> bool {
@@ -162,8 +173,20 @@ impl Drop for AtEnd<'_> {
 /// # Errors
 /// As [`Connector::new`] and [`Connector::open`].
 pub fn connect<'a>(moving: &'a Moving, url: &Url) -> Result<(Connector<'a>, Client)> {
+    connect_saying(moving, url, |_| Ok(Vec::new()))
+}
+
+/// [`connect`], and tells the server first what `first` makes of how contents are marshalled.
+///
+/// # Errors
+/// As [`connect`], and those of `first`.
+pub fn connect_saying<'a>(
+    moving: &'a Moving,
+    url: &Url,
+    first: impl FnOnce(Element) -> std::result::Result<Vec<Vec<u8>>, Error>,
+) -> Result<(Connector<'a>, Client)> {
     let connected = Connector::new(&moving.connect, url).and_then(|mut connector| {
-        let link = connector.open()?;
+        let link = connector.open_saying(&first(connector.element())?)?;
         Ok((connector, link))
     });
     if let Err(error) = &connected {
@@ -199,13 +222,14 @@ fn vouched_for(hashing: Hashing, cipher: Cipher) -> Result {
     Ok(())
 }
 
-/// Runs a plan over `jobs` connections, the first of which is open, and prints how it ended.
+/// Runs a plan over `jobs` connections, the first of which is open, perhaps with a worker that has begun, and prints how it
+/// ended.
 ///
 /// # Errors
 /// What failed first, with its exit code.
-pub fn run(
-    plan: &impl Plan,
-    first: Client,
+pub fn run<P: Plan>(
+    plan: &P,
+    first: (Client, Option<P::Worker>),
     connector: &mut Connector<'_>,
     moving: &Moving,
     reporter: &Reporter,
@@ -219,10 +243,10 @@ pub fn run(
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_since(
+pub fn run_since<P: Plan>(
     watch: Watch,
-    plan: &impl Plan,
-    first: Client,
+    plan: &P,
+    (first, begun): (Client, Option<P::Worker>),
     connector: &mut Connector<'_>,
     moving: &Moving,
     (reporter, verb): (&Reporter, &str),
@@ -238,7 +262,7 @@ pub fn run_since(
         links.push(connector.open()?);
     }
     let noted: Vec<_> = links.iter().map(Client::notes).collect();
-    let broken = work(plan, &mut links, reporter, stop);
+    let broken = work(plan, &mut links, begun, reporter, stop);
     let took = watch.took();
     for (link, noted) in links.iter().zip(noted) {
         // What has become of the device since it was told of.
@@ -267,9 +291,10 @@ pub fn run_since(
 
 /// Has each connection work in a thread of its own until all are at their end, and shows how far they are; why the first
 /// that broke has broken.
-fn work(
-    plan: &impl Plan,
+fn work<P: Plan>(
+    plan: &P,
     links: &mut [Client],
+    mut begun: Option<P::Worker>,
     reporter: &Reporter,
     stop: &AtomicBool,
 ) -> Option<String> {
@@ -278,9 +303,10 @@ fn work(
     thread::scope(|scope| {
         for link in links {
             let (broken, at_end) = (&broken, AtEnd { running: &running, main: main.clone() });
+            let mut worker = begun.take().unwrap_or_else(|| plan.worker(link.element()));
             scope.spawn(move || {
                 let _at_end = at_end;
-                if let Err(error) = plan.work(link, stop) {
+                if let Err(error) = P::work(&mut worker, link, stop) {
                     let mut first = broken.lock().unwrap_or_else(PoisonError::into_inner);
                     first.get_or_insert(error.to_string());
                 }

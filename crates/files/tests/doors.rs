@@ -4,7 +4,7 @@ mod support;
 
 use fusewire_files::client::{get, list};
 use fusewire_files::net::kernel_tcp::{Limits, serve_within};
-use fusewire_files::net::{Client, Control};
+use fusewire_files::net::{Call, Client, Control};
 use fusewire_files::{Element, server::Share};
 use fusewire_session::{ClientConfig, Handshake, Identity, ServerConfig, Trust};
 use std::collections::HashMap;
@@ -46,7 +46,7 @@ impl Served {
 
     fn connect(&self) -> fusewire_stack::Result<Client> {
         let patience = Duration::from_secs(5);
-        Client::over_kernel_tcp(self.addr, &self.config, patience, &mut |_| Ok(()))
+        Client::over_kernel_tcp(&Call::new(self.addr, &self.config), patience, &mut |_| Ok(()))
     }
 
     /// Somebody who may is served; how long that took.

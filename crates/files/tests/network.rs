@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use fusewire_device::udp::Udp;
 use fusewire_device::{Device, RxBatch, TxFrame};
 use fusewire_files::client::{get, put};
-use fusewire_files::net::{Client, Control, Patience, Server, TurnFn, kernel_tcp};
+use fusewire_files::net::{
+    Call, Client, Control, Patience, Server, TurnFn, kernel_tcp, said_first,
+};
 use fusewire_files::server::Share;
 use fusewire_files::{Element, Error};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
@@ -92,8 +94,12 @@ impl Serving {
         let config = client_config(&self.identity);
         let judge = &mut |_| Ok(());
         match device {
-            "udp" => Client::over_stack(stack(local()), self.address, &config, judge),
-            _ => Client::over_kernel_tcp(self.address, &config, Duration::from_secs(10), judge),
+            "udp" => Client::over_stack(stack(local()), &Call::new(self.address, &config), judge),
+            _ => Client::over_kernel_tcp(
+                &Call::new(self.address, &config),
+                Duration::from_secs(10),
+                judge,
+            ),
         }
         .unwrap()
     }
@@ -125,6 +131,45 @@ fn get(link: &mut Client, from: &str, to: &Path) -> Result<bool, Error> {
     plan.take_error().map_or(Ok(done), Err)
 }
 
+/// What a get says first goes ahead of everything on whatever carries it, to a server that is known and to one that is not.
+#[test]
+fn what_is_said_first_is_answered() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("small"), bytes(3000, 1)).unwrap();
+    let serving = Serving::new(&share(from.path(), true), true);
+    let known = client_config(&serving.identity);
+    let unknown = ClientConfig { trust: Trust::Ask, ..known.clone() };
+    for (n, config) in [&known, &unknown].into_iter().enumerate() {
+        for device in ["udp", "kernel-tcp", "best"] {
+            let to = to.path().join(format!("{device}{n}"));
+            let (plan, _) = get_plan("small", &to, get::Options::default());
+            let mut worker = plan.worker(Element::Octets);
+            let step: TurnFn<'_> = &mut |channel, scratch, now| worker.turn(channel, scratch, now);
+            let first = said_first(step).unwrap();
+            assert_eq!(first.len(), 1, "it looks what there is");
+            let call = Call { remote: serving.address, config, first: &first };
+            let mut asked = 0;
+            let judge = &mut |_| {
+                asked += 1;
+                Ok(())
+            };
+            let patience = Duration::from_secs(10);
+            let mut link = match device {
+                "udp" => Client::over_stack(stack(local()), &call, judge),
+                "best" => {
+                    Client::over_the_best(stack(local()), &call, Patience::new(patience), judge)
+                }
+                _ => Client::over_kernel_tcp(&call, patience, judge),
+            }
+            .unwrap();
+            assert!(link.run(&AtomicBool::new(false), step).unwrap());
+            assert!(plan.take_error().is_none());
+            assert_eq!(fs::read(to).unwrap(), bytes(3000, 1), "{device}");
+            assert_eq!(asked, n);
+        }
+    }
+}
+
 #[test]
 fn a_small_put_never_waits_for_a_timer() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -154,9 +199,13 @@ fn where_udp_is_swallowed_kernel_tcp_is_taken() {
     let config = client_config(&serving.identity);
     let began = Instant::now();
     let patience = Patience::new(Duration::from_secs(10));
-    let mut link =
-        Client::over_the_best(stack(local()), serving.address, &config, patience, &mut |_| Ok(()))
-            .unwrap();
+    let mut link = Client::over_the_best(
+        stack(local()),
+        &Call::new(serving.address, &config),
+        patience,
+        &mut |_| Ok(()),
+    )
+    .unwrap();
     let took = began.elapsed();
     assert_eq!(link.carrier(), "kernel-tcp");
     // The stack's own patience is ten seconds.
@@ -174,11 +223,13 @@ fn where_udp_is_answered_it_is_taken() {
     for (head_start, carrier) in [(10_000, Some("udp")), (0, None)] {
         let head_start = Duration::from_millis(head_start);
         let patience = Patience { head_start, kernel_tcp: Duration::from_secs(10) };
-        let mut link =
-            Client::over_the_best(stack(local()), serving.address, &config, patience, &mut |_| {
-                Ok(())
-            })
-            .unwrap();
+        let mut link = Client::over_the_best(
+            stack(local()),
+            &Call::new(serving.address, &config),
+            patience,
+            &mut |_| Ok(()),
+        )
+        .unwrap();
         assert!(carrier.is_none_or(|carrier| carrier == link.carrier()), "{}", link.carrier());
         let from = tempfile::tempdir().unwrap();
         fs::write(from.path().join("x"), b"x").unwrap();
@@ -192,7 +243,10 @@ fn where_nothing_is_answered_the_first_way_says_why() {
     let nobody = UdpSocket::bind(local()).unwrap().local_addr().unwrap();
     let config = client_config(&identity());
     let patience = Patience::new(Duration::from_secs(1));
-    let error = Client::over_the_best(stack(local()), nobody, &config, patience, &mut |_| Ok(()))
+    let error =
+        Client::over_the_best(stack(local()), &Call::new(nobody, &config), patience, &mut |_| {
+            Ok(())
+        })
         .err()
         .unwrap();
     assert!(error.to_string().contains("nobody listens"), "{error}");
@@ -202,7 +256,9 @@ fn where_nothing_is_answered_the_first_way_says_why() {
     let device = Udp::bind(local(), &Default::default()).unwrap();
     let quick = Stack::new(Box::new(device), settings, &[7; 32]);
     let at = swallows.local_addr().unwrap();
-    let error = Client::over_the_best(quick, at, &config, patience, &mut |_| Ok(())).err().unwrap();
+    let error = Client::over_the_best(quick, &Call::new(at, &config), patience, &mut |_| Ok(()))
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("no answer"), "{error}");
 }
 
@@ -254,7 +310,8 @@ fn with_a_silent_server(direction: &str) -> (Duration, String) {
 
     let mut config = client_config(&identity);
     config.settings.idle_timeout = Some(Duration::from_millis(1200));
-    let mut link = Client::over_stack(stack(local()), address, &config, &mut |_| Ok(())).unwrap();
+    let mut link =
+        Client::over_stack(stack(local()), &Call::new(address, &config), &mut |_| Ok(())).unwrap();
     let options = put::Options { bytes_per_s: 8 << 20, ..put::Options::default() };
     let source = put::Source::from_path(&dir.path().join("here/big")).unwrap();
     let put_plan = put::Plan::new(source, remote("put"), options, observer(&Arc::default()));
@@ -310,7 +367,8 @@ fn a_server_whose_process_ends_is_noticed_over_kernel_tcp() {
         let config = client_config(&identity);
         let patience = Duration::from_secs(10);
         let mut link =
-            Client::over_kernel_tcp(address, &config, patience, &mut |_| Ok(())).unwrap();
+            Client::over_kernel_tcp(&Call::new(address, &config), patience, &mut |_| Ok(()))
+                .unwrap();
         let to = tempfile::tempdir().unwrap();
         if !unread {
             server.join().unwrap();

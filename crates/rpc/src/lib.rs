@@ -4,6 +4,7 @@
 //!  Client ── message ──▶ Transport ──▶ Records      a byte stream: kernel TCP, stack::ip TCP, any Read + Write
 //!                                      Datagrams    UDP: the kernel's, stack::ip's
 //!                                      Adus         any stack::Link: encrypted
+//!                                      OpenedByCall the same, opened by the first message, which goes with the handshake
 //!                                      Transactions an endpoint's connection over XTP: encrypted, a packet each way
 //!  Server ◀── message ── Transport
 //!    └─▶ Services ─▶ Service (program, version) ─▶ the application
@@ -22,6 +23,7 @@ mod datagrams;
 mod error;
 mod listen;
 pub mod message;
+mod opened;
 mod pass;
 mod records;
 mod replies;
@@ -36,6 +38,7 @@ pub use datagrams::{Datagrams, Socket};
 pub use error::{Error, Fault};
 pub use fusewire_codec::Limits;
 pub use listen::{ListenConfig, serve_streams};
+pub use opened::OpenedByCall;
 pub use records::{RecordConfig, Records};
 pub use server::{Call, Prepared, Reply, Server, Service, Services, Turn, argument, no_more};
 pub use transactions::Transactions;

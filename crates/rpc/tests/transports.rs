@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::interface::memory::{Config as PairConfig, pair};
 use fusewire_device::udp::{Config as UdpConfig, Udp};
 use fusewire_rpc::{
-    Adus, Arrival, Config, Datagrams, Error, Records, Server, Transactions, Transport,
+    Adus, Arrival, Config, Datagrams, Error, OpenedByCall, Records, Server, Transactions, Transport,
 };
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::ip::net::{Cidr, Config as NetConfig};
@@ -76,6 +76,49 @@ fn an_endpoint_carries_calls_as_adus() {
     assert!(matches!(stub.kinds_take(&too_long), Err(Error::TooLong { .. })));
     let third = connect();
     late(accept.join().unwrap(), third);
+}
+
+/// The first call goes with the handshake, over an endpoint and over kernel TCP, also where it is too long for that; what
+/// fails says so then and ever after.
+#[test]
+fn the_first_call_opens_the_connection() {
+    let key = identity();
+    let server = Endpoint::udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (addr, listener) = (server.local_addr(), server.listen(ServerConfig::new(key.clone())));
+    let listener = listener.unwrap();
+    std::thread::spawn(move || {
+        while let Ok(connection) = listener.accept() {
+            std::thread::spawn(move || Server::new(Adus(connection)).run(&services()));
+        }
+    });
+    let config = ClientConfig::new(key.clone(), Trust::Pinned(key.fingerprint()));
+    let endpoint = Endpoint::udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let opened = || OpenedByCall::new(|first| endpoint.connect_sending(addr, &config, first));
+    assert!(opened().link().is_none());
+    calls(opened(), 60_000);
+    let mut stub = Client::new(opened());
+    stub.kinds_take(&content(40_000)).unwrap();
+    assert_eq!(stub.0.transport().peer(), Some(addr));
+
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (addr, accepts) = (tcp.local_addr().unwrap(), ServerConfig::new(key.clone()));
+    std::thread::spawn(move || {
+        let (stream, _) = tcp.accept().unwrap();
+        let connection = kernel_tcp::Connection::accept(stream, &accepts).unwrap();
+        Server::new(Adus(connection)).run(&services())
+    });
+    let connect = |first: &[&[u8]]| {
+        kernel_tcp::Connection::connect_sending(TcpStream::connect(addr).unwrap(), &config, first)
+    };
+    calls(OpenedByCall::new(connect), 60_000);
+
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let connect = |first: &[&[u8]]| endpoint.connect_sending(nobody, &config, first);
+    let mut stub = Client::new(OpenedByCall::new(connect));
+    for why in ["nobody listens", "failed"] {
+        let error = stub.null().unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! The client's side of one connection, whatever carries it.
 
+use super::first::Call;
 use super::line::LinkChannel;
 use super::race::{self, Patience, Winner};
 use crate::channel::{Channel, ChannelError, MAX_ADU_LEN};
 use crate::{Element, Error, Scratch, Turn};
 use fusewire_base::Instant;
-use fusewire_session::{ClientConfig, Fingerprint, Options};
-use fusewire_stack::single::{Opening, Single};
+use fusewire_session::{Fingerprint, Options};
+use fusewire_stack::single::Single;
 use fusewire_stack::{Clock, Link, Session, Stack, kernel_tcp, shm};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
@@ -34,10 +34,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Over a link whose peer has been judged.
-    fn new(link: impl Link + 'static) -> Client {
+    /// Over a link whose peer has been judged, and which is still to be told the `rest` of what goes first.
+    fn new(mut link: impl Link + 'static, rest: &[Vec<u8>]) -> fusewire_stack::Result<Client> {
+        rest.iter().try_for_each(|adu| link.send(adu))?;
         let Session { peer, options, .. } = link.session();
-        Client { link: Box::new(link), peer, options, clock: Clock::new() }
+        Ok(Client { link: Box::new(link), peer, options, clock: Clock::new() })
     }
 
     /// Connects over a stack that has nothing else to do.
@@ -46,57 +47,62 @@ impl Client {
     /// What went wrong, and what `judge` returns.
     pub fn over_stack(
         stack: Stack,
-        remote: SocketAddr,
-        config: &ClientConfig,
+        call: &Call<'_>,
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Client> {
-        Ok(Client::new(Opening::new(stack, remote, config)?.connect(judge)?))
+        let (opening, rest) = call.open(stack)?;
+        Client::new(opening.connect(judge)?, rest)
     }
 
     /// Connects over a stack that has nothing else to do, and goes on over shared memory.
     ///
     /// # Errors
-    /// As [`Client::over_stack`]; the server is on another host or does not want to. `config` must ask for it.
+    /// As [`Client::over_stack`]; the server is on another host or does not want to. The configuration must ask for it.
     pub fn over_shared_memory(
         stack: Stack,
-        remote: SocketAddr,
-        config: &ClientConfig,
+        call: &Call<'_>,
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Client> {
-        let mut single = Opening::new(stack, remote, config)?.connect(judge)?;
+        let (opening, rest) = call.open(stack)?;
+        let mut single = opening.connect(judge)?;
         let shared = single.call_shared_memory()?;
-        Ok(Client::of_shared_memory(single, shared))
+        Client::of_shared_memory(single, shared, rest)
     }
 
-    /// Over what there is: shared memory, if `config` asks for it and the server has it; the stack; or kernel TCP,
-    /// where the stack's device is not answered and kernel TCP is.
+    /// Over what there is: shared memory, if the configuration asks for it and the server has it; the stack; or kernel
+    /// TCP, where the stack's device is not answered and kernel TCP is.
     ///
     /// # Errors
     /// As [`Client::over_stack`].
     pub fn over_the_best(
         stack: Stack,
-        remote: SocketAddr,
-        config: &ClientConfig,
+        call: &Call<'_>,
         patience: Patience,
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Client> {
-        let mut single = match race::connect(stack, remote, config, patience)? {
-            Winner::KernelTcp(connection) => return Client::of_kernel_tcp(*connection, judge),
-            Winner::Stack(opening) => opening.connect(judge)?,
+        let (mut single, rest) = match race::connect(stack, call, patience)? {
+            Winner::KernelTcp(connection, rest) => {
+                return Client::of_kernel_tcp(*connection, rest, judge);
+            }
+            Winner::Stack(opening, rest) => (opening.connect(judge)?, rest),
         };
-        if config.shared_memory {
+        if call.config.shared_memory {
             match single.call_shared_memory() {
-                Ok(shared) => return Ok(Client::of_shared_memory(single, shared)),
+                Ok(shared) => return Client::of_shared_memory(single, shared, rest),
                 Err(error) => tracing::debug!(%error, "going on over UDP"),
             }
         }
-        Ok(Client::new(single))
+        Client::new(single, rest)
     }
 
-    fn of_shared_memory(mut single: Single, shared: shm::Connection) -> Client {
+    fn of_shared_memory(
+        mut single: Single,
+        shared: shm::Connection,
+        rest: &[Vec<u8>],
+    ) -> fusewire_stack::Result<Client> {
         // It has done its duty: the server may forget it.
         close(&mut single, &Clock::new());
-        Client::new(shared)
+        Client::new(shared, rest)
     }
 
     /// Connects over a kernel TCP socket, which may take as long as `patience`, and each step of the handshake
@@ -105,22 +111,23 @@ impl Client {
     /// # Errors
     /// What went wrong, and what `judge` returns.
     pub fn over_kernel_tcp(
-        remote: SocketAddr,
-        config: &ClientConfig,
+        call: &Call<'_>,
         patience: Duration,
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Client> {
-        Client::of_kernel_tcp(race::over_kernel_tcp(remote, config, patience)?, judge)
+        let connection = race::over_kernel_tcp(call, patience)?;
+        Client::of_kernel_tcp(connection, call.rest_over_kernel_tcp(), judge)
     }
 
     fn of_kernel_tcp(
         connection: kernel_tcp::Connection,
+        rest: &[Vec<u8>],
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Client> {
         if !connection.is_trusted() {
             judge(connection.session().peer)?;
         }
-        Ok(Client::new(connection))
+        Client::new(connection, rest)
     }
 
     /// The server's key.

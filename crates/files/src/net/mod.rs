@@ -6,6 +6,7 @@
 
 mod channel;
 mod client;
+mod first;
 pub mod group;
 pub mod kernel_tcp;
 mod line;
@@ -15,6 +16,7 @@ mod server;
 pub mod shm;
 
 pub use client::{Client, Judge, TurnFn};
+pub use first::{Call, said_first};
 pub use line::ADU_LEN;
 pub use observe::observe;
 pub use race::Patience;

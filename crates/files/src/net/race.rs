@@ -1,10 +1,10 @@
 //! Connecting where it is not known what gets through: over the stack's device, and if that is not answered at
 //! once over kernel TCP too. Whichever is there first carries the records (RFC 8305, section 5).
 
-use fusewire_session::ClientConfig;
+use super::first::Call;
 use fusewire_stack::single::Opening;
 use fusewire_stack::{Clock, Error, Result, Stack, kernel_tcp};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
@@ -25,37 +25,32 @@ impl Patience {
     }
 }
 
-/// Which way was there first.
-pub(super) enum Winner {
-    Stack(Box<Opening>),
-    KernelTcp(Box<kernel_tcp::Connection>),
+/// Which way was there first, and what is left to be told it.
+pub(super) enum Winner<'a> {
+    Stack(Box<Opening>, &'a [Vec<u8>]),
+    KernelTcp(Box<kernel_tcp::Connection>, &'a [Vec<u8>]),
 }
 
 /// Connects both ways; nobody has judged the server's key yet.
 ///
 /// # Errors
 /// What the stack's way met, if the other does not lead there either; what is wrong with the session.
-pub(super) fn connect(
-    stack: Stack,
-    remote: SocketAddr,
-    config: &ClientConfig,
-    patience: Patience,
-) -> Result<Winner> {
+pub(super) fn connect<'a>(stack: Stack, call: &Call<'a>, patience: Patience) -> Result<Winner<'a>> {
     let clock = Clock::new();
     let until = clock.now() + patience.head_start;
-    let mut opening = Opening::new(stack, remote, config)?;
+    let (mut opening, rest) = call.open(stack)?;
     let mut other: Option<Receiver<Result<kernel_tcp::Connection>>> = None;
     let mut other_failed = false;
     loop {
         let left = until.saturating_since(clock.now());
         let failed = match opening.poll(other.is_none().then_some(left)) {
-            Ok(true) => return Ok(Winner::Stack(Box::new(opening))),
+            Ok(true) => return Ok(Winner::Stack(Box::new(opening), rest)),
             Ok(false) => None,
             Err(error) if !is_unreached(&error) || other_failed => return Err(error),
             Err(error) => Some(error),
         };
         if other.is_none() && (failed.is_some() || left.is_zero()) {
-            other = Some(begin_kernel_tcp(remote, config, patience.kernel_tcp, &opening));
+            other = Some(begin_kernel_tcp(call, patience.kernel_tcp, &opening));
         }
         let Some(answer) = &other else { continue };
         let answer = match (&failed, other_failed) {
@@ -66,7 +61,7 @@ pub(super) fn connect(
         match answer {
             Ok(Ok(connection)) => {
                 opening.abort();
-                return Ok(Winner::KernelTcp(Box::new(connection)));
+                return Ok(Winner::KernelTcp(Box::new(connection), call.rest_over_kernel_tcp()));
             }
             // What the session's other end says counts, whatever carried it.
             Ok(Err(error)) if matches!(error, Error::Session(_)) => return Err(error),
@@ -98,15 +93,16 @@ fn is_unreached(error: &Error) -> bool {
 
 /// Begins a thread that connects, and wakes the stack when it is through. Who does not wait for it loses nothing.
 fn begin_kernel_tcp(
-    remote: SocketAddr,
-    config: &ClientConfig,
+    call: &Call<'_>,
     patience: Duration,
     opening: &Opening,
 ) -> Receiver<Result<kernel_tcp::Connection>> {
     let (sender, receiver) = channel();
-    let (config, waker) = (config.clone(), opening.waker());
+    let (remote, config, first) = (call.remote, call.config.clone(), call.first.to_vec());
+    let waker = opening.waker();
     let spawned = std::thread::Builder::new().name("kernel-tcp".into()).spawn(move || {
-        let _ = sender.send(over_kernel_tcp(remote, &config, patience));
+        let call = Call { remote, config: &config, first: &first };
+        let _ = sender.send(over_kernel_tcp(&call, patience));
         waker.wake();
     });
     if let Err(error) = spawned {
@@ -120,14 +116,13 @@ fn begin_kernel_tcp(
 /// # Errors
 /// What went wrong.
 pub(super) fn over_kernel_tcp(
-    remote: SocketAddr,
-    config: &ClientConfig,
+    call: &Call<'_>,
     patience: Duration,
 ) -> Result<kernel_tcp::Connection> {
-    let stream = TcpStream::connect_timeout(&remote, patience).map_err(Error::os("connecting"))?;
+    let stream = TcpStream::connect_timeout(&call.remote, patience);
+    let stream = stream.map_err(Error::os("connecting"))?;
     stream.set_read_timeout(Some(patience)).map_err(Error::os("setting a timeout"))?;
-    let config = ClientConfig { shared_memory: false, ..config.clone() };
-    let connection = kernel_tcp::Connection::connect(stream, &config)?;
+    let connection = call.over(stream)?;
     connection.stream().set_read_timeout(None).map_err(Error::os("setting a timeout"))?;
     connection.give_up_silent()?;
     Ok(connection)

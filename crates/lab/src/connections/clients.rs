@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::udp;
 use fusewire_files::RemotePath;
 use fusewire_files::client::{Event, get};
-use fusewire_files::net::{BODY_LEN_MAX, Client};
+use fusewire_files::net::{BODY_LEN_MAX, Call, Client};
 use fusewire_session::{ClientConfig, Identity, Trust};
 use fusewire_stack::{Config, Event as StackEvent, Keep, PORT, Stack};
 
@@ -121,7 +121,7 @@ fn transfer(
     may_go: &Receiver<()>,
 ) -> Result<Transfer> {
     let refuse = &mut |_| Err(fusewire_stack::Error::Closed);
-    let mut link = Client::over_stack(stack()?, remote, config, refuse)?;
+    let mut link = Client::over_stack(stack()?, &Call::new(remote, config), refuse)?;
     let _ = ready.send(());
     drop(ready);
     let found = Arc::new(Mutex::new(None));
