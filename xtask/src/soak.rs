@@ -13,6 +13,15 @@ pub fn run() -> Result {
         command.args(["--", "--ignored", "--nocapture"]);
         command
     };
+    let killed = |test: &str, what: &str| {
+        let mut command = cargo();
+        command.env("FUSEWIRE_ROUNDS", "1000");
+        command.args(["test", "--release", "--package", "fusewire-outboard", "--test", test]);
+        command.args(["--", what]);
+        command
+    };
+    step("applications killed", &mut killed("kernel", "killed_at_any_moment"))?;
+    step("applications and outboards killed within rings", &mut killed("lease_faults", "killed"))?;
     let simulated = ["--package", "fusewire-transport", "--test", "simulated", "--test", "xtp"];
     step("a million files", &mut ignored("fusewire-files", "scale"))?;
     step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;

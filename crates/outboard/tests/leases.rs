@@ -1,231 +1,26 @@
 //! Streams by the rings of a lease, with the kernel's stack as peer over veth: every byte of them, what `poll` and `epoll`
 //! show meanwhile, and leases that are taken back or given up at any moment.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
-use std::thread::JoinHandle;
+mod scene;
 
-use fusewire_outboard::client::{Client, Rings, Way};
-use fusewire_outboard::protocol::{Family, Handle, Kind, SocketType};
-use fusewire_outboard::server::{Server, Settings, Stop};
-use fusewire_stack::{ip, on_interface};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
 use fusewire_testkit::Random;
-use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustix::io::{Errno, IoSlice, IoSliceMut};
+use fusewire_testkit::namespace::{Need, in_namespace};
+use rustix::event::{PollFlags, Timespec, epoll};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
-/// What a process of this test is, when it is started as another.
-const ROLE: &str = "FUSEWIRE_LEASES_ROLE";
-const PEER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-const STREAM: SocketType = SocketType { family: Family::V4, kind: Kind::Stream };
-const SETUP: &str = "ip link add v0 type veth peer name v1\nip link set v0 up";
-const BULK: usize = 48 << 20;
+use scene::{BULK, ROLE, SETUP, Scene, content};
 
-fn at(port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(PEER), port)
-}
-
-/// Contents that are the same in every process.
-fn content(seed: u8, len: usize) -> Vec<u8> {
-    let mut bytes = vec![0; len];
-    blake3::Hasher::new_keyed(&[seed; 32]).finalize_xof().fill(&mut bytes);
-    bytes
-}
-
-/// Not a test: servers on the kernel's sockets. 7000 echoes; 7001 takes everything, says its hash and sends as much; 7002
-/// sends something and says how the connection ended; 7003 sends something and resets; both when they hear something.
+/// Not a test: the kernel's peer.
 #[test]
 #[ignore = "the tests below start it as a process of its own"]
 fn role() {
-    if std::env::var(ROLE).is_err() {
-        return;
-    }
-    let listen = |port, serve: fn(TcpStream)| {
-        let listener = TcpListener::bind(at(port)).unwrap();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                std::thread::spawn(move || serve(stream));
-            }
-        })
-    };
-    listen(7000, |mut stream| {
-        let mut bytes = [0; 65_536];
-        while let Ok(len @ 1..) = stream.read(&mut bytes) {
-            if stream.write_all(&bytes[..len]).is_err() {
-                return;
-            }
-        }
-    });
-    listen(7001, |mut stream| {
-        let mut all = Vec::new();
-        stream.read_to_end(&mut all).unwrap();
-        stream.write_all(blake3::hash(&all).as_bytes()).unwrap();
-        let _ = stream.write_all(&content(2, BULK));
-    });
-    listen(7002, |mut stream| {
-        stream.read_exact(&mut [0]).unwrap();
-        stream.write_all(b"unread").unwrap();
-        let mut all = Vec::new();
-        match stream.read_to_end(&mut all) {
-            Ok(_) => println!("finished {}", all.len()),
-            Err(error) => println!("{:?}", error.kind()),
-        }
-    });
-    listen(7003, |mut stream| {
-        let _ = stream.read(&mut [0; 1]);
-        stream.write_all(b"before").unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO)).unwrap();
-    });
-    println!("ready");
-    let _ = std::io::stdin().read(&mut [0]);
-}
-
-/// An outboard in a thread of this process, the kernel's peer, and an application.
-struct Scene {
-    client: Client,
-    rings: Rings,
-    stop: Stop,
-    thread: Option<JoinHandle<()>>,
-    kernel: Child,
-    says: std::io::BufReader<std::process::ChildStdout>,
-    _host: Peer,
-}
-
-impl Scene {
-    fn new() -> Scene {
-        let host = Peer::new();
-        sh(&format!("ip link set v1 netns {}", host.pid()));
-        host.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
-        let mut kernel = host
-            .command(std::env::current_exe().unwrap().to_str().unwrap())
-            .args(["--exact", "role", "--ignored", "--nocapture", "--test-threads=1"])
-            .env(ROLE, "kernel")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let says = std::io::BufReader::new(kernel.stdout.take().unwrap());
-        let settings = on_interface::Settings {
-            name: "packet:v0".parse().unwrap(),
-            own: vec![on_interface::Own { address: "10.9.0.2/24".parse().unwrap(), gateway: None }],
-            carrier: on_interface::Carrier::Udp,
-        };
-        let (stack, clock) = on_interface::stack(&settings, ip::Config::default()).unwrap();
-        let name = format!("fusewire-leases-{}.sock", std::process::id());
-        let path: PathBuf = std::env::temp_dir().join(name);
-        let mut server = Server::new(stack, clock, Settings::at(&path)).unwrap();
-        let stop = server.stop();
-        let thread = Some(std::thread::spawn(move || server.run().unwrap()));
-        let (client, rings) = (Client::new(&path).unwrap(), Rings::new().unwrap());
-        let mut scene = Scene { client, rings, stop, thread, kernel, says, _host: host };
-        scene.hears("ready");
-        scene
-    }
-
-    /// Waits for a line of the kernel's peer that ends with this.
-    fn hears(&mut self, what: &str) {
-        use std::io::BufRead;
-        let mut line = String::new();
-        while !line.trim_end().ends_with(what) {
-            line.clear();
-            assert_ne!(self.says.read_line(&mut line).unwrap(), 0, "{what:?} before its end");
-        }
-    }
-
-    fn socket(&self, port: u16) -> Socket<'_> {
-        let (p, handle) = self.client.socket(STREAM).unwrap();
-        self.client.connect(p.as_fd(), handle, Some(at(port))).unwrap();
-        self.client.connected(p.as_fd(), handle).unwrap();
-        Socket { scene: self, p, handle, way: Way::default() }
-    }
-
-    /// One that has its lease.
-    fn leased(&self, port: u16) -> Socket<'_> {
-        let socket = self.socket(port);
-        socket.lease();
-        socket
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        self.stop.stop();
-        let _ = self.thread.take().unwrap().join();
-        let _ = self.kernel.kill();
-        let _ = self.kernel.wait();
-    }
-}
-
-struct Socket<'a> {
-    scene: &'a Scene,
-    p: OwnedFd,
-    handle: Handle,
-    way: Way,
-}
-
-impl Socket<'_> {
-    fn lease(&self) {
-        let Scene { client, rings, .. } = self.scene;
-        rings.lease(client, self.p.as_fd(), self.handle, &self.way).unwrap();
-        assert!(self.way.is_leased());
-    }
-
-    fn send(&self, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
-        let Scene { client, rings, .. } = self.scene;
-        let (front, rest) = bytes.split_at(bytes.len() / 3);
-        let pieces = [IoSlice::new(front), IoSlice::new(rest)];
-        rings.send(client, (self.p.as_fd(), self.handle, &self.way), &pieces, flags)
-    }
-
-    fn recv(&self, bytes: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
-        let Scene { client, rings, .. } = self.scene;
-        let (front, rest) = bytes.split_at_mut(bytes.len() / 3);
-        let mut pieces = [IoSliceMut::new(front), IoSliceMut::new(rest)];
-        rings.recv(client, (self.p.as_fd(), self.handle, &self.way), &mut pieces, flags)
-    }
-
-    fn send_all(&self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            bytes = &bytes[self.send(bytes, SendFlags::empty()).unwrap()..];
-        }
-    }
-
-    fn recv_all(&self, bytes: &mut [u8]) {
-        let mut len = 0;
-        while len < bytes.len() {
-            match self.recv(&mut bytes[len..], RecvFlags::empty()) {
-                Ok(0) => panic!("the end after {len} of {}", bytes.len()),
-                Ok(more) => len += more,
-                Err(error) => assert_eq!(error, Errno::INTR),
-            }
-        }
-    }
-
-    fn recv_to_end(&self) -> Vec<u8> {
-        let (mut all, mut bytes) = (Vec::new(), vec![0; 70_000]);
-        loop {
-            match self.recv(&mut bytes, RecvFlags::empty()).unwrap() {
-                0 => return all,
-                len => all.extend_from_slice(&bytes[..len]),
-            }
-        }
-    }
-
-    fn shown(&self, wanted: PollFlags, milliseconds: i64) -> PollFlags {
-        let mut fds = [PollFd::new(&self.p, wanted)];
-        let patience = Timespec { tv_sec: milliseconds / 1000, tv_nsec: 0 };
-        poll(&mut fds, Some(&patience)).unwrap();
-        fds[0].revents()
-    }
-
-    fn close(self) {
-        self.scene.rings.close(self.p.as_fd(), &self.way);
+    if std::env::var(ROLE).is_ok() {
+        scene::kernel();
     }
 }
 

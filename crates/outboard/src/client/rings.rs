@@ -4,6 +4,7 @@
 //! All state lies in words that a forked child finds zero, and the mappings are not inherited: a child knows of no lease, and
 //! attaches before it uses a socket, which ends it.
 
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -280,6 +281,15 @@ impl Rings {
     /// there is no lease, ask by [`Client::option`].
     pub fn tcp_info(&self, way: &Way, out: &mut [u8]) -> Option<usize> {
         self.enter(way)?.slot().info(out)
+    }
+}
+
+impl Drop for Rings {
+    fn drop(&mut self) {
+        for words in (0..REGIONS).map(|region| self.region_words(region)) {
+            let number = words[0].load(Ordering::Acquire) as i32 - 1;
+            drop(known(number, words[1].load(Ordering::Relaxed)).map(ManuallyDrop::into_inner));
+        }
     }
 }
 

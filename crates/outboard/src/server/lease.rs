@@ -9,6 +9,7 @@
 //! What is in the ring goes before what is in the placeholder: an application that has sent something through the
 //! placeholder writes to its ring again when that has been taken.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -19,12 +20,17 @@ use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
 use super::pipe::{QUANTUM, Turn, number_of, pour};
-use super::table::{Socket, is_same};
+use super::table::{Socket, State, is_same};
 use crate::protocol::KEY_LEN;
 use crate::region::{
     BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, Way, news, places, sleeps,
 };
 use crate::ring::{Progress, Violation};
+
+/// Bytes that came lately, from which on the next ones are placed.
+const WORTH_PLACING: u64 = 16 << 10;
+/// Room in the ring, in one piece, for which that is done.
+const ROOM_MIN: usize = 16 << 10;
 
 /// How old what an application reads of its connection may be.
 pub const INFO_EVERY: Duration = Duration::from_millis(1);
@@ -72,6 +78,8 @@ pub struct Lease {
     told_at: Option<Instant>,
     /// It is not what was written.
     is_stale: bool,
+    /// Bytes that came in the last turn.
+    came: u64,
     /// It was said that there is more than room.
     wants_room: bool,
 }
@@ -80,6 +88,11 @@ impl Lease {
     /// It was taken back.
     pub fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    /// Much came of it lately.
+    pub fn is_hot(&self) -> bool {
+        self.came >= WORTH_PLACING
     }
 }
 
@@ -146,6 +159,7 @@ impl Regions {
             is_over: false,
             is_quiet: false,
             told_at: None,
+            came: 0,
             is_stale: false,
             wants_room: false,
         };
@@ -239,6 +253,44 @@ impl Regions {
         lease.is_quiet = true;
         Progress::quiet(&slot);
         Ok(())
+    }
+
+    /// Takes a batch of packets, of which the next bytes of this stream go straight into its ring, verified on the way; how
+    /// many they were. `None`: this is not the way, for now.
+    ///
+    /// # Errors
+    /// The interface's.
+    pub fn place(
+        &mut self,
+        socket: &mut Socket,
+        stack: &mut Stack,
+        now: Instant,
+    ) -> io::Result<Option<usize>> {
+        let (Some(lease), State::Stream(id)) = (&mut socket.lease, &socket.state) else {
+            return Ok(None);
+        };
+        let is_empty = stack.tcp_peek(*id).is_ok_and(|(a, _)| a.is_empty());
+        if lease.is_over || lease.came < WORTH_PLACING || socket.peer_is_told || !is_empty {
+            return Ok(None);
+        }
+        let slot = self.of(lease);
+        let Ok((position, room)) = lease.progress.room(&slot) else { return Ok(None) };
+        let [(at, len), _] = places(lease.slot, Way::In, position, room as usize);
+        if len < ROOM_MIN {
+            return Ok(None);
+        }
+        let Some(region) = self.all[lease.region].as_mut() else { return Ok(None) };
+        let out = region.rings.slice_mut(at, len);
+        let Ok(Some(len)) = stack.tcp_read_into_shared(now, *id, out)? else {
+            return Ok(Some(0));
+        };
+        let slot = self.of(lease);
+        lease.progress.show(&slot, len as u64);
+        lease.came += len as u64;
+        if let Ok(true) = lease.progress.must_ring(&slot) {
+            ring_bell(&socket.q);
+        }
+        Ok(Some(len))
     }
 
     /// Writes `TCP_INFO` to where the application reads it, now and then; true when it has to be written later, of which the
@@ -485,6 +537,7 @@ fn arrive(
 ) -> Result<bool, End> {
     let (mut left, mut goes) = (QUANTUM, false);
     let mut wants = false;
+    lease.came /= 2;
     loop {
         let (a, b) = stack.tcp_peek(id)?;
         if a.is_empty() {
@@ -516,6 +569,7 @@ fn arrive(
         let len = a.len() + b.len();
         lease.progress.show(slot, len as u64);
         stack.tcp_consume(id, len)?;
+        lease.came += len as u64;
         left -= len;
     }
     if lease.wants_room && !wants {
@@ -523,10 +577,14 @@ fn arrive(
         lease.progress.want_room(slot, false);
     }
     if lease.progress.must_ring(slot)? {
-        // A placeholder that has no room for one has something to read.
-        let _ = rustix::net::send(&socket.q, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        ring_bell(&socket.q);
     }
     Ok(goes)
+}
+
+fn ring_bell(q: &OwnedFd) {
+    // A placeholder that has no room for one has something to read.
+    let _ = rustix::net::send(q, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 fn lay(slot: &Slot<'_>, position: u64, bytes: &[u8]) {

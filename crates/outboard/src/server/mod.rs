@@ -225,7 +225,10 @@ impl Server {
 
     /// What there is to do now, of all a part. True if there was something.
     fn turn(&mut self, stack: &mut Stack, now: Instant) -> io::Result<bool> {
-        let mut worked = stack.poll(now)?;
+        let mut worked = match self.engine.place(stack, now)? {
+            Some(len) => stack.poll_rest(now)? || len > 0,
+            None => stack.poll(now)?,
+        };
         while let Some((id, event)) = stack.poll_event() {
             self.engine.happened(id, event);
         }

@@ -193,7 +193,8 @@ pub fn datagrams(
             socket.error = Some(Errno::DESTADDRREQ);
             continue;
         };
-        match stack.udp_send(now, id, message_bytes, to)? {
+        // Those of one length to one peer leave together.
+        match stack.udp_stage(now, id, message_bytes, to)? {
             Ok(true) => {}
             Ok(false) => {
                 *pending = Some(message.to_vec());
@@ -203,6 +204,8 @@ pub fn datagrams(
             Err(error) => socket.error = Some(number_of(error)),
         }
     }
+    // What finds no room waits in the stack.
+    stack.flush_udp(now, id)?;
     goes |= bring(socket, stack, id).map_err(io::Error::from)?;
     Ok(match goes {
         _ if socket.has_finished => Turn::Left,

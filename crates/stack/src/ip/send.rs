@@ -484,8 +484,11 @@ impl Stack {
         Ok(staged)
     }
 
-    /// Sends what is staged in a socket; false when it has to wait.
-    fn flush_udp(&mut self, now: Instant, id: SocketId) -> io::Result<bool> {
+    /// Sends what is [staged](Stack::udp_stage) in a socket; false when it has to wait.
+    ///
+    /// # Errors
+    /// The interface's, when it is broken or gone.
+    pub fn flush_udp(&mut self, now: Instant, id: SocketId) -> io::Result<bool> {
         let Ok(udp) = self.core.table.udp(id) else { return Ok(true) };
         let Some(to) = udp.staged.to else { return Ok(true) };
         let bytes = std::mem::take(&mut udp.staged.bytes);

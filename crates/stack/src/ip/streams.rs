@@ -271,6 +271,30 @@ impl Stack {
         Ok(self.tcp_read(id, out))
     }
 
+    /// As [`Stack::tcp_read_into`] of memory that others see while it is filled: nothing of another stream's is ever put
+    /// there, not even to be wiped.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_read_into`].
+    pub fn tcp_read_into_shared(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        out: &mut [u8],
+    ) -> io::Result<Result<Option<usize>, Error>> {
+        match self.tcp_read(id, out) {
+            Ok(None) => {}
+            done => return Ok(done),
+        }
+        let mut place = Place::new(out);
+        self.receive(now, &mut Direct::Stream { index: id.index, reader: &mut place })?;
+        let (filled, out) = (place.filled, place.memory);
+        if filled > 0 {
+            return Ok(Ok(self.was_read(id, filled)));
+        }
+        Ok(self.tcp_read(id, out))
+    }
+
     /// So many bytes went from the interface to their reader.
     pub(super) fn was_read(&mut self, id: SocketId, len: usize) -> Option<usize> {
         if let Ok(stream) = self.core.table.stream(id) {

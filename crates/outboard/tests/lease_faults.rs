@@ -1,0 +1,296 @@
+//! Leases of who means harm, of who is killed, and of an outboard that is killed: each breaks itself alone, and nothing is
+//! left of it.
+
+mod scene;
+
+use std::io::{BufRead, BufReader};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fusewire_device::Shared;
+use fusewire_outboard::client::{Client, Rings};
+use fusewire_outboard::protocol::{KEY_LEN, Reply, Request};
+use fusewire_outboard::region::{BLOCKS_LEN, RINGS_LEN, SLOTS};
+use fusewire_outboard::server::{Server, Settings};
+use fusewire_stack::{ip, on_interface};
+use fusewire_testkit::Random;
+use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
+use rustix::io::{Errno, IoSliceMut};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recv, recvmsg, send, socket_with,
+};
+
+use scene::{ROLE, SETUP, Scene, connected, content};
+
+/// Where a process that was started finds the outboard.
+const PLACE: &str = "FUSEWIRE_LEASES_PLACE";
+
+/// Not a test: what a process does that a test has started.
+#[test]
+#[ignore = "the tests below start it as a process of its own"]
+fn role() {
+    let place = || PathBuf::from(std::env::var_os(PLACE).unwrap());
+    match std::env::var(ROLE).as_deref() {
+        Ok("kernel") => scene::kernel(),
+        Ok("busy") => busy(&place()),
+        Ok("outboard") => outboard(&place()),
+        _ => {}
+    }
+}
+
+/// Sends, receives, opens and closes by leases until it is killed.
+fn busy(place: &Path) {
+    let (client, rings) = (Client::new(place).unwrap(), Rings::new().unwrap());
+    let (sent, mut back) = (content(6, 200_000), vec![0; 200_000]);
+    println!("ready");
+    for round in 0.. {
+        let socket = connected(&client, &rings, 7000);
+        socket.lease();
+        socket.send_all(&sent[..1 + round % 5_000]);
+        socket.recv_all(&mut back[..1 + round % 5_000]);
+        // More than the rings hold, of which nothing is read at first.
+        socket.send_all(&sent);
+        if round % 3 == 0 {
+            rings.give_up(socket.p.as_fd(), &socket.way);
+        }
+        socket.recv_all(&mut back);
+        assert_eq!(back, sent);
+        if round % 2 == 0 {
+            socket.close();
+        }
+    }
+}
+
+fn outboard(place: &Path) {
+    let settings = on_interface::Settings {
+        name: "packet:v0".parse().unwrap(),
+        own: vec![on_interface::Own { address: "10.9.0.2/24".parse().unwrap(), gateway: None }],
+        carrier: on_interface::Carrier::Udp,
+    };
+    let (stack, clock) = on_interface::stack(&settings, ip::Config::default()).unwrap();
+    let mut server = Server::new(stack, clock, Settings::at(place)).unwrap();
+    println!("ready");
+    server.run().unwrap();
+}
+
+/// This program as another process; killed with this.
+struct Process(Child);
+
+impl Process {
+    fn start(mut command: Command, role: &str, place: &Path) -> Process {
+        let mut child = command
+            .args(["--exact", "role", "--ignored", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .env(PLACE, place)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = child.stdout.take().unwrap();
+        let process = Process(child);
+        let is_ready = BufReader::new(out).lines().any(|line| line.unwrap().ends_with("ready"));
+        assert!(is_ready, "{role} has ended");
+        process
+    }
+
+    fn here(role: &str, place: &Path) -> Process {
+        Process::start(Command::new(std::env::current_exe().unwrap()), role, place)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn rounds(few: usize) -> usize {
+    std::env::var("FUSEWIRE_ROUNDS").map_or(few, |n| n.parse().unwrap())
+}
+
+/// Descriptors, and files of shared memory that are mapped.
+fn held() -> (usize, usize) {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mapped = maps.lines().filter(|line| line.contains("memfd:fusewire")).count();
+    (std::fs::read_dir("/proc/self/fd").unwrap().count(), mapped)
+}
+
+#[test]
+fn applications_killed_within_their_rings_leave_nothing() {
+    let name = "applications_killed_within_their_rings_leave_nothing";
+    in_namespace(name, Need::Root, SETUP, || {
+        let (scene, mut random) = (Scene::new(), Random::new(5));
+        let honest = scene.leased(7000);
+        let before = held();
+        for round in 0..rounds(15) {
+            let mut both = [(); 2].map(|()| Process::here("busy", &scene.path));
+            std::thread::sleep(random.duration_below(Duration::from_millis(60)));
+            both.iter_mut().for_each(|one| one.0.kill().unwrap());
+            honest.send_all(b"alive");
+            let mut back = [0; 5];
+            honest.recv_all(&mut back);
+            assert_eq!(&back, b"alive", "round {round}");
+        }
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while held() > before {
+            assert!(Instant::now() < deadline, "{:?} for {before:?}", held());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+}
+
+#[test]
+fn an_outboard_killed_within_its_rings_hangs_nobody() {
+    in_namespace("an_outboard_killed_within_its_rings_hangs_nobody", Need::Root, SETUP, || {
+        let host = Peer::new();
+        sh(&format!("ip link set v1 netns {}", host.pid()));
+        host.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
+        let place = std::env::temp_dir().join(format!("fw-killed-{}.sock", std::process::id()));
+        let exe = std::env::current_exe().unwrap();
+        let _kernel = Process::start(host.command(exe.to_str().unwrap()), "kernel", &place);
+        let (client, mut random) = (Client::new(&place).unwrap(), Random::new(6));
+        for round in 0..rounds(6) {
+            let rings = Rings::new().unwrap();
+            let mut outboard = Process::here("outboard", &place);
+            // Two that sleep, look and write, one that never waits, and one that waits for what never comes.
+            let sockets = [(); 4].map(|()| connected(&client, &rings, 7000));
+            for socket in &sockets {
+                socket.lease();
+            }
+            rustix::io::ioctl_fionbio(&sockets[2].p, true).unwrap();
+            std::thread::scope(|scope| {
+                for (index, socket) in sockets.iter().enumerate() {
+                    scope.spawn(move || until_it_ends(socket, index < 3));
+                }
+                std::thread::sleep(random.duration_below(Duration::from_millis(30)));
+                outboard.0.kill().unwrap();
+                outboard.0.wait().unwrap();
+            });
+            assert_eq!(client.error(sockets[0].handle), Err(Errno::NETDOWN), "round {round}");
+            sockets.into_iter().for_each(scene::Socket::close);
+        }
+    });
+}
+
+fn until_it_ends(socket: &scene::Socket<'_>, writes: bool) {
+    let (bytes, mut back) = ([7; 3000], [0; 3000]);
+    let is_over = |done: Result<usize, Errno>| match done {
+        Ok(0) => true,
+        Ok(_) | Err(Errno::AGAIN | Errno::INTR) => false,
+        Err(_) => true,
+    };
+    loop {
+        if writes && is_over(socket.send(&bytes, SendFlags::NOSIGNAL))
+            || is_over(socket.recv(&mut back, RecvFlags::empty()))
+        {
+            return;
+        }
+    }
+}
+
+#[test]
+fn who_writes_nonsense_into_shared_memory_breaks_himself_alone() {
+    let name = "who_writes_nonsense_into_shared_memory_breaks_himself_alone";
+    in_namespace(name, Need::Root, SETUP, || {
+        let (scene, mut random) = (Scene::new(), Random::new(7));
+        let honest = scene.leased(7000);
+        for round in 0..40 {
+            let (control, key, files) = region(&scene.path);
+            let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
+            // What the outboard decides by is not his to write.
+            assert!(Shared::adopt(files[1].as_fd(), BLOCKS_LEN, true).is_err());
+            let sockets = [(); 4].map(|()| scene.socket(7000));
+            for socket in &sockets {
+                let lease = Request::Lease(socket.handle, key);
+                assert!(matches!(ask(&control, &lease), Reply::Leased(_)));
+            }
+            for _ in 0..300 {
+                nonsense(&rings, &mut random);
+                if random.below(20) == 0 {
+                    let _ = send(&control, &Request::Wake.emit(), SendFlags::NOSIGNAL);
+                }
+            }
+            if round % 2 == 0 {
+                let _ = scene.client.attach(sockets[0].p.as_fd());
+            }
+            let sent = content(round, 5000);
+            honest.send_all(&sent);
+            let mut back = vec![0; 5000];
+            honest.recv_all(&mut back);
+            assert_eq!(back, sent, "round {round}");
+        }
+        // A key that is not his, and none.
+        let socket = scene.socket(7000);
+        let (control, mut key, _files) = region(&scene.path);
+        key[3] ^= 1;
+        let refused = Reply::Failed(Errno::NOENT.raw_os_error() as u32);
+        assert_eq!(ask(&control, &Request::Lease(socket.handle, key)), refused);
+        // A violation ends its socket.
+        let (control, key, files) = region(&scene.path);
+        let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
+        let Reply::Leased(slot) = ask(&control, &Request::Lease(socket.handle, key)) else {
+            panic!("no lease");
+        };
+        rings.store(WORDS_AT + slot as usize * WORDS_LEN, 1 << 40);
+        rings.store(0, 1 << slot);
+        send(&control, &Request::Wake.emit(), SendFlags::NOSIGNAL).unwrap();
+        let hangup = rustix::event::PollFlags::HUP;
+        assert!(socket.shown(rustix::event::PollFlags::empty(), 5000).contains(hangup));
+        assert_eq!(scene.client.error(socket.handle), Ok(Some(Errno::PROTO)));
+    });
+}
+
+/// Where the application's words lie (`region`).
+const WORDS_AT: usize = 4096;
+const WORDS_LEN: usize = 128;
+
+fn nonsense(rings: &Shared, random: &mut Random) {
+    let slot = random.below(6) as usize;
+    let at = WORDS_AT + slot * WORDS_LEN + 64 * random.below(2) as usize;
+    match random.below(8) {
+        0 => rings.store(at, random.next_u64()),
+        1 => rings.store(at, random.below(1 << 18)),
+        2 => drop(rings.fetch_or(at, 1 << (56 + random.below(8)))),
+        3 => drop(rings.swap(at, rings.load(at) & !(0xff << 56))),
+        4 => rings.store(at, rings.load(at).wrapping_add(random.below(2000))),
+        5 => rings.write(16 << 10, &random.next_u64().to_le_bytes()),
+        _ => {}
+    }
+    rings.store(0, random.next_u64() & ((1 << SLOTS.min(63)) - 1));
+}
+
+fn ask<'a>(control: &OwnedFd, request: &Request<'_>) -> Reply<'a> {
+    send(control, &request.emit(), SendFlags::NOSIGNAL).unwrap();
+    let mut bytes = [0; 512];
+    let (_, len) = recv(control, &mut bytes, RecvFlags::empty()).unwrap();
+    match Reply::parse(&bytes[..len]).unwrap() {
+        Reply::Leased(slot) => Reply::Leased(slot),
+        Reply::Failed(error) => Reply::Failed(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Memory for leases, by hand.
+fn region(place: &Path) -> (OwnedFd, [u8; KEY_LEN], [OwnedFd; 2]) {
+    let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let control = socket_with(unix, kind, SocketFlags::CLOEXEC, None).unwrap();
+    connect(&control, &SocketAddrUnix::new(place).unwrap()).unwrap();
+    send(&control, &Request::Region.emit(), SendFlags::NOSIGNAL).unwrap();
+    let mut bytes = [0; 512];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut pieces = [IoSliceMut::new(&mut bytes)];
+    let len =
+        recvmsg(&control, &mut pieces, &mut ancillary, RecvFlags::CMSG_CLOEXEC).unwrap().bytes;
+    let files = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => Some([files.next()?, files.next()?]),
+        _ => None,
+    });
+    let Reply::Region(key) = Reply::parse(&bytes[..len]).unwrap() else { panic!("no region") };
+    (control, key, files.unwrap())
+}
