@@ -12,7 +12,8 @@
  * Pointers: null is EFAULT where something is needed. What is not null points to as much memory as the call
  * says, which no other thread writes during the call. This the library cannot check.
  *
- * Signals: a write to a stream that is over is EPIPE and never SIGPIPE; no call ends with EINTR.
+ * Signals: a write to a stream that is over is EPIPE and never SIGPIPE; no call ends with EINTR but fw_epoll_wait and
+ * fw_epoll_pwait, as the kernel's do.
  *
  * A fault inside the library is EIO; it never ends the program.
  */
@@ -20,8 +21,11 @@
 #define FUSEWIRE_H
 
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -66,7 +70,7 @@ int fw_open(const struct fw_config *config);
 size_t fw_reason(char *out, size_t len);
 
 /* domain: AF_INET, AF_INET6. type: SOCK_STREAM, SOCK_DGRAM, with SOCK_NONBLOCK. An IPv6 socket that is bound to no
- * address takes IPv4 too, as IPv4-mapped addresses. ENETDOWN: there is no stack, see fw_reason. */
+ * address takes IPv4 too, as IPv4-mapped addresses, unless IPV6_V6ONLY is set. ENETDOWN: there is no stack, see fw_reason. */
 int fw_socket(int domain, int type, int protocol);
 
 /* The same on a stack of fw_open. */
@@ -97,6 +101,16 @@ ssize_t fw_sendto(int fd, const void *bytes, size_t len, int flags, const struct
 ssize_t fw_recv(int fd, void *out, size_t len, int flags);
 ssize_t fw_recvfrom(int fd, void *out, size_t len, int flags, struct sockaddr *addr, socklen_t *addr_len);
 
+/* As the calls above without flags. */
+ssize_t fw_read(int fd, void *out, size_t len);
+ssize_t fw_write(int fd, const void *bytes, size_t len);
+ssize_t fw_readv(int fd, const struct iovec *pieces, int count);
+ssize_t fw_writev(int fd, const struct iovec *pieces, int count);
+
+/* Sends up to count bytes of a file, a descriptor of the kernel's, from *offset, which is moved on, or from where the file is
+ * read where offset is null. They are read straight into the connection's memory. */
+ssize_t fw_sendfile(int fd, int file, off_t *offset, size_t count);
+
 /* Ancillary data: none is received, and to send some is EOPNOTSUPP. */
 ssize_t fw_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t fw_recvmsg(int fd, struct msghdr *message, int flags);
@@ -113,13 +127,30 @@ int fw_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags,
  * it is over. */
 int fw_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
+/* Sockets of this library alone. What poll calls POLLHUP and POLLERR is readable. */
+int fw_select(int count, fd_set *read, fd_set *write, fd_set *except, struct timeval *timeout);
+
+/* With an operation of fw_epoll_ctl: fd is a descriptor of the kernel's, which is in the set beside sockets of ours. */
+#define FW_EPOLL_KERNEL 0x1000
+
+/* Sets of sockets of this library and of the kernel's descriptors, as epoll(7) has them: level-triggered, EPOLLET, EPOLLONESHOT.
+ * A wait costs what is ready, not what is in the set. Descriptors of a set are ours, for these calls and fw_close. A socket leaves
+ * its sets with the last of its descriptors. Other descriptors of ours are EPERM. mask: as epoll_pwait's. */
+int fw_epoll_create(int size);
+int fw_epoll_create1(int flags);
+int fw_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
+int fw_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms);
+int fw_epoll_pwait(int epoll, struct epoll_event *events, int count, int timeout_ms, const sigset_t *mask);
+
 /* SOL_SOCKET: SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, SO_RCVTIMEO, SO_SNDTIMEO, SO_RCVBUF, SO_SNDBUF
- * (the last two before fw_connect and fw_listen), SO_KEEPALIVE, SO_LINGER (off, or zero seconds, which resets),
- * SO_REUSEADDR, SO_BROADCAST (both kept, and without effect).
+ * (the last two before fw_connect and fw_listen), SO_KEEPALIVE, SO_LINGER (zero seconds reset; otherwise
+ * fw_close waits so long for the peer to have everything), SO_REUSEPORT (connections and peers are spread over those who share a port),
+ * SO_REUSEADDR (of datagrams, the same for all who say it, and the last gets what is for one alone; of TCP kept, and without
+ * effect), SO_BROADCAST (kept, and without effect).
  * IPPROTO_TCP: TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_CONGESTION
- * (an unknown name is ENOENT), TCP_MAXSEG (read only), and TCP_INFO, which is Linux's struct tcp_info; what is not known is 0.
+ * (an unknown name is ENOENT), TCP_CORK, TCP_QUICKACK, TCP_DEFER_ACCEPT, TCP_SYNCNT, TCP_MAXSEG, and TCP_INFO, which is Linux's struct tcp_info; what is not known is 0.
  * IPPROTO_IP and IPPROTO_IPV6: IP_TOS and IPV6_TCLASS, IP_TTL and IPV6_UNICAST_HOPS, each pair one thing whichever
- * version is spoken. To join and leave groups, of any source (IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP and IPv6's, MCAST_JOIN_GROUP,
+ * version is spoken; IP_MULTICAST_TTL and IPV6_MULTICAST_HOPS; IPV6_V6ONLY. To join and leave groups, of any source (IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP and IPv6's, MCAST_JOIN_GROUP,
  * MCAST_LEAVE_GROUP), of any but some (IP_BLOCK_SOURCE, IP_UNBLOCK_SOURCE, MCAST_BLOCK_SOURCE, MCAST_UNBLOCK_SOURCE) or of some alone
  * (IP_ADD_SOURCE_MEMBERSHIP, IP_DROP_SOURCE_MEMBERSHIP, MCAST_JOIN_SOURCE_GROUP, MCAST_LEAVE_SOURCE_GROUP), at most 16 each; the
  * interface in the request is not looked at, and what is so already may be asked for again.
@@ -127,8 +158,14 @@ int fw_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int fw_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int fw_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 
-/* F_GETFL and F_SETFL with O_NONBLOCK. */
+/* F_GETFL and F_SETFL with O_NONBLOCK; F_DUPFD; F_GETFD, which is FD_CLOEXEC. */
 int fw_fcntl(int fd, int command, int argument);
+
+/* Another descriptor of the same socket. */
+int fw_dup(int fd);
+
+/* FIONREAD, SIOCOUTQ (TIOCOUTQ), FIONBIO; others are ENOTTY. */
+int fw_ioctl(int fd, unsigned long request, int *argument);
 
 /* ADUs on an encrypted connection: messages of the application's, each whole, in order, once, and authentic before a
  * byte of it is shown, and swapped, enciphered, summed and stored in one loop. They travel over the library's own TCP in UDP

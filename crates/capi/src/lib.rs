@@ -9,6 +9,7 @@
 //!   adu        ADUs on an encrypted connection
 //!   contexts   messages over XTP, without a session
 //!   poll       waiting for several
+//!   epoll      sets of sockets and of the kernel's descriptors, to be waited for
 //!   address    sockaddr and back
 //!   errno      why, as a number
 //! ```
@@ -19,6 +20,7 @@ mod address;
 mod adu;
 mod border;
 mod contexts;
+mod epoll;
 mod errno;
 mod open;
 mod poll;

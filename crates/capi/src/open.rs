@@ -13,7 +13,7 @@ use fusewire_device::interface::{Interface, devices, flows::Flows, host, packet,
 use fusewire_stack::ip::net::addresses::Origin;
 use fusewire_stack::ip::net::{Cidr, Route};
 use fusewire_stack::ip::posix::Bound;
-use fusewire_stack::ip::{Host, HostConfig, Stack};
+use fusewire_stack::ip::{Host, HostConfig, Sharing, Stack};
 
 use crate::errno::{Errno, Result};
 
@@ -373,13 +373,13 @@ impl Opened {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps an address for a TCP socket; port 0 asks for any.
+    /// Keeps an address for a TCP socket, beside those that it shares it with; port 0 asks for any.
     ///
     /// # Errors
     /// `EADDRINUSE`, `EADDRNOTAVAIL`.
-    pub fn reserve(&self, local: SocketAddr) -> Result<SocketAddr> {
+    pub fn reserve(&self, local: SocketAddr, sharing: Sharing) -> Result<SocketAddr> {
         let mut bound = self.bound();
-        Ok(self.host.with(|stack, _| bound.reserve(stack, local))??)
+        Ok(self.host.with(|stack, _| bound.reserve(stack, local, sharing))??)
     }
 
     /// Gives back what [`Opened::reserve`] gave.

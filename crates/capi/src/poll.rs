@@ -42,7 +42,7 @@ impl Polled {
             }
             Entry::Adus(adus) => Some(Polled::Adus(adus)),
             Entry::Contexts(contexts) => Some(Polled::Contexts(contexts)),
-            Entry::Stack(_) => None,
+            Entry::Stack(_) | Entry::Epoll(_) => None,
         }
     }
 }

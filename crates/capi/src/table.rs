@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::adu::Adus;
 use crate::contexts::Contextual;
+use crate::epoll::Epoll;
 use crate::errno::{Errno, Result};
 use crate::open::Opened;
 use crate::socket::Socket;
@@ -22,6 +23,7 @@ pub enum Entry {
     Socket(Arc<Socket>),
     Adus(Arc<Adus>),
     Contexts(Arc<Contextual>),
+    Epoll(Arc<Epoll>),
 }
 
 static TABLE: RwLock<Vec<Option<Entry>>> = RwLock::new(Vec::new());
@@ -31,13 +33,23 @@ static TABLE: RwLock<Vec<Option<Entry>>> = RwLock::new(Vec::new());
 /// # Errors
 /// `EMFILE`.
 pub fn insert(entry: Entry) -> Result<i32> {
+    insert_from(entry, 0)
+}
+
+/// A descriptor for `entry`, of this number or above.
+///
+/// # Errors
+/// `EMFILE`.
+pub fn insert_from(entry: Entry, least: i32) -> Result<i32> {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    let at = table.iter().position(Option::is_none).unwrap_or(table.len());
+    let least = index(least).unwrap_or(0);
+    let free = table.iter().skip(least).position(Option::is_none).map(|at| at + least);
+    let at = free.unwrap_or(table.len().max(least));
     if at >= MAX {
         return Err(Errno(libc::EMFILE));
     }
-    if at == table.len() {
-        table.push(None);
+    if at >= table.len() {
+        table.resize_with(at + 1, || None);
     }
     table[at] = Some(entry);
     Ok((at + FIRST) as i32)
@@ -64,7 +76,7 @@ pub fn entry(fd: i32) -> Result<Entry> {
 pub fn socket(fd: i32) -> Result<Arc<Socket>> {
     match entry(fd)? {
         Entry::Socket(socket) => Ok(socket),
-        Entry::Stack(_) | Entry::Adus(_) | Entry::Contexts(_) => Err(Errno(libc::ENOTSOCK)),
+        _ => Err(Errno(libc::ENOTSOCK)),
     }
 }
 
@@ -75,7 +87,7 @@ pub fn socket(fd: i32) -> Result<Arc<Socket>> {
 pub fn adus(fd: i32) -> Result<Arc<Adus>> {
     match entry(fd)? {
         Entry::Adus(adus) => Ok(adus),
-        Entry::Stack(_) | Entry::Socket(_) | Entry::Contexts(_) => Err(Errno(libc::ENOTSOCK)),
+        _ => Err(Errno(libc::ENOTSOCK)),
     }
 }
 
@@ -86,7 +98,18 @@ pub fn adus(fd: i32) -> Result<Arc<Adus>> {
 pub fn contexts(fd: i32) -> Result<Arc<Contextual>> {
     match entry(fd)? {
         Entry::Contexts(contexts) => Ok(contexts),
-        Entry::Stack(_) | Entry::Socket(_) | Entry::Adus(_) => Err(Errno(libc::ENOTSOCK)),
+        _ => Err(Errno(libc::ENOTSOCK)),
+    }
+}
+
+/// The set of a descriptor.
+///
+/// # Errors
+/// `EBADF`; `EINVAL` for what is none.
+pub fn epoll(fd: i32) -> Result<Arc<Epoll>> {
+    match entry(fd)? {
+        Entry::Epoll(epoll) => Ok(epoll),
+        _ => Err(Errno(libc::EINVAL)),
     }
 }
 

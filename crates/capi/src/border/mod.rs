@@ -40,6 +40,8 @@ macro_rules! exported {
 
 mod adus;
 mod contexts;
+mod events;
+mod files;
 mod messages;
 
 /// `struct fw_config`.
@@ -118,6 +120,8 @@ exported! {
             Entry::Stack(opened) => open::close(&opened),
             Entry::Adus(adus) => adus.close(),
             Entry::Contexts(contexts) => contexts.close(),
+            // Who waits there goes on.
+            Entry::Epoll(_) => {}
         }
         Ok(0)
     }
@@ -202,6 +206,14 @@ exported! {
             libc::F_SETFL => {
                 socket.set_nonblocking(argument & libc::O_NONBLOCK != 0);
                 Ok(0)
+            }
+            // No descriptor of ours survives exec.
+            libc::F_GETFD => Ok(libc::FD_CLOEXEC),
+            libc::F_SETFD => Ok(0),
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+                socket.duplicate();
+                table::insert_from(Entry::Socket(socket.clone()), argument)
+                    .inspect_err(|_| socket.close())
             }
             _ => Err(Errno(libc::EINVAL)),
         }

@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use fusewire_stack::ip::{Interest, Marking, SocketId, Stack};
+use fusewire_stack::ip::{Interest, SocketId, Stack, posix};
 
 use super::{Flags, Kind, Socket, State, Wait};
 use crate::address::Named;
@@ -95,10 +95,14 @@ impl Socket {
         Ok(())
     }
 
-    pub(super) fn bind_datagram(&self, local: SocketAddr, marking: Marking) -> Result<SocketId> {
+    pub(super) fn bind_datagram(
+        &self,
+        local: SocketAddr,
+        set: &posix::Options,
+    ) -> Result<SocketId> {
         self.with_stack(|stack, _| {
-            let id = stack.udp_bind(local)?;
-            stack.set_marking(id, marking).map(|()| id)
+            let id = stack.udp_bind_sharing(local, set.sharing(false, 0))?;
+            stack.set_marking(id, set.marking).map(|()| id)
         })
     }
 
@@ -113,8 +117,9 @@ impl Socket {
         }
         self.alive()?;
         let local = self.family.unspecified();
-        let id = self.bind_datagram(local, inner.options.set.marking)?;
+        let id = self.bind_datagram(local, &inner.options.set)?;
         inner.state = State::Datagram(id);
+        self.stir();
         Ok(id)
     }
 

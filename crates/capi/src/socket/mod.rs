@@ -10,8 +10,9 @@ mod stream;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use fusewire_base::Instant;
@@ -86,6 +87,10 @@ pub struct Socket {
     pub family: Family,
     inner: Mutex<Inner>,
     closed: AtomicBool,
+    /// Descriptors that are this one (`dup`).
+    descriptors: AtomicUsize,
+    /// Sets that it is in, told when it begins to be something in the stack.
+    watchers: Mutex<Vec<Waker>>,
     /// The error that ended the connection was told.
     error_told: AtomicBool,
     shut_read: AtomicBool,
@@ -172,6 +177,8 @@ impl Socket {
             family,
             inner: Mutex::new(inner),
             closed: AtomicBool::new(false),
+            descriptors: AtomicUsize::new(1),
+            watchers: Mutex::default(),
             error_told: AtomicBool::new(false),
             shut_read: AtomicBool::new(false),
             shut_write: AtomicBool::new(false),
@@ -240,10 +247,14 @@ impl Socket {
         }
         match self.kind {
             Kind::Datagram => {
-                let id = self.bind_datagram(local, inner.options.set.marking)?;
+                let id = self.bind_datagram(local, &inner.options.set)?;
                 inner.state = State::Datagram(id);
+                self.stir();
             }
-            Kind::Stream => inner.bound = Some(self.opened.reserve(local)?),
+            Kind::Stream => {
+                let sharing = inner.options.set.sharing(true, 0);
+                inner.bound = Some(self.opened.reserve(local, sharing)?);
+            }
         }
         Ok(())
     }
@@ -299,19 +310,22 @@ impl Socket {
             State::Fresh => {}
             _ => return Err(Errno(libc::EINVAL)),
         }
+        let sharing = inner.options.set.sharing(true, 0);
         let local = match inner.bound {
             Some(local) => local,
-            None => self.opened.reserve(self.family.unspecified())?,
+            None => self.opened.reserve(self.family.unspecified(), sharing)?,
         };
         inner.bound = Some(local);
         let backlog = backlog.clamp(1, 4096) as usize;
         let config = self.config(&inner.options)?;
-        let marking = inner.options.set.marking;
-        let id = self.with_stack(|stack, _| {
-            let id = stack.tcp_listen_with(local, backlog, &config)?;
-            stack.set_marking(id, marking).map(|()| id)
+        let set = inner.options.set.clone();
+        let id = self.with_stack(|stack, now| {
+            let id = stack.tcp_listen_sharing(local, backlog, &config, sharing)?;
+            set.tune(stack, now, id)?;
+            stack.set_marking(id, set.marking).map(|()| id)
         })?;
         inner.state = State::Listening(id);
+        self.stir();
         Ok(())
     }
 
@@ -377,16 +391,26 @@ impl Socket {
         Ok(())
     }
 
-    /// Ends it. Who waits on it is told `EBADF`.
+    /// One more descriptor is this one.
+    pub fn duplicate(&self) {
+        self.descriptors.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A descriptor is closed, and the socket with the last: who waits on it is told `EBADF`.
     pub fn close(&self) {
+        if self.descriptors.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.stir();
+        self.linger();
         let inner = self.lock();
         if let Some(id) = inner.state.id() {
             // A stack whose interface is gone has nobody to tell.
             let _ = self.opened.host.with(|stack, now| {
-                if inner.options.set.abort && matches!(inner.state, State::Stream { .. }) {
+                if inner.options.set.aborts() && matches!(inner.state, State::Stream { .. }) {
                     let _ = stack.abort(now, id);
                 }
                 stack.close(now, id)
@@ -398,7 +422,87 @@ impl Socket {
         }
     }
 
+    /// Waits until the peer has all that was written, where `SO_LINGER` says so and for as long.
+    fn linger(&self) {
+        let (id, time) = match &*self.lock() {
+            Inner { state: State::Stream { id, .. }, options, .. } => (*id, options.set.linger),
+            _ => return,
+        };
+        let Some(time) = time.filter(|time| !time.is_zero()) else { return };
+        let waits = [(id, Interest::Write)];
+        let _ = self.opened.host.wait_any(&waits, Some(time), |stack, _| {
+            // What was not read resets the connection: there is nothing to wait for.
+            if stack.tcp_room(id)?.0 > 0 {
+                return Ok(Some(()));
+            }
+            stack.tcp_finish(id)?;
+            let waits = matches!(
+                stack.tcp_state(id)?,
+                TcpState::FinWait1 | TcpState::LastAck | TcpState::Closing
+            );
+            Ok((!waits).then_some(()))
+        });
+    }
+
     // ---- readiness
+
+    /// It was closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn watchers(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells this one when the socket begins to be something in the stack, or is closed.
+    pub fn add_watcher(&self, waker: Waker) {
+        self.watchers().push(waker);
+    }
+
+    /// The socket has become something in the stack, or is closed.
+    fn stir(&self) {
+        self.watchers().iter().for_each(Waker::wake_by_ref);
+    }
+
+    /// What is the case now, in the bits of `poll`; `waker` is woken once when that may have changed.
+    pub fn watch(&self, watcher: u64, waker: &Waker) -> i16 {
+        let view = self.view();
+        let host = &self.opened.host;
+        let is = match view.id {
+            Some(id) => host.watch(id, watcher, waker, |stack| self.poll(stack, view)),
+            None => host.with(|stack, _| self.poll(stack, view)),
+        };
+        is.unwrap_or(libc::POLLERR | libc::POLLHUP)
+    }
+
+    /// A watcher looks no more.
+    pub fn unwatch(&self, watcher: u64, waker: &Waker) {
+        self.watchers().retain(|known| !known.will_wake(waker));
+        if let Some(id) = self.view().id {
+            self.opened.host.unwatch(id, watcher);
+        }
+    }
+
+    /// Bytes that a call to receive would give now (`FIONREAD`).
+    pub fn unread(&self) -> Result<usize> {
+        let (kind, Some(id)) = (self.kind, self.view().id) else { return Ok(0) };
+        self.with_stack(|stack, _| match kind {
+            Kind::Stream => Ok(stack.tcp_room(id).map_or(0, |(unread, _)| unread)),
+            Kind::Datagram => {
+                let next = stack.udp_peek(id)?;
+                Ok(next.and_then(|next| next.iter().next()).map_or(0, <[u8]>::len))
+            }
+        })
+    }
+
+    /// Bytes that were written and that the peer does not have yet (`SIOCOUTQ`).
+    pub fn unsent(&self) -> Result<usize> {
+        let id = self.stream()?;
+        self.with_stack(|stack, _| {
+            Ok(stack.tcp_info(id)?.unacked as usize + stack.tcp_unsent(id)? as usize)
+        })
+    }
 
     /// What `poll` looks at.
     pub fn view(&self) -> View {

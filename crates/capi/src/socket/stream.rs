@@ -1,8 +1,9 @@
 //! Calls on connections.
 #![forbid(unsafe_code)]
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -54,12 +55,14 @@ impl Socket {
                 }
             }
             let (local, config) = (inner.bound, self.config(&inner.options)?);
-            let marking = inner.options.set.marking;
+            let set = inner.options.set.clone();
             let id = self.with_stack(|stack, now| {
                 let id = stack.tcp_connect_with(now, remote, local, &config)?;
-                stack.set_marking(id, marking).map(|()| id)
+                set.tune(stack, now, id)?;
+                stack.set_marking(id, set.marking).map(|()| id)
             })?;
             inner.state = State::Stream { id, is_told: false };
+            self.stir();
             inner.error = None;
             self.error_told.store(false, Ordering::Release);
             (id, inner.options.send_wait(Flags::default()))
@@ -102,7 +105,7 @@ impl Socket {
         }
     }
 
-    fn stream(&self) -> Result<SocketId> {
+    pub(super) fn stream(&self) -> Result<SocketId> {
         match self.lock().state {
             State::Stream { id, .. } => Ok(id),
             _ => Err(Errno(libc::ENOTCONN)),
@@ -136,6 +139,44 @@ impl Socket {
             }
             Err(error) if self.first_told() => Err(error),
             Err(_) => Err(Errno(libc::EPIPE)),
+        }
+    }
+
+    /// Sends up to `count` bytes of a file, read straight into the connection's memory: from `offset`, or from where the
+    /// file is read; returns how many.
+    pub fn send_file(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: Option<u64>,
+        count: usize,
+    ) -> Result<usize> {
+        let id = self.stream()?;
+        if self.shut_write.load(Ordering::Acquire) {
+            return Err(Errno(libc::EPIPE));
+        }
+        let timeout = self.lock().options.send_wait(Flags::default());
+        let mut done = 0;
+        let wait = Wait { id, interest: Interest::Write, timeout };
+        let result = self.wait(&wait, |stack, _| {
+            while done < count {
+                let read = stack.tcp_write_from(id, count - done, |room| {
+                    let mut room = room.map(IoSliceMut::new);
+                    Ok(match offset {
+                        Some(offset) => rustix::io::preadv(file, &mut room, offset + done as u64),
+                        None => rustix::io::readv(file, &mut room),
+                    }?)
+                })?;
+                match read {
+                    None => return Ok(None),
+                    Some(Ok(0)) => break,
+                    Some(read) => done += read?,
+                }
+            }
+            Ok(Some(()))
+        });
+        match result {
+            Err(error) if done == 0 => Err(error),
+            _ => Ok(done),
         }
     }
 

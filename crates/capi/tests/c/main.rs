@@ -42,12 +42,20 @@ struct Program(PathBuf);
 
 impl Program {
     fn new(source: &str) -> Option<Program> {
+        Program::with(source, "OURS")
+    }
+
+    /// With a word that the source may look at.
+    fn with(source: &str, word: &str) -> Option<Program> {
         let name = Path::new(source).file_stem().unwrap().to_str().unwrap();
+        let name = format!("{name}-{word}");
         let out = std::env::temp_dir().join(format!("fusewire-{name}-{}", std::process::id()));
         let (include, from) = (here("include"), here(source));
         let (lib, rpath) = (libraries(), format!("-Wl,-rpath,{}", libraries().display()));
         let arguments = [
             "-std=gnu11",
+            "-D",
+            word,
             "-O1",
             "-g",
             "-I",
@@ -163,7 +171,7 @@ fn functions(text: &str) -> std::collections::BTreeSet<&str> {
 fn the_header_declares_what_the_library_exports() {
     let read = |path: &str| std::fs::read_to_string(here(path)).unwrap();
     let header = read("include/fusewire.h");
-    let rooms = ["mod", "messages", "adus", "contexts"];
+    let rooms = ["mod", "messages", "files", "events", "adus", "contexts"];
     let calls = rooms.map(|room| read(&format!("src/border/{room}.rs")));
     let exported: Vec<_> = calls
         .iter()
@@ -235,6 +243,77 @@ fn every_call_does_what_posix_says() {
         serve("10.81.0.1", 200);
         running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
         running.succeeds();
+    });
+}
+
+#[test]
+fn options_do_what_they_do_in_the_kernel() {
+    in_namespace("options_do_what_they_do_in_the_kernel", Need::Tap, "", || {
+        let program = Program::new("tests/options.c");
+        let kernel = Program::with("tests/options.c", "KERNEL");
+        let (Some(program), Some(kernel)) = (program, kernel) else { return };
+        let says = |program: &Program| {
+            let mut command = program.command("tap:fwcapi", "10.81.0.2/24,loopback");
+            let output = command.stdin(Stdio::null()).output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{error}: {said}");
+            said
+        };
+        sh("ip link set lo up");
+        let (ours, theirs) = (says(&program), says(&kernel));
+        let differ = ours.lines().zip(theirs.lines()).filter(|(ours, theirs)| ours != theirs);
+        let differ: Vec<_> = differ.collect();
+        assert!(differ.is_empty() && ours.len() == theirs.len(), "{differ:#?}\n{ours}\n{theirs}");
+    });
+}
+
+#[test]
+fn a_set_of_sockets_and_of_the_kernels_descriptors_serves_a_hundred() {
+    let name = "a_set_of_sockets_and_of_the_kernels_descriptors_serves_a_hundred";
+    in_namespace(name, Need::Tap, "", || {
+        let Some(program) = Program::new("tests/epoll.c") else { return };
+        for how in ["level", "edge", "once"] {
+            let mut running = program.run("tap:fwcapi", "10.81.0.2/24,loopback", &[how]);
+            running.ready();
+            sh("ip addr add 10.81.0.1/24 dev fwcapi");
+            let at: SocketAddr = "10.81.0.2:700".parse().unwrap();
+            let clients: Vec<_> = (0..4u32)
+                .map(|part| {
+                    std::thread::spawn(move || {
+                        let content: Vec<u8> =
+                            (0..30_000).map(|i| (i * 31 + i / 251 + part) as u8).collect();
+                        let time = Duration::from_secs(20);
+                        let mut streams = Vec::new();
+                        for _ in 0..25 {
+                            let stream = TcpStream::connect_timeout(&at, time).unwrap();
+                            stream.set_read_timeout(Some(time)).unwrap();
+                            streams.push(stream);
+                        }
+                        for piece in content.chunks(7_500) {
+                            streams.iter_mut().for_each(|stream| stream.write_all(piece).unwrap());
+                        }
+                        for stream in &mut streams {
+                            let mut back = vec![0; content.len()];
+                            stream.read_exact(&mut back).unwrap();
+                            assert!(back == content);
+                        }
+                    })
+                })
+                .collect();
+            for client in clients {
+                client.join().unwrap();
+            }
+            running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+            running.says("100 connections");
+            running.succeeds();
+            // The next has it anew.
+            let gone = || !Path::new("/sys/class/net/fwcapi").exists();
+            let end = Instant::now() + Duration::from_secs(5);
+            while !gone() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
     });
 }
 

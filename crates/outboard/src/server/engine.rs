@@ -330,7 +330,7 @@ impl Engine {
         if let Some(id) = socket.state.id() {
             let is_stream = matches!(socket.state, State::Stream(_) | State::Connecting { .. });
             // What the stack does not know any more has ended by itself.
-            if is_stream && (is_dropped || socket.options.abort) {
+            if is_stream && (is_dropped || socket.options.aborts()) {
                 let _ = stack.abort(now, id);
             }
             let _ = stack.close(now, id);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::posix::Effect;
+use fusewire_stack::ip::posix::{self, Effect};
 use fusewire_stack::ip::{Stack, State as TcpState, TcpConfig, unconnected_tcp_info};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_cookie;
@@ -93,13 +93,14 @@ impl Engine {
             Request::Socket(of) => self.make(of, (asker.uid, asker.pid), now),
             Request::Attach => self.attach(asker.fd),
             Request::Bind(handle, local) => {
+                let local = canonical(local);
                 self.on(&handle, |engine, socket| engine.bind(stack, socket, local, asker.uid))
             }
             Request::Listen(handle, backlog) => {
-                self.on(&handle, |engine, socket| engine.listen(stack, socket, backlog))
+                self.on(&handle, |engine, socket| engine.listen(stack, now, socket, backlog))
             }
             Request::Connect(handle, remote) => self.on(&handle, |engine, socket| {
-                let p = asker.fd.ok_or(Errno::INVAL)?;
+                let (p, remote) = (asker.fd.ok_or(Errno::INVAL)?, remote.map(canonical));
                 if socket_cookie(&p)? != socket.cookie {
                     return Err(Errno::INVAL);
                 }
@@ -125,8 +126,13 @@ impl Engine {
                 }
                 None => Err(Errno::BADF),
             },
-            Request::SetOption(handle, name, value) => self.on(&handle, |_, socket| {
+            Request::SetOption(handle, name, value) => self.on(&handle, |engine, socket| {
                 let is_tcp = socket.of.kind == Kind::Stream;
+                if posix::is_membership(name.level, name.name) {
+                    let any = socket.of.family.unspecified();
+                    let any = engine.policy.place(socket.uid, any)?;
+                    return change_membership(stack, now, (socket, any), (name, value));
+                }
                 let effect = socket.options.set((name.level, name.name), value, is_tcp);
                 let effect = effect.map_err(Errno::from_raw_os_error)?;
                 apply(stack, now, socket, effect)
@@ -252,14 +258,22 @@ impl Engine {
         let local = self.policy.place(uid, local)?;
         match socket.of.kind {
             Kind::Stream => {
-                socket.bound = Some(self.bound.reserve(stack, local).map_err(number_of)?)
+                let sharing = socket.options.sharing(true, socket.uid);
+                let bound = self.bound.reserve(stack, local, sharing);
+                socket.bound = Some(bound.map_err(number_of)?);
             }
             Kind::Datagram => bind_datagrams(stack, socket, local)?,
         }
         Ok(Answer::Done)
     }
 
-    fn listen(&mut self, stack: &mut Stack, socket: &mut Socket, backlog: u32) -> Result<Answer> {
+    fn listen(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        socket: &mut Socket,
+        backlog: u32,
+    ) -> Result<Answer> {
         match socket.state {
             _ if socket.of.kind != Kind::Stream => return Err(Errno::OPNOTSUPP),
             State::Listening { .. } => return Ok(Answer::Done),
@@ -267,15 +281,20 @@ impl Engine {
             _ => return Err(Errno::INVAL),
         }
         let any = self.policy.place(socket.uid, socket.of.family.unspecified())?;
+        let sharing = socket.options.sharing(true, socket.uid);
         let local = match socket.bound {
             Some(local) => local,
-            None => *socket.bound.insert(self.bound.reserve(stack, any).map_err(number_of)?),
+            None => {
+                let bound = self.bound.reserve(stack, any, sharing).map_err(number_of)?;
+                *socket.bound.insert(bound)
+            }
         };
         let config = settings(stack, socket);
         let backlog = backlog.clamp(1, 4096) as usize;
-        let id = stack.tcp_listen_with(local, backlog, &config).map_err(number_of)?;
+        let id = stack.tcp_listen_sharing(local, backlog, &config, sharing).map_err(number_of)?;
         socket.state = State::Listening { id, offers: 0, verdict: Partial::default() };
-        apply(stack, Instant::ZERO, socket, Effect::Marking)
+        apply(stack, now, socket, Effect::Tune)?;
+        apply(stack, now, socket, Effect::Marking)
     }
 
     fn connect(
@@ -299,7 +318,9 @@ impl Engine {
         let any = socket.of.family.unspecified();
         let own = self.policy.place(socket.uid, any)?;
         if socket.bound.is_none() && own != any {
-            socket.bound = Some(self.bound.reserve(stack, own).map_err(number_of)?);
+            let sharing = socket.options.sharing(true, socket.uid);
+            let bound = self.bound.reserve(stack, own, sharing).map_err(number_of)?;
+            socket.bound = Some(bound);
         }
         let config = settings(stack, socket);
         let id = stack.tcp_connect_with(now, remote, socket.bound, &config).map_err(number_of)?;
@@ -307,6 +328,7 @@ impl Engine {
             let _ = stack.close(now, id);
         })?;
         socket.state = State::Connecting { id, stuffed };
+        apply(stack, now, socket, Effect::Tune)?;
         apply(stack, now, socket, Effect::Marking)
     }
 
@@ -375,6 +397,14 @@ impl Engine {
     }
 }
 
+/// The address that is meant: an IPv4-mapped one is IPv4's.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(v4) => SocketAddr::new(v4.into(), address.port()),
+        IpAddr::V6(_) => address,
+    }
+}
+
 /// TCP's settings as a socket's options want them.
 fn settings(stack: &Stack, socket: &Socket) -> TcpConfig {
     socket.options.apply(stack.config().tcp.clone())
@@ -383,7 +413,10 @@ fn settings(stack: &Stack, socket: &Socket) -> TcpConfig {
 /// What an option does to a socket that the stack knows.
 fn apply(stack: &mut Stack, now: Instant, socket: &Socket, effect: Effect) -> Result<Answer> {
     match (effect, &socket.state) {
-        (Effect::Tune, State::Stream(id) | State::Connecting { id, .. }) => {
+        (
+            Effect::Tune,
+            State::Stream(id) | State::Connecting { id, .. } | State::Listening { id, .. },
+        ) => {
             socket.options.tune(stack, now, *id).map_err(number_of)?;
         }
         (Effect::Marking, state) => {
@@ -396,9 +429,30 @@ fn apply(stack: &mut Stack, now: Instant, socket: &Socket, effect: Effect) -> Re
     Ok(Answer::Done)
 }
 
+/// Joins a group, or leaves it.
+fn change_membership(
+    stack: &mut Stack,
+    now: Instant,
+    (socket, any): (&mut Socket, SocketAddr),
+    (name, value): (OptionName, &[u8]),
+) -> Result<Answer> {
+    let (group, change) =
+        posix::membership(name.level, name.name, value).map_err(Errno::from_raw_os_error)?;
+    if !group.is_multicast() || socket.of.kind != Kind::Datagram {
+        return Err(Errno::INVAL);
+    }
+    if matches!(socket.state, State::Fresh) {
+        bind_datagrams(stack, socket, any)?;
+    }
+    let State::Datagrams { id, .. } = socket.state else { return Err(Errno::INVAL) };
+    stack.udp_change_membership(now, id, group, change).map_err(number_of)?;
+    Ok(Answer::Done)
+}
+
 /// Makes a socket for datagrams known to the stack.
 pub fn bind_datagrams(stack: &mut Stack, socket: &mut Socket, local: SocketAddr) -> Result<()> {
-    let id = stack.udp_bind(local).map_err(number_of)?;
+    let sharing = socket.options.sharing(false, socket.uid);
+    let id = stack.udp_bind_sharing(local, sharing).map_err(number_of)?;
     stack.set_marking(id, socket.options.marking).map_err(number_of)?;
     socket.state = State::Datagrams { id, peer: None, pending: None };
     Ok(())

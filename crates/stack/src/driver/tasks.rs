@@ -41,6 +41,37 @@ impl<M: Machine> Shared<M> {
         .await
     }
 
+    /// A key for who watches.
+    pub fn new_key(&self) -> u64 {
+        self.lock().new_key()
+    }
+
+    /// Looks, and registers `waker` under `key` for news of each of `interests`, whatever `look` has seen.
+    pub fn watch<T>(
+        &self,
+        interests: &[M::Interest],
+        key: u64,
+        waker: &Waker,
+        look: impl FnOnce(&mut M) -> T,
+    ) -> T {
+        let mut inner = self.lock();
+        let seen = look(&mut inner.machine);
+        for interest in interests {
+            inner.register(*interest, key, waker);
+        }
+        inner.has_tasks = true;
+        self.after_call(&mut inner);
+        seen
+    }
+
+    /// Who watched under `key` is told no more.
+    pub fn unwatch(&self, interests: &[M::Interest], key: u64) {
+        let mut inner = self.lock();
+        for interest in interests {
+            inner.unregister(*interest, key);
+        }
+    }
+
     /// Asks `attempt` once, and registers the task under `key`, or a new one, when it is not ready; gives the key
     /// that it is registered under.
     pub fn poll<T>(

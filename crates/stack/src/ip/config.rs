@@ -88,6 +88,8 @@ pub struct Marking {
     pub traffic_class: u8,
     /// Hops that packets may go; `None`: as many as the stack's usually do.
     pub hop_limit: Option<u8>,
+    /// The same for datagrams to groups; `None`: they do not leave the link.
+    pub group_hops: Option<u8>,
 }
 
 /// What happened to a socket. Told once, however often it happened since it was last told.

@@ -10,6 +10,7 @@ use fusewire_net::MembershipChange;
 
 use super::config::{Error, Marking, Result, SocketId};
 use super::input::Direct;
+use super::sharing::{Claim, Sharing};
 use super::stack::Stack;
 use super::table::{Protocol, Socket};
 use super::udp::{
@@ -22,8 +23,18 @@ impl Stack {
     /// # Errors
     /// [`Error::InUse`], [`Error::NotOurs`], [`Error::TooManySockets`], [`Error::NoPort`].
     pub fn udp_bind(&mut self, local: SocketAddr) -> Result<SocketId> {
-        let local = self.reserve_bound_port(Protocol::Udp, local)?;
-        self.bind_datagrams(Protocol::Udp, local)
+        self.udp_bind_sharing(local, Sharing::default())
+    }
+
+    /// The same beside others.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_bind`].
+    pub fn udp_bind_sharing(&mut self, local: SocketAddr, sharing: Sharing) -> Result<SocketId> {
+        let local = self.reserve_bound_port(Protocol::Udp, Claim { local, sharing })?;
+        let id = self.bind_datagrams(Protocol::Udp, local)?;
+        self.core.table.udp(id)?.sharing = sharing;
+        Ok(id)
     }
 
     /// A socket for datagrams, whose port we have.
@@ -36,6 +47,7 @@ impl Stack {
         let state = UdpState {
             protocol,
             local,
+            sharing: Sharing::default(),
             remote: None,
             queue: Queue::new(core.config.udp_queue_bytes, core.config.udp_queue_entries),
             error: None,

@@ -13,7 +13,7 @@ use fusewire_wire::{tcp, udp, xtp};
 use super::config::{Error, Event};
 use super::reader::Reader;
 use super::stack::Core;
-use super::table::{Flow, Protocol, bits};
+use super::table::{Flow, Protocol, Socket};
 use super::tcp::{Segment, Stream};
 use super::udp::{Incoming, Messages, Taken, Taker};
 use crate::drops::Cause;
@@ -296,17 +296,12 @@ impl Core {
         incoming: &Incoming<'_>,
     ) -> Result<u32, bool> {
         let Messages { from, to, .. } = incoming.messages;
-        let (mut best, mut is_there) = ((0, 0), false);
-        for index in self.table.bound(protocol, port) {
-            if let Some(udp) = self.table.udp_seen(*index) {
-                let fit = udp.fit(from, to);
-                is_there |= fit == 0;
-                if fit > best.0 {
-                    best = (fit, *index);
-                }
-            }
-        }
-        if best.0 > 0 { Ok(best.1) } else { Err(is_there) }
+        let fit = |socket: &Socket| match socket {
+            Socket::Udp(udp) => udp.fit(from, to),
+            _ => 0,
+        };
+        let best = self.table.best((protocol, SocketAddr::new(to, port)), from, fit);
+        best.ok_or_else(|| !self.table.bound(protocol, port).is_empty())
     }
 
     /// Broadcast and multicast: every socket that wants it.
@@ -447,7 +442,7 @@ impl Core {
             Some((known, index)) if known == flow => Some(index),
             _ => self.table.flows.get(&flow).copied(),
         };
-        let yielding = index.filter(|index| self.yields(*index, local, &segment));
+        let yielding = index.filter(|index| self.yields(*index, (local, remote), &segment));
         match index.filter(|_| yielding.is_none()) {
             Some(index) => {
                 self.last = Some((flow, index));
@@ -478,13 +473,18 @@ impl Core {
 
     /// A connection in TIME-WAIT would make way for the new one that this begins (RFC 6191), and somebody is there to
     /// take it.
-    fn yields(&self, index: u32, local: SocketAddr, segment: &Segment<'_>) -> bool {
+    fn yields(
+        &self,
+        index: u32,
+        (local, remote): (SocketAddr, SocketAddr),
+        segment: &Segment<'_>,
+    ) -> bool {
         if !segment.header.flags.has(Flags::SYN) {
             return false;
         }
         let stream = self.table.stream_seen(index);
         stream.is_some_and(|stream| stream.tcp.time_wait_yields_to(segment.header))
-            && self.listener_for(local).is_some()
+            && self.listener_for(local, remote).is_some()
             && self.verifies(segment)
     }
 
@@ -508,7 +508,7 @@ impl Core {
             return self.dropped(Cause::Checksum);
         }
         let len = segment.payload.len() as u32;
-        let Some(index) = self.listener_for(tuple.local) else {
+        let Some(index) = self.listener_for(tuple.local, tuple.remote) else {
             self.counters.drops.count(Cause::Stray);
             self.watch.note(["no such connection or port", "answered with RST, if one is due"]);
             // Fragments come for every port of the address, and the kernel answers for its own.
@@ -546,21 +546,13 @@ impl Core {
         }
     }
 
-    /// The listener of a port that is bound to this address, or to any.
-    fn listener_for(&self, local: SocketAddr) -> Option<u32> {
-        let mut any = None;
-        for index in self.table.bound(Protocol::Tcp, local.port()) {
-            if let Some(listener) = self.table.listener_seen(*index) {
-                let at = listener.local.ip();
-                if bits(at) == bits(local.ip()) {
-                    return Some(*index);
-                }
-                if at.is_unspecified() && (at.is_ipv6() || local.is_ipv4()) {
-                    any = Some(*index);
-                }
-            }
-        }
-        any
+    /// The listener that takes connections from `remote` to `local`.
+    fn listener_for(&self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+        let fit = |socket: &Socket| match socket {
+            Socket::Listener(_) => socket.claim().fit(local.ip()),
+            _ => 0,
+        };
+        self.table.best((Protocol::Tcp, local), remote, fit)
     }
 
     fn accepted(
@@ -576,6 +568,7 @@ impl Core {
         let Some(listener) = self.table.listener_at(listener_index) else { return };
         let mut stream = Stream::new(tuple, tcp, &listener.config, self.config.level);
         stream.parent = Some(parent);
+        stream.deferred = listener.defer.map(|time| now + time);
         stream.marking = listener.marking;
         match self.insert_stream(stream) {
             Ok(index) => {
@@ -584,11 +577,11 @@ impl Core {
                     self.watch.became(kind);
                 }
                 self.mark(index);
-                let id = self.table.id(index);
-                if let Some(listener) = self.table.listener_at(listener_index) {
-                    listener.waiting.push_back(id);
+                match self.table.stream_at(index).and_then(|stream| stream.deferred) {
+                    // What it has brought is seen when it settles.
+                    Some(_) => self.settle(index),
+                    None => self.offer(index),
                 }
-                self.notify(listener_index, Event::Acceptable);
             }
             Err(_) => {
                 self.dropped(Cause::TooManySockets);

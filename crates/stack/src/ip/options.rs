@@ -1,6 +1,8 @@
 //! What socket options of other stacks ask of a connection or a listener, beside the machine's own calls
 //! ([`Stack::tcp_machine`]).
 
+use std::time::Duration;
+
 use fusewire_transport::machine::Cut;
 use fusewire_transport::tcp::{self, State};
 
@@ -32,9 +34,36 @@ impl Stack {
     /// As [`Stack::tcp_write`].
     pub fn tcp_send(&mut self, id: SocketId, bytes: &[u8], flags: SendFlags) -> Result<usize> {
         self.write_by(id, |stream| {
-            stream.tcp.set_more(flags.more);
+            stream.tcp.set_more(flags.more || stream.corked);
             stream.write(bytes, flags.cut())
         })
+    }
+
+    /// Whether what does not fill a segment waits for more, a retransmission timeout at most; no more of it waits when that
+    /// is undone.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_set_cork(&mut self, id: SocketId, on: bool) -> Result<()> {
+        let stream = self.core.table.stream(id)?;
+        if on {
+            stream.tcp.set_more(true);
+        } else if stream.corked {
+            stream.tcp.push();
+        }
+        stream.corked = on;
+        self.core.mark(id.index);
+        Ok(())
+    }
+
+    /// Connections that a listener takes from now on are there to accept when they have brought something, or after `time`;
+    /// `None`: at once.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_set_defer(&mut self, id: SocketId, time: Option<Duration>) -> Result<()> {
+        self.core.table.listener(id)?.defer = time;
+        Ok(())
     }
 
     /// What the IP headers of a socket's packets say from now on; a listener's connections to come have it

@@ -341,7 +341,10 @@ impl UdpPacket {
     /// What goes before `len` bytes of UDP.
     pub fn ip(&self, len: usize) -> Packet {
         // How far a datagram to a group goes has nothing to do with how far others do.
-        let hop_limit = self.marking.hop_limit.filter(|_| !self.dst.ip().is_multicast());
+        let hop_limit = match self.dst.ip().is_multicast() {
+            true => self.marking.group_hops,
+            false => self.marking.hop_limit,
+        };
         let traffic_class = self.marking.traffic_class;
         Packet { traffic_class, hop_limit, ..Packet::new(self.protocol as u8, len) }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use fusewire_base::Instant;
@@ -13,6 +13,7 @@ use fusewire_transport::tcp::{self, Connection, Listener, Ports, State, Tuple};
 use super::config::{Error, Marking, Result, SocketId};
 use super::input::Direct;
 use super::reader::{Piped, Place};
+use super::sharing::{Claim, Sharing};
 use super::stack::{Stack, mss};
 use super::table::{Flow, Protocol, Socket, Table};
 use super::tcp::{ListenerSocket, Stream};
@@ -39,16 +40,32 @@ impl Stack {
         backlog: usize,
         config: &tcp::Config,
     ) -> Result<SocketId> {
-        let local = self.reserve_bound_port(Protocol::Tcp, local)?;
+        self.tcp_listen_sharing(local, backlog, config, Sharing::default())
+    }
+
+    /// The same beside others.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_listen`].
+    pub fn tcp_listen_sharing(
+        &mut self,
+        local: SocketAddr,
+        backlog: usize,
+        config: &tcp::Config,
+        sharing: Sharing,
+    ) -> Result<SocketId> {
+        let local = self.reserve_bound_port(Protocol::Tcp, Claim { local, sharing })?;
         let core = &mut self.core;
         let mtu = core.output.offload.mtu;
         let machine = |ipv4: bool| {
             Listener::new(&config.for_path(mss(mtu, ipv4), ipv4), backlog, &core.secrets)
         };
-        let v4 = local.is_ipv4() || local.ip().is_unspecified();
+        let v4 = local.is_ipv4() || (local.ip().is_unspecified() && !sharing.v6_only);
         let machines = [v4.then(|| machine(true)), local.is_ipv6().then(|| machine(false))];
         let listener = ListenerSocket {
             local,
+            sharing,
+            defer: None,
             machines,
             config: config.clone(),
             marking: Marking::default(),
@@ -449,28 +466,26 @@ impl Stack {
     pub(super) fn reserve_bound_port(
         &mut self,
         protocol: Protocol,
-        local: SocketAddr,
+        claim: Claim,
     ) -> Result<SocketAddr> {
+        let local = claim.local;
         if local.port() == 0 {
             self.check_local(local)?;
             let is_free = |table: &Table, port: u16| table.bound(protocol, port).is_empty();
             return self.reserve_any_port(protocol, local.ip(), None, is_free);
         }
-        self.reserve_whole(protocol, local)
+        self.reserve_whole(protocol, claim)
     }
 
     /// Has what is named by all of `local`: a port, or what has port 0 for having none.
-    pub(super) fn reserve_whole(
-        &mut self,
-        protocol: Protocol,
-        local: SocketAddr,
-    ) -> Result<SocketAddr> {
+    pub(super) fn reserve_whole(&mut self, protocol: Protocol, claim: Claim) -> Result<SocketAddr> {
+        let local = claim.local;
         self.check_local(local)?;
         let table = &self.core.table;
         let others = table.bound(protocol, local.port()).iter();
         let mut others = others.filter_map(|at| table.slots[*at as usize].socket.as_ref());
         let shares = protocol == Protocol::Udp && local.ip().is_multicast();
-        if !shares && others.any(|other| overlaps(other.local(), local)) {
+        if !shares && others.any(|other| other.claim().excludes(&claim)) {
             return Err(Error::InUse(local));
         }
         self.reserve_port(protocol, local).map(|()| local)
@@ -483,14 +498,4 @@ impl Stack {
         }
         Err(Error::NotOurs(local))
     }
-}
-
-/// Two sockets of one port cannot both be bound so.
-fn overlaps(a: SocketAddr, b: SocketAddr) -> bool {
-    let (a, b) = (a.ip(), b.ip());
-    a == b
-        || a == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
-        || b == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
-        || (a.is_ipv4() == b.is_ipv4()
-            && (a == IpAddr::V4(Ipv4Addr::UNSPECIFIED) || b == IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
 }

@@ -10,6 +10,7 @@ use fusewire_transport::machine;
 use siphasher::sip::SipHasher13;
 
 use super::config::{Error, Events, Result, SocketId};
+use super::sharing::{self, Claim, Sharing};
 use super::tcp::{ListenerSocket, Stream};
 use super::udp::UdpState;
 use crate::generations::Generations;
@@ -59,6 +60,16 @@ pub enum Socket {
 }
 
 impl Socket {
+    /// Where it is bound, and beside whom.
+    pub fn claim(&self) -> Claim {
+        let sharing = match self {
+            Socket::Udp(udp) => udp.sharing,
+            Socket::Listener(listener) => listener.sharing,
+            Socket::Stream(_) => Sharing::default(),
+        };
+        Claim { local: self.local(), sharing }
+    }
+
     /// What it is bound to.
     pub fn local(&self) -> SocketAddr {
         match self {
@@ -132,6 +143,15 @@ impl Table {
         self.generations.taken()
     }
 
+    /// Connections that a listener keeps back.
+    pub fn deferred_of(&self, listener: SocketId) -> impl Iterator<Item = SocketId> {
+        let of = move |index: &u32| {
+            self.stream_seen(*index)
+                .is_some_and(|stream| stream.parent == Some(listener) && stream.deferred.is_some())
+        };
+        (0..self.slots.len() as u32).filter(of).map(|index| self.id(index))
+    }
+
     pub fn remove(&mut self, index: u32) -> Option<Socket> {
         let slot = &mut self.slots[index as usize];
         let socket = slot.socket.take()?;
@@ -155,6 +175,35 @@ impl Table {
     /// The sockets that are bound to a port.
     pub fn bound(&self, protocol: Protocol, port: u16) -> &[u32] {
         self.bound.get(&(protocol, port)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Of the sockets that are bound to a port the one that `fit` says fits best; of several the one that `from` is for, or
+    /// the last where they do not share that way. `None` where none fits.
+    pub fn best(
+        &self,
+        (protocol, to): (Protocol, SocketAddr),
+        from: SocketAddr,
+        fit: impl Fn(&Socket) -> u8,
+    ) -> Option<u32> {
+        let (mut best, mut count) = ((0, 0), 0);
+        let list = self.bound(protocol, to.port());
+        let fit = |index: u32| self.slots[index as usize].socket.as_ref().map_or(0, &fit);
+        for index in list {
+            let fit = fit(*index);
+            if fit > 0 && fit >= best.0 {
+                count = if fit == best.0 { count + 1 } else { 1 };
+                best = (fit, *index);
+            }
+        }
+        if count > 1 {
+            let last = self.slots[best.1 as usize].socket.as_ref();
+            if last.is_some_and(|last| last.claim().sharing.port) {
+                let at = sharing::pick(Keyed(self.key), from, to, count);
+                let alike = list.iter().filter(|index| fit(**index) == best.0);
+                return alike.copied().nth(at);
+            }
+        }
+        (count > 0).then_some(best.1)
     }
 
     /// A socket is bound to the port, or a connection comes from it.

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fusewire_base::{Instant, Sum};
@@ -33,6 +34,7 @@ use super::pieces::{BLOCK_MAX, Way, pass_in, pass_out};
 use super::reader::{Place, Reader};
 use super::ring::Ring;
 use super::send_memory::SendMemory;
+use super::sharing::Sharing;
 use super::sums::{Cuts, Sums};
 use crate::trace::{Kind, Trace};
 
@@ -44,6 +46,10 @@ pub struct ListenerSocket {
     pub machines: [Option<tcp::Listener>; 2],
     /// The settings of connections to come.
     pub config: tcp::Config,
+    /// Who else may listen there.
+    pub sharing: Sharing,
+    /// A connection is there to accept when it has brought something, or after this time (`TCP_DEFER_ACCEPT`).
+    pub defer: Option<Duration>,
     /// What the headers of its answers say, and those of connections to come.
     pub marking: Marking,
     /// Accepted connections that the application has not taken.
@@ -83,6 +89,10 @@ pub struct Stream {
     send_end: u64,
     /// The listener in whose queue it waits.
     pub parent: Option<SocketId>,
+    /// Until when its listener keeps it back, as long as it brings nothing.
+    pub deferred: Option<Instant>,
+    /// What does not fill a segment waits (`TCP_CORK`).
+    pub corked: bool,
     pub marking: Marking,
     pub via: Option<Via>,
     /// Until when the peer may take to finish, once the application has closed.
@@ -137,6 +147,8 @@ impl Stream {
             head_len: 0,
             send_end: 0,
             parent: None,
+            deferred: None,
+            corked: false,
             marking: Marking::default(),
             via: None,
             orphaned: None,

@@ -15,6 +15,7 @@ use fusewire_kernels::{Level, SHORT};
 use fusewire_net::Via;
 
 use super::config::{Error, Marking};
+use super::sharing::{Claim, Sharing};
 use super::table::Protocol;
 use super::xtp::Keys;
 
@@ -325,6 +326,8 @@ pub struct UdpState {
     pub protocol: Protocol,
     /// What it is bound to; the address may be unspecified.
     pub local: SocketAddr,
+    /// Who else may be bound there.
+    pub sharing: Sharing,
     /// The only peer, when connected.
     pub remote: Option<SocketAddr>,
     pub queue: Queue,
@@ -382,22 +385,13 @@ impl UdpState {
 
     /// How well it fits a datagram; 0 for not at all. The best fit takes it.
     pub fn fit(&self, from: SocketAddr, to: IpAddr) -> u8 {
-        let mut fit = 1;
-        if self.local.ip() == to {
-            fit += 1;
-        } else if !self.local.ip().is_unspecified() || !self.takes_family(to) {
-            return 0;
-        }
+        let fit = Claim { local: self.local, sharing: self.sharing }.fit(to);
         match self.remote {
+            _ if fit == 0 => 0,
             Some(remote) if remote != from => 0,
-            Some(_) => fit + 2,
+            Some(_) => fit + 4,
             None => fit,
         }
-    }
-
-    /// An IPv6 socket bound to no address takes IPv4 too.
-    fn takes_family(&self, to: IpAddr) -> bool {
-        self.local.is_ipv6() || to.is_ipv4()
     }
 }
 

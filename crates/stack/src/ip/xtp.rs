@@ -13,6 +13,7 @@ use fusewire_wire::xtp;
 
 use super::config::{Error, Event, Result, SocketId};
 use super::input::Direct;
+use super::sharing::{Claim, Sharing};
 use super::stack::{Core, Stack};
 use super::table::Protocol;
 use super::udp::{Incoming, Messages, UdpState};
@@ -59,7 +60,7 @@ impl Stack {
     /// [`Error::InUse`], when somebody has it already; [`Error::NotOurs`], [`Error::Denied`], [`Error::TooManySockets`].
     pub fn xtp_bind(&mut self, local: IpAddr) -> Result<SocketId> {
         let local = SocketAddr::new(local, 0);
-        self.reserve_whole(Protocol::Xtp, local)?;
+        self.reserve_whole(Protocol::Xtp, Claim { local, sharing: Sharing::default() })?;
         let id = self.bind_datagrams(Protocol::Xtp, local)?;
         let socket = self.core.table.udp(id)?;
         socket.keys = Some(Keys::new());

@@ -15,5 +15,6 @@ mod placed;
 mod reads;
 mod replies;
 mod shared;
+mod sharing;
 mod tcp;
 mod udp;

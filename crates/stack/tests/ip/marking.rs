@@ -25,7 +25,7 @@ fn every_packet_of_a_connection_is_marked_from_the_first_on() {
         let net = net_config(&a, 0);
         let mut stack = Stack::new(Box::new(a), net, Config::default(), [1; 32], now);
         let id = stack.tcp_connect(now, (addr(v6, 1), 7).into()).unwrap();
-        let marking = Marking { traffic_class: 0xb8, hop_limit: Some(9) };
+        let marking = Marking { traffic_class: 0xb8, hop_limit: Some(9), ..Marking::default() };
         stack.set_marking(id, marking).unwrap();
         let nowhere = Marking { hop_limit: Some(0), ..marking };
         assert!(matches!(stack.set_marking(id, nowhere), Err(Error::Misuse(_))));
@@ -39,7 +39,7 @@ fn every_packet_of_a_connection_is_marked_from_the_first_on() {
         };
         turn(&mut stack, now);
         // Changed while it is open: the SYN that is sent again says so, and keeps ECN's bits as they are.
-        stack.set_marking(id, Marking { traffic_class: 0x2b, hop_limit: None }).unwrap();
+        stack.set_marking(id, Marking { traffic_class: 0x2b, ..Marking::default() }).unwrap();
         now += Duration::from_secs(3);
         turn(&mut stack, now);
         // RST of our own: still the connection's.
@@ -53,7 +53,7 @@ fn every_packet_of_a_connection_is_marked_from_the_first_on() {
 fn a_listener_hands_its_marking_down() {
     for kind in kinds() {
         let mut net = Net::new(Kind { ..kind }, 1500, Config::default());
-        let marking = Marking { traffic_class: 0x48, hop_limit: Some(33) };
+        let marking = Marking { traffic_class: 0x48, hop_limit: Some(33), ..Marking::default() };
         let listener = net.stacks[1].tcp_listen(net.addr(1, 7), 4).unwrap();
         net.stacks[1].set_marking(listener, marking).unwrap();
         let client = net.stacks[0].tcp_connect(net.now, net.addr(1, 7)).unwrap();
@@ -72,7 +72,9 @@ fn datagrams_are_marked_and_those_to_groups_go_no_further() {
     let net = net_config(&a, 0);
     let mut stack = Stack::new(Box::new(a), net, Config::default(), [1; 32], now);
     let id = stack.udp_bind((addr(false, 0), 9).into()).unwrap();
-    stack.set_marking(id, Marking { traffic_class: 0x2d, hop_limit: Some(5) }).unwrap();
+    stack
+        .set_marking(id, Marking { traffic_class: 0x2d, hop_limit: Some(5), ..Marking::default() })
+        .unwrap();
     let group = "239.1.2.3".parse().unwrap();
     for to in [addr(false, 1), group] {
         assert_eq!(stack.udp_send(now, id, &[7; 4000], Some((to, 7).into())).unwrap(), Ok(true));

@@ -81,7 +81,7 @@ impl Inner {
         self.spin_until = now + self.config.spin;
     }
 
-    fn check(&self) -> io::Result<()> {
+    pub fn check(&self) -> io::Result<()> {
         match self.broken {
             Some(kind) => Err(io::Error::new(kind, Error::Interface)),
             None => Ok(()),

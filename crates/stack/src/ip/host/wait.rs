@@ -1,7 +1,7 @@
 //! How callers of a host wait, in threads and in tasks.
 
 use std::io;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fusewire_base::Instant;
@@ -53,6 +53,10 @@ impl<T, F: FnMut(&mut Inner, bool) -> Attempt<T>> Trial<F, T> {
     }
 }
 
+fn both(id: SocketId) -> [(SocketId, Interest); 2] {
+    [(id, Interest::Read), (id, Interest::Write)]
+}
+
 impl Host {
     /// Tries `attempt` until it gives something or fails, or `timeout` has passed: then `None`. Between
     /// attempts the stack is driven, and the caller sleeps until one of the sockets may be ready. A
@@ -90,6 +94,42 @@ impl Host {
             attempt(&mut inner.stack, now, receives)
         };
         self.wait_for(&[(id, Interest::Read)], timeout, Some(SLEEP_MAX), true, attempt)
+    }
+
+    /// A key for [`Host::watch`].
+    pub fn new_watcher(&self) -> u64 {
+        self.driven().new_key()
+    }
+
+    /// What `look` sees of a socket now; `waker` is woken once when that may have changed. The last waker of a watcher
+    /// counts, for as long as the socket is there or until [`Host::unwatch`].
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub fn watch<T>(
+        &self,
+        id: SocketId,
+        watcher: u64,
+        waker: &Waker,
+        look: impl FnOnce(&mut Stack) -> T,
+    ) -> io::Result<T> {
+        self.driven().watch(&both(id), watcher, waker, |inner| {
+            inner.check()?;
+            Ok(look(&mut inner.stack))
+        })
+    }
+
+    /// A watcher looks at a socket no more.
+    pub fn unwatch(&self, id: SocketId, watcher: u64) {
+        self.driven().unwatch(&both(id), watcher);
+    }
+
+    /// Takes what the interface has, without waiting, unless somebody else does so.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub fn turn(&self) -> io::Result<()> {
+        self.wait_any(&[], Some(Duration::ZERO), |_, _| Ok(None::<()>)).map(|_| ())
     }
 
     /// Wakes all who wait for a socket: its state was changed from outside of the stack.

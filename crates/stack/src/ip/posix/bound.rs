@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
 use crate::ip::config::{Error, Result};
+use crate::ip::sharing::{Claim, Sharing};
 use crate::ip::stack::Stack;
 
 /// Ports for TCP sockets that are bound to none: 32768 to 49151, below the ports that connections are given, so that
@@ -14,18 +15,25 @@ const PORTS: u64 = 16384;
 
 /// The addresses that TCP sockets of a stack are bound to.
 #[derive(Debug, Default)]
-pub struct Bound(Vec<SocketAddr>);
+pub struct Bound(Vec<Claim>);
 
 impl Bound {
-    /// Keeps an address for a socket; port 0 asks for any. Beside the kernel the port is claimed there too.
+    /// Keeps an address for a socket, beside those that it shares it with; port 0 asks for any. Beside the kernel the port is
+    /// claimed there too.
     ///
     /// # Errors
     /// [`Error::InUse`], [`Error::NotOurs`], what [`Stack::claim_port`] says.
-    pub fn reserve(&mut self, stack: &mut Stack, local: SocketAddr) -> Result<SocketAddr> {
+    pub fn reserve(
+        &mut self,
+        stack: &mut Stack,
+        local: SocketAddr,
+        sharing: Sharing,
+    ) -> Result<SocketAddr> {
         if !local.ip().is_unspecified() && !stack.layer().is_own(local.ip()) {
             return Err(Error::NotOurs(local));
         }
-        let is_free = |at: &SocketAddr| !self.0.iter().any(|other| overlap(*other, *at));
+        let claimed = |local: SocketAddr| Claim { local, sharing };
+        let is_free = |at: &SocketAddr| !self.0.iter().any(|other| other.excludes(&claimed(*at)));
         let mut claim = |at: SocketAddr| stack.claim_port(at).map(|()| at);
         let in_use = Err(Error::InUse(local));
         let found = if local.port() != 0 {
@@ -37,38 +45,17 @@ impl Bound {
             let mut tries = ports.filter(is_free).map(&mut claim);
             tries.find(|tried| !matches!(tried, Err(Error::InUse(_)))).unwrap_or(in_use)
         }?;
-        self.0.push(found);
+        self.0.push(claimed(found));
         Ok(found)
     }
 
     /// Gives back what [`Bound::reserve`] gave.
     pub fn release(&mut self, stack: &mut Stack, local: SocketAddr) {
-        if let Some(at) = self.0.iter().position(|other| *other == local) {
+        if let Some(at) = self.0.iter().position(|other| other.local == local) {
             self.0.swap_remove(at);
-            stack.give_up_port(local.port());
+            if self.0.iter().all(|other| other.local.port() != local.port()) {
+                stack.give_up_port(local.port());
+            }
         }
-    }
-}
-
-/// Two sockets cannot both be bound so: an unspecified address is all of its family, IPv6's all of both.
-fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
-    let all = |at: SocketAddr, other: SocketAddr| {
-        at.ip().is_unspecified() && (at.is_ipv6() || other.is_ipv4())
-    };
-    a.port() == b.port() && (a.ip() == b.ip() || all(a, b) || all(b, a))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bound_addresses_overlap_as_sockets_do() {
-        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
-        assert!(overlap(at("0.0.0.0:1"), at("10.0.0.1:1")));
-        assert!(overlap(at("10.0.0.1:1"), at("[::]:1")));
-        assert!(!overlap(at("0.0.0.0:1"), at("[fd00::1]:1")));
-        assert!(!overlap(at("10.0.0.1:1"), at("10.0.0.2:1")));
-        assert!(!overlap(at("0.0.0.0:1"), at("0.0.0.0:2")));
     }
 }

@@ -2,9 +2,11 @@
 //! sockets of ours to programs that know the kernel's.
 
 mod bound;
+mod membership;
 mod options;
 
 pub use bound::Bound;
+pub use membership::{is_membership, membership};
 pub use options::{Effect, Options};
 
 use super::config::Error;

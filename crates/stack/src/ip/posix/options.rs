@@ -9,13 +9,14 @@ use fusewire_transport::machine::KeepAlive;
 use fusewire_transport::tcp::{Config as TcpConfig, State};
 
 use crate::ip::config::{Marking, Result, SocketId};
+use crate::ip::sharing::Sharing;
 use crate::ip::stack::Stack;
 
 /// What is set.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `SO_LINGER` of zero seconds: closing resets.
-    pub abort: bool,
+    /// `SO_LINGER`: closing waits so long for what was written to arrive; zero resets.
+    pub linger: Option<Duration>,
     /// `TCP_NODELAY`.
     pub nodelay: bool,
     /// `SO_KEEPALIVE`.
@@ -36,6 +37,20 @@ pub struct Options {
     pub send_buffer: Option<u32>,
     /// `SO_REUSEADDR`.
     pub reuse: bool,
+    /// `SO_REUSEPORT`.
+    pub reuse_port: bool,
+    /// `IPV6_V6ONLY`.
+    pub v6_only: bool,
+    /// `TCP_CORK`.
+    pub cork: bool,
+    /// `TCP_QUICKACK`, once it was set.
+    pub quick_ack: Option<bool>,
+    /// `TCP_DEFER_ACCEPT`.
+    pub defer_accept: Option<Duration>,
+    /// `TCP_MAXSEG`.
+    pub max_segment: Option<u16>,
+    /// `TCP_SYNCNT`: so often is SYN sent again.
+    pub syn_retries: Option<u8>,
     /// `SO_BROADCAST`.
     pub broadcast: bool,
     /// `IP_TOS`, `IPV6_TCLASS`, `IP_TTL`, `IPV6_UNICAST_HOPS`.
@@ -45,7 +60,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            abort: false,
+            linger: None,
             nodelay: false,
             keep_alive: false,
             keep: KeepAlive {
@@ -60,6 +75,13 @@ impl Default for Options {
             recv_buffer: None,
             send_buffer: None,
             reuse: false,
+            reuse_port: false,
+            v6_only: false,
+            cork: false,
+            quick_ack: None,
+            defer_accept: None,
+            max_segment: None,
+            syn_retries: None,
             broadcast: false,
             marking: Marking::default(),
         }
@@ -71,12 +93,14 @@ impl Default for Options {
 pub enum Effect {
     /// Nothing.
     None,
-    /// A connection: [`Options::tune`].
+    /// A connection or a listener: [`Options::tune`].
     Tune,
     /// Its IP headers: [`Stack::set_marking`].
     Marking,
 }
 
+/// Bounds of `TCP_MAXSEG`.
+const SEGMENT: std::ops::RangeInclusive<i32> = 88..=32767;
 /// Bounds of `SO_RCVBUF` and `SO_SNDBUF`.
 const BUFFER: std::ops::RangeInclusive<i32> = 4096..=(64 << 20);
 
@@ -120,6 +144,8 @@ fn is_marking(level: i32, name: i32) -> Option<Field> {
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => Some(Field::TrafficClass),
         (libc::IPPROTO_IP, libc::IP_TTL) => Some(Field::HopLimit),
         (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => Some(Field::HopLimit),
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL) => Some(Field::GroupHops),
+        (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS) => Some(Field::GroupHops),
         _ => None,
     }
 }
@@ -129,6 +155,7 @@ fn is_marking(level: i32, name: i32) -> Option<Field> {
 enum Field {
     TrafficClass,
     HopLimit,
+    GroupHops,
 }
 
 impl Options {
@@ -145,8 +172,10 @@ impl Options {
         match level {
             libc::SOL_SOCKET => self.set_general(name, value),
             libc::IPPROTO_TCP if is_tcp => self.set_tcp(name, value).map(|()| Effect::Tune),
-            // An IPv6 socket that is bound to no address takes IPv4 too, always.
-            libc::IPPROTO_IPV6 if name == libc::IPV6_V6ONLY && int(value)? == 0 => Ok(Effect::None),
+            libc::IPPROTO_IPV6 if name == libc::IPV6_V6ONLY => {
+                self.v6_only = int(value)? != 0;
+                Ok(Effect::None)
+            }
             _ => {
                 let field = is_marking(level, name).ok_or(libc::ENOPROTOOPT)?;
                 self.set_marking(field, value).map(|()| Effect::Marking)
@@ -157,6 +186,7 @@ impl Options {
     fn set_general(&mut self, name: i32, value: &[u8]) -> Result<Effect, i32> {
         match name {
             libc::SO_REUSEADDR => self.reuse = int(value)? != 0,
+            libc::SO_REUSEPORT => self.reuse_port = int(value)? != 0,
             libc::SO_BROADCAST => self.broadcast = int(value)? != 0,
             libc::SO_RCVTIMEO => self.recv_timeout = timeval(value)?,
             libc::SO_SNDTIMEO => self.send_timeout = timeval(value)?,
@@ -164,11 +194,8 @@ impl Options {
             libc::SO_SNDBUF => self.send_buffer = buffer(value)?,
             libc::SO_LINGER => {
                 let on = int(value)? != 0;
-                if on && int(value.get(4..).unwrap_or(&[]))? != 0 {
-                    // Closing would have to wait.
-                    return Err(libc::EOPNOTSUPP);
-                }
-                self.abort = on;
+                let seconds = int(value.get(4..).unwrap_or(&[]))?.max(0) as u64;
+                self.linger = on.then_some(Duration::from_secs(seconds));
             }
             libc::SO_KEEPALIVE => {
                 self.keep_alive = int(value)? != 0;
@@ -192,6 +219,21 @@ impl Options {
                 let ms = u64::try_from(int(value)?).map_err(|_| libc::EINVAL)?;
                 self.user_timeout = Some(Duration::from_millis(ms)).filter(|t| !t.is_zero());
             }
+            libc::TCP_CORK => self.cork = int(value)? != 0,
+            libc::TCP_QUICKACK => self.quick_ack = Some(int(value)? != 0),
+            libc::TCP_DEFER_ACCEPT => {
+                let seconds = u64::try_from(int(value)?).unwrap_or(0);
+                self.defer_accept = Some(Duration::from_secs(seconds)).filter(|t| !t.is_zero());
+            }
+            libc::TCP_MAXSEG => {
+                let most = Some(int(value)?).filter(|most| *most == 0 || SEGMENT.contains(most));
+                let most = most.ok_or(libc::EINVAL)?;
+                self.max_segment = Some(most as u16).filter(|most| *most > 0);
+            }
+            libc::TCP_SYNCNT => {
+                let count = u8::try_from(int(value)?).ok().filter(|n| (1..=127).contains(n));
+                self.syn_retries = Some(count.ok_or(libc::EINVAL)?);
+            }
             libc::TCP_CONGESTION => {
                 self.congestion = Some(Algorithm::from_option(value).ok_or(libc::ENOENT)?);
             }
@@ -209,6 +251,7 @@ impl Options {
             Field::TrafficClass => self.marking.traffic_class = value.unwrap_or(0),
             Field::HopLimit if value == Some(0) => return Err(libc::EINVAL),
             Field::HopLimit => self.marking.hop_limit = value,
+            Field::GroupHops => self.marking.group_hops = value,
         }
         Ok(())
     }
@@ -228,13 +271,15 @@ impl Options {
         let seconds = |time: Duration| time.as_secs() as i32;
         let int = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_REUSEADDR) => i32::from(self.reuse),
+            (libc::SOL_SOCKET, libc::SO_REUSEPORT) => i32::from(self.reuse_port),
             (libc::SOL_SOCKET, libc::SO_BROADCAST) => i32::from(self.broadcast),
             (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => i32::from(self.keep_alive),
             (libc::SOL_SOCKET, libc::SO_RCVTIMEO) => return Ok(of_timeval(self.recv_timeout)),
             (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => return Ok(of_timeval(self.send_timeout)),
             (libc::SOL_SOCKET, libc::SO_LINGER) => {
-                let mut bytes = i32::from(self.abort).to_ne_bytes().to_vec();
-                bytes.extend_from_slice(&[0; 4]);
+                let mut bytes = i32::from(self.linger.is_some()).to_ne_bytes().to_vec();
+                let time = seconds(self.linger.unwrap_or_default());
+                bytes.extend_from_slice(&time.to_ne_bytes());
                 return Ok(bytes);
             }
             (libc::SOL_SOCKET, libc::SO_RCVBUF) => {
@@ -251,13 +296,20 @@ impl Options {
             (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => {
                 self.user_timeout.map_or(0, |time| time.as_millis() as i32)
             }
+            (libc::IPPROTO_TCP, libc::TCP_CORK) => i32::from(self.cork),
+            (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => i32::from(self.quick_ack.unwrap_or(true)),
+            (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) => self.defer_accept.map_or(0, seconds),
+            (libc::IPPROTO_TCP, libc::TCP_SYNCNT) => {
+                self.syn_retries.unwrap_or(config.syn_transmissions.saturating_sub(1)).into()
+            }
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
                 return Ok(self.congestion.unwrap_or(config.congestion).to_option().to_vec());
             }
-            (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => 0,
+            (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => i32::from(self.v6_only),
             _ => match is_marking(level, name).ok_or(libc::ENOPROTOOPT)? {
                 Field::TrafficClass => self.marking.traffic_class.into(),
                 Field::HopLimit => self.marking.hop_limit.unwrap_or(hops).into(),
+                Field::GroupHops => self.marking.group_hops.unwrap_or(1).into(),
             },
         };
         Ok(int.to_ne_bytes().to_vec())
@@ -270,6 +322,10 @@ impl Options {
     /// TCP's settings with what is set here.
     pub fn apply(&self, mut config: TcpConfig) -> TcpConfig {
         config.nagle = !self.nodelay;
+        config.mss_limit = self.max_segment.or(config.mss_limit);
+        if let Some(retries) = self.syn_retries {
+            config.syn_transmissions = retries + 1;
+        }
         config.keep_alive = self.keep_alive();
         config.user_timeout = self.user_timeout.or(config.user_timeout);
         config.congestion = self.congestion.unwrap_or(config.congestion);
@@ -281,14 +337,39 @@ impl Options {
         config
     }
 
-    /// Tells a connection under way of its options.
+    /// Closing resets the connection.
+    pub fn aborts(&self) -> bool {
+        self.linger == Some(Duration::ZERO)
+    }
+
+    /// Who else may be bound where the socket is; `owner` is whose it is.
+    pub fn sharing(&self, is_tcp: bool, owner: u32) -> Sharing {
+        Sharing {
+            port: self.reuse_port,
+            // What a connection leaves behind is in nobody's way here.
+            address: self.reuse && !is_tcp,
+            v6_only: self.v6_only,
+            owner,
+        }
+    }
+
+    /// Tells a connection under way, or a listener, of its options.
     ///
     /// # Errors
     /// [`Error::NoSocket`](crate::ip::Error::NoSocket).
     pub fn tune(&self, stack: &mut Stack, now: Instant, id: SocketId) -> Result<()> {
+        if stack.tcp_waiting(id).is_ok() {
+            let config = self.apply(stack.config().tcp.clone());
+            stack.tcp_set_defer(id, self.defer_accept)?;
+            return stack.tcp_configure_listener(id, &config);
+        }
+        stack.tcp_set_cork(id, self.cork)?;
         let tcp = stack.tcp_machine(id)?;
         if tcp.state() != State::Closed {
             tcp.set_nagle(!self.nodelay);
+            if let Some(on) = self.quick_ack {
+                tcp.set_quick_ack(on);
+            }
             tcp.set_user_timeout(self.user_timeout);
             if let Some(congestion) = self.congestion {
                 tcp.set_congestion(congestion);

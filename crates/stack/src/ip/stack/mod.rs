@@ -509,8 +509,11 @@ impl Stack {
                 self.core.speak_xtp();
             }
             Socket::Listener(listener) => {
-                let (port, waiting) =
+                let (port, mut waiting) =
                     (listener.local.port(), std::mem::take(&mut listener.waiting));
+                if listener.defer.is_some() {
+                    waiting.extend(self.core.table.deferred_of(id));
+                }
                 self.core.table.unbind(Protocol::Tcp, port, id.index);
                 self.core.timers.cancel(id.index);
                 self.core.table.remove(id.index);

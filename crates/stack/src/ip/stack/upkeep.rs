@@ -51,9 +51,27 @@ impl Core {
         let slot = &mut self.table.slots[index as usize];
         let Some(Socket::Stream(stream)) = &mut slot.socket else { return };
         stream.settle(&mut slot.events);
+        let has_come =
+            stream.deferred.is_some() && (stream.readable() > 0 || stream.peer_has_finished());
         if !slot.events.is_empty() && !slot.eventful {
             slot.eventful = true;
             self.eventful.push_back(index);
+        }
+        if has_come {
+            self.offer(index);
+        }
+    }
+
+    /// A connection is there for its listener's owner to accept.
+    pub(in crate::ip) fn offer(&mut self, index: u32) {
+        let id = self.table.id(index);
+        let Some(stream) = self.table.stream_at(index) else { return };
+        stream.deferred = None;
+        if let Some(parent) = stream.parent
+            && let Ok(listener) = self.table.listener(parent)
+        {
+            listener.waiting.push_back(id);
+            self.notify(parent.index, Event::Acceptable);
         }
     }
 
@@ -136,7 +154,8 @@ impl Core {
             self.forget_flow(index);
             return;
         }
-        let due = match (stream.tcp.poll_timeout(), stream.orphaned) {
+        let patience = [stream.orphaned, stream.deferred].into_iter().flatten().min();
+        let due = match (stream.tcp.poll_timeout(), patience) {
             (Some(a), Some(b)) if state != State::TimeWait => Some(a.min(b)),
             (None, Some(b)) => Some(b),
             (a, _) => a,
@@ -169,6 +188,7 @@ impl Core {
         let flow = Flow::new(stream.tuple.local, stream.tuple.remote);
         let port = stream.tuple.local.port();
         let (orphaned, parent) = (stream.orphaned.is_some(), stream.parent);
+        let deferred = stream.deferred.is_some();
         if self.table.flows.get(&flow) == Some(&index) {
             self.table.flows.remove(&flow);
         }
@@ -183,7 +203,7 @@ impl Core {
             if let Ok(listener) = self.table.listener(parent) {
                 let before = listener.waiting.len();
                 listener.waiting.retain(|waiting| *waiting != id);
-                unaccepted = listener.waiting.len() < before;
+                unaccepted = listener.waiting.len() < before || deferred;
                 if unaccepted && let Some(machine) = &mut listener.machines[usize::from(v6)] {
                     machine.taken();
                 }
@@ -309,12 +329,16 @@ impl Core {
                         stream.mtu_fell = true;
                     }
                 }
+                let is_offered = stream.deferred.is_some_and(|at| at <= now);
                 let orphan = stream.orphaned.is_some_and(|at| at <= now);
                 if orphan && stream.tcp.state() != State::TimeWait {
                     stream.tcp.abort();
                 }
                 self.mark(index);
                 self.settle(index);
+                if is_offered {
+                    self.offer(index);
+                }
             }
             Some(Socket::Listener(_)) => self.listener_timer(now, index),
             _ => {}
@@ -322,7 +346,7 @@ impl Core {
     }
 
     pub(super) fn listener_timer(&mut self, now: Instant, index: u32) {
-        let marking = self.table.listener_at(index).map(|listener| listener.marking);
+        let marking = self.table.listener_seen(index).map(|listener| listener.marking);
         let marking = marking.unwrap_or_default();
         for family in 0..2 {
             while let Some((tuple, header)) = self
