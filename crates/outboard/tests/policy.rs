@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use fusewire_device::interface::{Link, memory};
 use fusewire_outboard::client::{self, Client};
-use fusewire_outboard::protocol::{Family, Handle, Kind, SocketType};
+use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, SocketType};
 use fusewire_outboard::server::{Server, Settings, Stop};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::{Config, Stack};
@@ -15,6 +15,8 @@ use fusewire_testkit::namespace::is_root;
 use rustix::io::{Errno, IoSlice};
 use rustix::net::SendFlags;
 
+/// `SO_ERROR`
+const ERROR: OptionName = OptionName { level: libc::SOL_SOCKET, name: libc::SO_ERROR };
 /// Users that no system has.
 const USER: u32 = 424_242;
 const OTHER: u32 = 424_243;
@@ -74,7 +76,13 @@ fn users_have_their_ports_and_addresses() {
     let allow = [format!("{USER}:80,2000-65535"), format!("{OTHER}@10.0.1.1")];
     let (stop, thread) = outboard(&path, &allow);
 
-    as_user(STRANGER, &path, |client| assert_eq!(client.welcome().err(), Some(Errno::ACCESS)));
+    let of = SocketType { family: Family::V4, kind: Kind::Stream };
+    as_user(STRANGER, &path, |client| {
+        assert_eq!(client.welcome().err(), Some(Errno::ACCESS));
+        assert_eq!(client.socket(of).err(), Some(Errno::ACCESS));
+        assert_eq!(client.option(Handle::default(), ERROR, &mut [0; 4]).err(), Some(Errno::BADF));
+    });
+    handed(&path, of);
     as_user(USER, &path, |client| {
         for (local, found) in [
             ("10.0.0.1:80", Ok(at("10.0.0.1:80"))),
@@ -103,6 +111,27 @@ fn users_have_their_ports_and_addresses() {
     assert_eq!(bound(&client, Family::V4, "10.0.0.1:1"), Ok(at("10.0.0.1:1")));
     stop.stop();
     thread.join().unwrap();
+}
+
+/// Who is handed a placeholder, as a worker of another user is by `fork`, uses it, and has sockets as everybody has.
+fn handed(path: &Path, of: SocketType) {
+    let (p, handle) = Client::new(path).unwrap().socket(of).unwrap();
+    as_user(STRANGER, path, |client| {
+        let no_placeholder = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        );
+        assert!(client.attach(no_placeholder.unwrap().0.as_fd()).is_err());
+        assert_eq!(client.socket(of).err(), Some(Errno::ACCESS), "anybody has such a pair");
+        assert_eq!(client.attach(p.as_fd()), Ok((handle, of)));
+        assert_eq!(client.bind(handle, at("10.0.0.1:80")), Err(Errno::ACCESS));
+        client.bind(handle, at("10.0.0.1:8000")).unwrap();
+        client.listen(handle, 1).unwrap();
+        assert_eq!(bound(client, Family::V4, "10.0.0.1:81"), Err(Errno::ACCESS));
+        assert_eq!(bound(client, Family::V4, "10.0.0.1:8001"), Ok(at("10.0.0.1:8001")));
+    });
 }
 
 /// What binds by itself has an address of his own, too.

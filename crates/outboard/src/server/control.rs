@@ -47,6 +47,8 @@ struct Guest {
     socket: OwnedFd,
     uid: u32,
     pid: i32,
+    /// The policy names his user, or he has shown a placeholder, which somebody it names has handed to him.
+    is_admitted: bool,
 }
 
 impl Door {
@@ -78,9 +80,8 @@ impl Door {
             }
             bind(&socket, &address)?;
         }
-        // Who may come in is told by his user, which the kernel says.
-        let mode = if settings.allow.is_empty() { 0o600 } else { 0o666 };
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
+        // Everybody may knock: who may have sockets is told by his user, which the kernel says, or by what he shows.
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666))?;
         listen(&socket, BACKLOG)?;
         let data = epoll::EventData::new_u64(tokens::DOOR);
         epoll::add(events, &socket, data, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
@@ -141,7 +142,7 @@ impl Door {
         for _ in 0..GUESTS {
             match accept_with(&self.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
-                    // Who may not be here sees a connection that ends.
+                    // Who has no room sees a connection that ends.
                     let _ = self.admit(socket, engine, now);
                 }
                 Err(Errno::AGAIN) => return self.is_knocked = false,
@@ -158,13 +159,6 @@ impl Door {
     fn admit(&mut self, socket: OwnedFd, engine: &mut Engine, now: Instant) -> Result<(), Errno> {
         let credentials = socket_peercred(&socket)?;
         let (uid, pid) = (credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get());
-        if !engine.policy.admits(uid) {
-            tracing::warn!(uid, "a user who may not use this outboard (--allow)");
-            // He is told why.
-            let message = Reply::Failed(Errno::ACCESS.raw_os_error() as u32).emit();
-            let _ = rustix::net::send(&socket, &message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-            return Err(Errno::ACCESS);
-        }
         engine.accounts.add_control(uid, now)?;
         let index = self.free.pop().unwrap_or_else(|| {
             self.guests.push(None);
@@ -176,7 +170,8 @@ impl Door {
             engine.accounts.remove_control(uid);
             return Err(error);
         }
-        self.guests[index as usize] = Some(Guest { socket, uid, pid });
+        let is_admitted = engine.policy.admits(uid);
+        self.guests[index as usize] = Some(Guest { socket, uid, pid, is_admitted });
         self.ask(index);
         Ok(())
     }
@@ -199,7 +194,7 @@ impl Door {
         now: Instant,
         index: u32,
     ) -> Result<bool, Errno> {
-        let Some(Some(guest)) = self.guests.get(index as usize) else { return Ok(false) };
+        let Some(Some(guest)) = self.guests.get_mut(index as usize) else { return Ok(false) };
         let mut bytes = [0; MESSAGE_MAX + 1];
         for _ in 0..REQUESTS {
             let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -225,7 +220,16 @@ impl Door {
                 continue;
             }
             let asker = Asker { guest: index, uid: guest.uid, pid: guest.pid, fd };
-            let (message, files) = engine.answer(stack, now, &request, asker);
+            let (message, files) = match guest.is_admitted || is_for_strangers(&request) {
+                true => engine.answer(stack, now, &request, asker),
+                false => {
+                    let uid = guest.uid;
+                    tracing::warn!(uid, "a user who may not use this outboard (--allow)");
+                    (Reply::Failed(Errno::ACCESS.raw_os_error() as u32).emit(), [None, None])
+                }
+            };
+            guest.is_admitted |= request == Request::Attach
+                && matches!(Reply::parse(&message), Ok(Reply::Opened(..)));
             let fds: Vec<_> = files.iter().flatten().map(AsFd::as_fd).collect();
             let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
             let mut control = SendAncillaryBuffer::new(&mut space);
@@ -243,6 +247,11 @@ impl Drop for Door {
     fn drop(&mut self) {
         remove(&self.path);
     }
+}
+
+/// What asks for nothing that is not the asker's already: he shows a placeholder, or has what commands a socket.
+fn is_for_strangers(request: &Request<'_>) -> bool {
+    !matches!(request, Request::Hello { .. } | Request::Socket(_) | Request::Region)
 }
 
 /// Takes the socket's name away.

@@ -117,7 +117,8 @@ impl Policy {
         uid == ROOT || self.of(uid).next().is_some()
     }
 
-    /// Where a user's socket is bound who wants `local`: there, or at an address of his own where he has named none.
+    /// Where a user's socket is bound who wants `local`: there, or at an address of his own where he has named none. Who
+    /// is not named, and was handed a placeholder, has what everybody has.
     ///
     /// # Errors
     /// `EACCES`: the port or the address is not his.
@@ -125,7 +126,12 @@ impl Policy {
         if uid == ROOT {
             return Ok(local);
         }
-        self.of(uid).find_map(|allow| allow.place(local)).ok_or(Errno::ACCESS)
+        match self.admits(uid) {
+            true => self.of(uid).find_map(|allow| allow.place(local)),
+            // One who was handed a placeholder.
+            false => Allow::from(uid).place(local),
+        }
+        .ok_or(Errno::ACCESS)
     }
 }
 
