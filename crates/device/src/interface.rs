@@ -12,6 +12,7 @@ pub mod host;
 pub mod memory;
 pub mod packet;
 pub mod queues;
+pub mod relay;
 pub mod reserved_port;
 mod steer;
 pub mod tap;
@@ -307,6 +308,15 @@ pub trait Interface: Send {
         0
     }
 
+    /// Its sending half once more, for another thread ([`relay`]).
+    ///
+    /// # Errors
+    /// `Unsupported`: it has none; no descriptor is left.
+    fn sender(&self) -> io::Result<Box<dyn relay::Sender>> {
+        let what = format!("{} sends in the thread that receives alone", self.capabilities().name);
+        Err(io::Error::new(io::ErrorKind::Unsupported, what))
+    }
+
     /// Packets, or super-frames where they come whole, that wait for [`Interface::receive`] before more are dropped.
     fn queue_packets(&self) -> usize {
         256
@@ -349,6 +359,9 @@ impl<I: Interface + ?Sized> Interface for Box<I> {
     }
     fn dropped(&self) -> u64 {
         (**self).dropped()
+    }
+    fn sender(&self) -> io::Result<Box<dyn relay::Sender>> {
+        (**self).sender()
     }
     fn queue_packets(&self) -> usize {
         (**self).queue_packets()

@@ -15,6 +15,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::flows::{self, Flows};
 use super::host::Watch;
+use super::relay::Sender;
 use super::withhold::Withheld;
 use super::{Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
 use super::{unfinished, vnet};
@@ -174,32 +175,70 @@ impl Packet {
             waker: Waker::new()?,
         })
     }
+}
 
-    /// As many packets as one call carries.
-    fn send(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
-        let mut taken = packets.len().min(MAX_PACKETS);
-        let has_vnet = self.capabilities.checksum;
-        for (i, packet) in packets[..taken].iter().enumerate() {
-            let sound = packet.admit(&self.capabilities).and_then(|_| {
-                let fits = packet.payload.len() <= MAX_PIECES
-                    && vnet::emit(packet, Link::Ethernet).is_some();
-                if fits { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
-            });
-            match sound {
-                Ok(()) => {}
-                Err(e) if i == 0 => return Err(e),
-                // Those before it go first.
-                Err(_) => {
-                    taken = i;
-                    break;
-                }
+/// Sends packets in order; how many were taken.
+fn transmit(
+    fd: BorrowedFd<'_>,
+    gather: &mut Gather,
+    capabilities: &Capabilities,
+    packets: &[TxPacket<'_>],
+) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < packets.len() {
+        match send(fd, gather, capabilities, &packets[sent..]) {
+            Ok(count) => sent += count,
+            Err(e) if is_full(&e) => break,
+            Err(e) if sent == 0 => return Err(e),
+            // It comes again when the rest is sent.
+            Err(_) => break,
+        }
+    }
+    Ok(sent)
+}
+
+/// As many packets as one call carries.
+fn send(
+    fd: BorrowedFd<'_>,
+    gather: &mut Gather,
+    capabilities: &Capabilities,
+    packets: &[TxPacket<'_>],
+) -> io::Result<usize> {
+    let mut taken = packets.len().min(MAX_PACKETS);
+    let has_vnet = capabilities.checksum;
+    for (i, packet) in packets[..taken].iter().enumerate() {
+        let sound = packet.admit(capabilities).and_then(|_| {
+            let fits =
+                packet.payload.len() <= MAX_PIECES && vnet::emit(packet, Link::Ethernet).is_some();
+            if fits { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
+        });
+        match sound {
+            Ok(()) => {}
+            Err(e) if i == 0 => return Err(e),
+            // Those before it go first.
+            Err(_) => {
+                taken = i;
+                break;
             }
         }
-        let pieces = packets[..taken].iter().map(|packet| {
-            let header = || vnet::emit(packet, Link::Ethernet).unwrap_or_default();
-            (has_vnet.then(header), packet.header, packet.payload)
-        });
-        self.gather.send(self.fd.as_fd(), pieces)
+    }
+    let pieces = packets[..taken].iter().map(|packet| {
+        let header = || vnet::emit(packet, Link::Ethernet).unwrap_or_default();
+        (has_vnet.then(header), packet.header, packet.payload)
+    });
+    gather.send(fd, pieces)
+}
+
+/// What another thread sends by.
+struct Sending {
+    fd: OwnedFd,
+    gather: Gather,
+    capabilities: Capabilities,
+}
+
+impl Sender for Sending {
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        transmit(self.fd.as_fd(), &mut self.gather, &self.capabilities, packets)
     }
 }
 
@@ -266,17 +305,15 @@ impl Interface for Packet {
     }
 
     fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
-        let mut sent = 0;
-        while sent < packets.len() {
-            match self.send(&packets[sent..]) {
-                Ok(count) => sent += count,
-                Err(e) if is_full(&e) => break,
-                Err(e) if sent == 0 => return Err(e),
-                // It comes again when the rest is sent.
-                Err(_) => break,
-            }
-        }
-        Ok(sent)
+        transmit(self.fd.as_fd(), &mut self.gather, &self.capabilities, packets)
+    }
+
+    fn sender(&self) -> io::Result<Box<dyn Sender>> {
+        Ok(Box::new(Sending {
+            fd: self.fd.try_clone()?,
+            gather: Gather::default(),
+            capabilities: self.capabilities.clone(),
+        }))
     }
 
     fn receive(&mut self) -> io::Result<usize> {

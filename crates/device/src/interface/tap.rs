@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::host::Watch;
+use super::relay::Sender;
 use super::vnet::{self, HEADER_BYTES};
 use super::{
     Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, Split, TxPacket,
@@ -72,8 +73,7 @@ pub struct Tap {
     batch: Vec<Slot>,
     /// Bytes of the packet that was cut, before it was.
     uncut_len: usize,
-    /// Pieces of the packet that is being sent; empty between calls.
-    pieces: Vec<IoSlice<'static>>,
+    pieces: Pieces,
     malformed: u64,
     watch: Watch,
     waker: Waker,
@@ -164,7 +164,7 @@ impl Tap {
             arena: vec![0; ARENA_BYTES],
             batch: Vec::with_capacity(BATCH_PACKETS),
             uncut_len: 0,
-            pieces: Vec::new(),
+            pieces: Pieces::default(),
             malformed: 0,
             watch,
             waker: Waker::new()?,
@@ -175,33 +175,75 @@ impl Tap {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// What sends by a descriptor: pieces of the packet that is being sent, empty between calls.
+#[derive(Default)]
+struct Pieces(Vec<IoSlice<'static>>);
+
+impl Pieces {
+    /// Packets in order; how many were taken.
+    fn transmit(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        capabilities: &Capabilities,
+        packets: &[TxPacket<'_>],
+    ) -> io::Result<usize> {
+        for (i, packet) in packets.iter().enumerate() {
+            match self.send(fd, capabilities, packet) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(i),
+                Err(e) if i == 0 => return Err(e),
+                // It comes again when the rest is sent.
+                Err(_) => return Ok(i),
+            }
+        }
+        Ok(packets.len())
+    }
 
     /// One packet, with one system call.
-    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
-        packet.admit(&self.capabilities)?;
-        let mut pieces = std::mem::take(&mut self.pieces);
-        let header =
-            vnet::emit(packet, self.capabilities.link).ok_or(io::ErrorKind::InvalidInput)?;
-        if self.offload {
+    fn send(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        capabilities: &Capabilities,
+        packet: &TxPacket<'_>,
+    ) -> io::Result<()> {
+        packet.admit(capabilities)?;
+        let mut pieces = std::mem::take(&mut self.0);
+        let header = vnet::emit(packet, capabilities.link).ok_or(io::ErrorKind::InvalidInput)?;
+        if capabilities.checksum {
             pieces.push(IoSlice::new(&header));
         }
         pieces.push(IoSlice::new(packet.header));
         pieces.extend_from_slice(packet.payload);
         let sent = if pieces.len() <= libc::UIO_MAXIOV as usize {
-            rustix::io::writev(&self.fd, &pieces)
+            rustix::io::writev(fd, &pieces)
         } else {
             let whole: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
-            rustix::io::write(&self.fd, &whole)
+            rustix::io::write(fd, &whole)
         };
         pieces.clear();
         // The same allocation, with no borrow left in it.
-        self.pieces = pieces.into_iter().map(|_| IoSlice::new(&[])).collect();
+        self.0 = pieces.into_iter().map(|_| IoSlice::new(&[])).collect();
         match sent {
             Ok(_) => Ok(()),
             // The interface is down.
             Err(Errno::IO) => Err(Errno::NETDOWN.into()),
             Err(e) => Err(e.into()),
         }
+    }
+}
+
+/// What another thread sends by.
+struct Sending {
+    fd: OwnedFd,
+    pieces: Pieces,
+    capabilities: Capabilities,
+}
+
+impl Sender for Sending {
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        self.pieces.transmit(self.fd.as_fd(), &self.capabilities, packets)
     }
 }
 
@@ -253,16 +295,15 @@ impl Interface for Tap {
     }
 
     fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
-        for (i, packet) in packets.iter().enumerate() {
-            match self.send(packet) {
-                Ok(()) => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(i),
-                Err(e) if i == 0 => return Err(e),
-                // It comes again when the rest is sent.
-                Err(_) => return Ok(i),
-            }
-        }
-        Ok(packets.len())
+        self.pieces.transmit(self.fd.as_fd(), &self.capabilities, packets)
+    }
+
+    fn sender(&self) -> io::Result<Box<dyn Sender>> {
+        Ok(Box::new(Sending {
+            fd: self.fd.try_clone()?,
+            pieces: Pieces::default(),
+            capabilities: self.capabilities.clone(),
+        }))
     }
 
     fn receive(&mut self) -> io::Result<usize> {
