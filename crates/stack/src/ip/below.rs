@@ -5,6 +5,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
+use fusewire_device::interface::relay::{self, Relay};
 use fusewire_device::interface::{Interface, Split, TxPacket};
 use fusewire_net::Layer;
 
@@ -13,6 +14,8 @@ use super::loopback::Loopback;
 /// An interface, with calls of its own in place of those that a link which is down lets fail.
 pub struct Below {
     device: Box<dyn Interface>,
+    /// A thread that sends, in place of who drives the stack.
+    relay: Option<Relay>,
     /// Packets to ourselves, where they come back.
     pub loopback: Option<Box<Loopback>>,
 }
@@ -34,7 +37,7 @@ impl DerefMut for Below {
 impl Below {
     pub fn new(device: Box<dyn Interface>, layer: &Layer) -> Below {
         let loops = layer.config().loopback;
-        Below { device, loopback: loops.then(|| Box::new(Loopback::new())) }
+        Below { device, relay: None, loopback: loops.then(|| Box::new(Loopback::new())) }
     }
 
     /// Gives packets to the device, and those to ourselves to the way back; how many were taken.
@@ -60,7 +63,17 @@ impl Below {
     }
 
     fn send(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
-        self.device.transmit(packets).or_else(|error| self.bear(error, packets.len()))
+        let sent = match &mut self.relay {
+            Some(relay) => relay.transmit(packets, self.device.capabilities()),
+            None => self.device.transmit(packets),
+        };
+        sent.or_else(|error| self.bear(error, packets.len()))
+    }
+
+    /// From now on a thread of its own sends.
+    pub fn relay(&mut self, config: relay::Config) -> io::Result<()> {
+        self.relay = Some(Relay::new(self.device.sender()?, config)?);
+        Ok(())
     }
 
     /// Packets to ourselves have not come back yet.

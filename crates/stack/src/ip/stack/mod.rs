@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::Waker;
-use fusewire_device::interface::{Capabilities, Interface, Link, TxPacket};
+use fusewire_device::interface::{Capabilities, Interface, Link, TxPacket, relay};
 use fusewire_kernels::Transform;
 use fusewire_net::{Config as NetConfig, Layer};
 use fusewire_transport::isn::Generator;
@@ -438,6 +438,15 @@ impl Stack {
     /// Most bytes of the datagrams that leave as one super-frame.
     pub fn udp_super_frame_max(&self, is_v6: bool) -> usize {
         self.core.output.offload.udp_payload_max(is_v6)
+    }
+
+    /// From now on packets are sent by a thread of its own, which is given copies of them: for where that leaves more of the
+    /// time of who drives the stack to other work than the copies take.
+    ///
+    /// # Errors
+    /// `Unsupported`: the interface cannot; there is no such processor, no descriptor or no thread.
+    pub fn send_by_thread(&mut self, config: relay::Config) -> io::Result<()> {
+        self.interface.relay(config)
     }
 
     /// The interface itself.
