@@ -94,7 +94,7 @@ pub fn choose<'a>(command: &'a mut Command, packages: Option<&[String]>) -> &'a 
 }
 
 /// Programs, and files by their path, that tests need, and the Debian packages that have them.
-const PEERS: [(&str, &str); 17] = [
+const PEERS: [(&str, &str); 31] = [
     ("tshark", "tshark"),
     ("cc", "gcc"),
     ("g++", "g++"),
@@ -105,13 +105,27 @@ const PEERS: [(&str, &str); 17] = [
     ("iperf3", "iperf3"),
     ("nmap", "nmap"),
     ("ping", "iputils-ping"),
-    ("python3", "python3"),
     ("socat", "socat"),
     ("tracepath", "iputils-tracepath"),
     ("rpcgen", "rpcsvc-proto"),
     ("chromium", "chromium"),
     ("valgrind", "valgrind"),
     ("/usr/include/tirpc/rpc/rpc.h", "libtirpc-dev"),
+    ("redis-server", "redis-server"),
+    ("memcached", "memcached"),
+    ("memccapable", "libmemcached-tools"),
+    ("pgbench", "postgresql"),
+    ("nginx", "nginx-light"),
+    ("haproxy", "haproxy"),
+    ("ab", "apache2-utils"),
+    ("wrk", "wrk"),
+    ("openssl", "openssl"),
+    ("/usr/bin/python3", "python3"),
+    ("jq", "jq"),
+    ("pgrep", "procps"),
+    ("sshd", "openssh-server"),
+    ("dnsmasq", "dnsmasq-base"),
+    ("dig", "dnsutils"),
 ];
 
 /// Runs every step, stops at the first that fails, and says what they took.

@@ -111,7 +111,10 @@ fn library(named: Option<&Path>) -> Result<PathBuf> {
     let folder = std::env::current_exe()?.parent().map(Path::to_path_buf).unwrap_or_default();
     let places = match named {
         Some(path) => vec![std::path::absolute(path)?],
-        None => ["", "../lib/fusewire", "../lib"].map(|at| folder.join(at).join(LIBRARY)).into(),
+        // Cargo leaves what is only depended upon in its own folder.
+        None => {
+            ["deps", "", "../lib/fusewire", "../lib"].map(|at| folder.join(at).join(LIBRARY)).into()
+        }
     };
     places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
         let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
