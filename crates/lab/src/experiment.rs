@@ -70,8 +70,6 @@ pub enum Needs {
     Root,
     /// valgrind.
     Valgrind,
-    /// A part of the system that is not there yet: which.
-    Absent(&'static str),
 }
 
 /// How an axis is divided.
@@ -194,7 +192,6 @@ impl Experiment {
             Needs::Root => (!rustix::process::geteuid().is_root())
                 .then(|| "needs root, for network namespaces: run it with sudo".to_owned()),
             Needs::Valgrind => crate::experiments::valgrind_missing(),
-            Needs::Absent(part) => Some(format!("not there yet: {part}")),
         }
     }
 }

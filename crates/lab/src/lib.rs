@@ -12,6 +12,8 @@ mod adus;
 #[cfg(feature = "experiments")]
 pub mod bench;
 #[cfg(feature = "experiments")]
+mod board;
+#[cfg(feature = "experiments")]
 pub mod cast;
 #[cfg(feature = "experiments")]
 pub mod change;

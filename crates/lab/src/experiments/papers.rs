@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! # NAME: TITLE
-//! shows: …    seconds: QUICK FULL    needs: root | valgrind | absent PART
+//! shows: …    seconds: QUICK FULL    needs: root | valgrind
 //! question: …    method: …    differs: …                       "= NAME" is what that experiment says
 //! layer: THEIRS | OURS | BARS                                  a layer of both, and which bars of the first chart are its cost
 //! chart: ID | bars | VALUE | TITLE                             "lines | X | VALUE", "surface | X | Y | VALUE";
@@ -85,10 +85,9 @@ fn add(all: &mut [Experiment], key: &str, value: &'static str) -> Option<()> {
         "method" => last.method = same(|other| other.method)?,
         "differs" => last.differs = same(|other| other.differs)?,
         "needs" => {
-            last.needs = match value.split_once(' ') {
-                None if value == "root" => Needs::Root,
-                None if value == "valgrind" => Needs::Valgrind,
-                Some(("absent", part)) => Needs::Absent(part),
+            last.needs = match value {
+                "root" => Needs::Root,
+                "valgrind" => Needs::Valgrind,
                 _ => return None,
             };
         }

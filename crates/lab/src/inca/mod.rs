@@ -9,7 +9,7 @@
 //! | protocol processing | frame in memory to application buffer, alone | the rest of the processor time up to the application's buffer, the system call with it |
 //! | application | time between two messages | the same |
 
-mod alone;
+pub(crate) mod alone;
 pub mod cold;
 mod columns;
 mod floods;

@@ -2,9 +2,10 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
-use fusewire_outboard::client::{self, Client};
+use fusewire_outboard::client::{self, Client, Rings, Way};
 use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, SocketType};
 use rustix::net::{RecvFlags, SendFlags};
 
@@ -15,13 +16,24 @@ use crate::{Error, Result};
 /// `TCP_NODELAY`, as the kernel numbers it.
 const NODELAY: OptionName = OptionName { level: 6, name: 1 };
 
-pub struct Sockets(Client);
+pub struct Sockets {
+    client: Client,
+    rings: Rings,
+}
 
+/// A stream, whose bytes go through rings of shared memory once it has moved some.
 pub struct Stream<'c> {
-    client: &'c Client,
+    sockets: &'c Sockets,
     p: OwnedFd,
     handle: Handle,
+    way: Way,
     spins: bool,
+}
+
+impl Drop for Stream<'_> {
+    fn drop(&mut self) {
+        self.sockets.rings.close(self.p.as_fd(), &self.way);
+    }
 }
 
 pub struct Datagrams {
@@ -39,12 +51,26 @@ fn type_of(at: SocketAddr, kind: Kind) -> SocketType {
 impl Sockets {
     pub fn open(task: &Task) -> Result<Sockets> {
         let board = task.board.as_ref();
-        let board = board.ok_or_else(|| Error::Unsupported("no outboard runs".into()))?;
-        Ok(Sockets(Client::new(&board.socket).map_err(Error::os("looking for the outboard"))?))
+        Sockets::at(&board.ok_or_else(|| Error::Unsupported("no outboard runs".into()))?.socket)
     }
 
-    fn stream(&self, p: OwnedFd, handle: Handle, task: &Task) -> Stream<'_> {
-        Stream { client: &self.0, p, handle, spins: task.spins }
+    /// Those of the outboard at `path`.
+    pub fn at(path: &Path) -> Result<Sockets> {
+        let client = Client::new(path).map_err(Error::os("looking for the outboard"))?;
+        Ok(Sockets { client, rings: Rings::new().map_err(Error::os("taking memory"))? })
+    }
+
+    /// A stream to `peer`; its calls do not wait where it `spins`.
+    pub fn stream_to(&self, peer: SocketAddr, spins: bool) -> Result<Stream<'_>> {
+        let opened = self.client.socket(type_of(peer, Kind::Stream));
+        let (p, handle) = opened.map_err(os("opening a socket"))?;
+        self.client.connect(p.as_fd(), handle, Some(peer)).map_err(os("connecting"))?;
+        self.client.connected(p.as_fd(), handle).map_err(os("connecting"))?;
+        Ok(self.stream(p, handle, spins))
+    }
+
+    fn stream(&self, p: OwnedFd, handle: Handle, spins: bool) -> Stream<'_> {
+        Stream { sockets: self, p, handle, way: Way::default(), spins }
     }
 }
 
@@ -53,55 +79,48 @@ impl<'c> task::Sockets for &'c Sockets {
     type Datagrams = Datagrams;
 
     fn accept(&self, task: &Task, ready: impl FnOnce() -> Result<()>) -> Result<Stream<'c>> {
-        let opened = self.0.socket(type_of(task.local, Kind::Stream));
+        let opened = self.client.socket(type_of(task.local, Kind::Stream));
         let (listener, handle) = opened.map_err(os("opening a socket"))?;
-        self.0.bind(handle, task.local).map_err(os("binding"))?;
-        self.0.listen(handle, 1).map_err(os("listening"))?;
+        self.client.bind(handle, task.local).map_err(os("binding"))?;
+        self.client.listen(handle, 1).map_err(os("listening"))?;
         ready()?;
         let accepted = client::accept(listener.as_fd(), true).map_err(os("accepting"))?;
-        Ok(self.stream(accepted.p, accepted.handle, task))
+        Ok(self.stream(accepted.p, accepted.handle, task.spins))
     }
 
     fn connect(&self, task: &Task) -> Result<Stream<'c>> {
-        let opened = self.0.socket(type_of(task.peer, Kind::Stream));
-        let (p, handle) = opened.map_err(os("opening a socket"))?;
-        self.0.connect(p.as_fd(), handle, Some(task.peer)).map_err(os("connecting"))?;
-        self.0.connected(p.as_fd(), handle).map_err(os("connecting"))?;
-        Ok(self.stream(p, handle, task))
+        self.stream_to(task.peer, task.spins)
     }
 
     fn bind(&self, task: &Task) -> Result<Datagrams> {
-        let opened = self.0.socket(type_of(task.local, Kind::Datagram));
+        let opened = self.client.socket(type_of(task.local, Kind::Datagram));
         let (p, handle) = opened.map_err(os("opening a socket"))?;
-        self.0.bind(handle, task.local).map_err(os("binding"))?;
+        self.client.bind(handle, task.local).map_err(os("binding"))?;
         Ok(Datagrams { p })
     }
 }
 
 impl application::Stream for Stream<'_> {
     fn set_nodelay(&mut self) -> Result<()> {
-        let set = self.client.set_option(self.handle, NODELAY, &1i32.to_ne_bytes());
+        let set = self.sockets.client.set_option(self.handle, NODELAY, &1i32.to_ne_bytes());
         set.map_err(os("asking for no delay"))
     }
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let flags = if self.spins { SendFlags::DONTWAIT } else { SendFlags::empty() };
-        Ok(match pieces {
-            [one] => rustix::net::send(&self.p, one, flags | SendFlags::NOSIGNAL)?,
-            all => {
-                let mut none = rustix::net::SendAncillaryBuffer::default();
-                rustix::net::sendmsg(&self.p, all, &mut none, flags | SendFlags::NOSIGNAL)?
-            }
-        })
+        let wait = if self.spins { SendFlags::DONTWAIT } else { SendFlags::empty() };
+        let (Sockets { client, rings }, stream) = (self.sockets, self.stream());
+        Ok(rings.send(client, stream, pieces, wait | SendFlags::NOSIGNAL)?)
     }
     fn read(&mut self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let flags = if self.spins { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
-        Ok(match pieces {
-            [one] => rustix::net::recv(&self.p, &mut one[..], flags)?.0,
-            all => {
-                let mut none = rustix::net::RecvAncillaryBuffer::default();
-                rustix::net::recvmsg(&self.p, all, &mut none, flags)?.bytes
-            }
-        })
+        let wait = if self.spins { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
+        let Sockets { client, rings } = self.sockets;
+        Ok(rings.recv(client, self.stream(), pieces, wait)?)
+    }
+}
+
+impl Stream<'_> {
+    /// As calls name it.
+    fn stream(&self) -> (BorrowedFd<'_>, Handle, &Way) {
+        (self.p.as_fd(), self.handle, &self.way)
     }
 }
 

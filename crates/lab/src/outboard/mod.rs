@@ -5,8 +5,8 @@
 //! and the outboard where there is no third, share another. What processor time a message takes is told of the
 //! application and of the outboard.
 
-mod application;
-mod client;
+pub(crate) mod application;
+pub(crate) mod client;
 mod inline;
 mod kernel;
 mod network;

@@ -24,7 +24,7 @@ type Words = (String, String);
 type Rule = fn(&Record) -> Option<Words>;
 
 /// What can be said, in order, from which experiment.
-const RULES: [(&str, Rule, &str); 11] = [
+const RULES: [(&str, Rule, &str); 12] = [
     ("braun-loops", gains, "where one loop gains"),
     ("braun-loops", losses, "where one loop does not gain"),
     ("braun-loops", memory, "how far from memory's bound one loop is"),
@@ -36,7 +36,15 @@ const RULES: [(&str, Rule, &str); 11] = [
     ("dabbous-xtp", xtp, "how XTP at user level compares with the kernel's TCP"),
     ("inca-processing", processing, "what one loop gains in protocol processing"),
     ("maclean-throughput", outboard, "what bounds an outboard transport"),
+    (
+        "maclean-outboard",
+        outboard_measured,
+        "what an outboard of ours gains, and what its API takes",
+    ),
 ];
+
+/// Bytes of MacLean and Barvick's packets.
+const PACKET: f64 = 216.0;
 
 /// All of them.
 pub fn findings(entries: &[Entry]) -> Vec<Finding> {
@@ -415,9 +423,54 @@ fn outboard(record: &Record) -> Option<Words> {
         format!(
             "This is MacLean and Barvick's model with their constants, 66 µs a packet and 120 ns a word, and no finding of \
              this machine: it holds up to payloads of about {:.0} bytes, at {} packets a second (they measured more than \
-             15,000). An outboard transport of this system is not there yet.",
+             15,000).",
             (flat / 100.0).round() * 100.0,
             trimmed(most)
+        ),
+    ))
+}
+
+fn outboard_measured(record: &Record) -> Option<Words> {
+    const CHART: &str = "figure-5-packets";
+    let mut rates: Vec<(f64, f64)> = of(record, CHART)
+        .filter(|point| point.place.series == "near memory")
+        .filter_map(|point| Some((number(point)?, point.value)))
+        .collect();
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // As long as a packet takes at most half as long again as the shortest, it is the protocol's time.
+    let most = rates.first()?.1;
+    let flat = rates.iter().take_while(|(_, rate)| *rate > most / 1.5).last()?.0;
+    let far = of(record, CHART).filter(|point| point.place.series == "far memory");
+    let slowest = far
+        .filter_map(|point| {
+            let near = rates.iter().find(|(at, _)| Some(*at) == number(point))?.1;
+            Some(near / point.value)
+        })
+        .max_by(f64::total_cmp)?;
+    let bar = |chart: &str, at: &str| named(record, chart, "this machine", at);
+    let (header, transport) =
+        (bar("figure-4", "header")?, bar("figure-4", "transport, header with it")?);
+    let sides = bar("sides", "transmitter")? / bar("sides", "receiver")?;
+    let message = last(record, "figure-6")?;
+    let part = |series: &str, x| Some(at(record, "figure-6", series, x)? / 100.0);
+    Some((
+        format!(
+            "The protocol bounds our outboard up to payloads of {}, memory beyond.",
+            bytes(flat)
+        ),
+        format!(
+            "A packet's transport takes {transport:.0} ns, {header:.0} of them its header (66,000 and 13,000 in the paper); from \
+             memory that is not in the cache a packet takes up to {} as long. Its sender takes {} the receiver's time, 1.5 in \
+             the paper. Of an operation of {} the API takes {} when nobody sleeps, {} when both do; of one of {} it is {} and \
+             {} (25\u{a0}% in the paper, with UNIX).",
+            times(slowest),
+            times(sides),
+            bytes(PACKET),
+            percent(part("spinning", PACKET)?),
+            percent(part("sleeping", PACKET)?),
+            bytes(message),
+            percent(part("spinning", message)?),
+            percent(part("sleeping", message)?),
         ),
     ))
 }

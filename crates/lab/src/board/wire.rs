@@ -1,0 +1,112 @@
+//! A wire in memory whose other end is a host that answers: what the board sends is received there within the board's own
+//! call, as if by a host that is as fast as one can be.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use fusewire_device::Waker;
+use fusewire_device::interface::flows::Flows;
+use fusewire_device::interface::memory::{Memory, pair};
+use fusewire_device::interface::{Capabilities, Change, Interface, RxPacket, Split, TxPacket};
+use fusewire_stack::Clock;
+use fusewire_stack::ip::{SocketId, Stack};
+
+use super::{PEER, failed, stack, wire_of};
+use crate::{Error, Result};
+
+/// The board's end of the wire, and the host behind it.
+pub struct Wire {
+    end: Memory,
+    host: Stack,
+    clock: Clock,
+    listener: SocketId,
+    stream: Option<SocketId>,
+    /// It answers a byte to so many.
+    message: usize,
+    /// Bytes of the next message that have come.
+    came: usize,
+    memory: Vec<u8>,
+}
+
+impl Wire {
+    /// Packets of so many bytes, and a host that answers each message of so many with a byte.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn new(payload: usize, message: usize) -> Result<Wire> {
+        let (end, other) = pair(wire_of(payload)).map_err(Error::os("joining interfaces"))?;
+        let clock = Clock::new();
+        let mut host = stack(Box::new(other), 2, &clock)?;
+        let listener = host.tcp_listen(PEER, 1).map_err(failed)?;
+        let memory = vec![0; 1 << 16];
+        Ok(Wire { end, host, clock, listener, stream: None, message, came: 0, memory })
+    }
+
+    /// The host does what there is to do.
+    fn drive(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        self.host.poll(now)?;
+        if let Some((id, _)) = self.host.tcp_accept(self.listener)? {
+            (self.stream, self.came) = (Some(id), 0);
+        }
+        let Some(id) = self.stream else { return Ok(()) };
+        // A connection that is over is none.
+        while let Ok(Some(len)) = self.host.tcp_read(id, &mut self.memory) {
+            if len == 0 {
+                self.stream = None;
+                break;
+            }
+            self.came += len;
+        }
+        while self.came >= self.message && self.stream.is_some() {
+            self.came -= self.message;
+            self.host.tcp_write(id, &[1])?;
+        }
+        self.host.transmit(now).map(|_| ())
+    }
+}
+
+impl Interface for Wire {
+    fn capabilities(&self) -> &Capabilities {
+        self.end.capabilities()
+    }
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        let taken = self.end.transmit(packets)?;
+        self.drive()?;
+        Ok(taken)
+    }
+    fn receive(&mut self) -> io::Result<usize> {
+        self.end.receive()
+    }
+    fn packet(&self, index: usize) -> RxPacket<'_> {
+        self.end.packet(index)
+    }
+    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+        self.end.receive_split(head_len, memory)
+    }
+    fn rejoin(&mut self, memory: &[u8]) {
+        self.end.rejoin(memory);
+    }
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        self.end.wait(timeout, want_write)
+    }
+    fn waker(&self) -> Waker {
+        self.end.waker()
+    }
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.end.as_fd()
+    }
+    fn steer(&mut self, flows: &Flows) -> io::Result<()> {
+        self.end.steer(flows)
+    }
+    fn poll_change(&mut self) -> Option<Change> {
+        self.end.poll_change()
+    }
+    fn dropped(&self) -> u64 {
+        self.end.dropped()
+    }
+    fn queue_packets(&self) -> usize {
+        self.end.queue_packets()
+    }
+}
