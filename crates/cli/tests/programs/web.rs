@@ -44,7 +44,6 @@ END"#,
 };
 
 #[test]
-#[ignore = "it sets options that the outboard lacks"]
 fn nginx_serves() {
     serves("web::nginx_serves", &NGINX);
 }
@@ -143,7 +142,6 @@ const ASYNCIO: Program = Program {
 };
 
 #[test]
-#[ignore = "it sets options that the outboard lacks"]
 fn asyncio_serves() {
     serves("web::asyncio_serves", &ASYNCIO);
 }
