@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::udp::{self, Udp};
 use fusewire_stack::context::{
-    About, Check, Config, Context, Contexts, ControlBlock, Ended, Event, Kept, Retransmission,
+    About, Check, Config, Context, Contexts, ControlBlock, Ended, Event, Kept, Kind, Retransmission,
 };
 use fusewire_transport::machine::Secrets;
 
@@ -264,4 +264,151 @@ fn it_hears_what_the_page_says_of_what_is_wrong() {
     ours.until_it_ends(&mut child);
     assert!(said(&mut child).contains("\"wrong\": []"));
     assert!(ours.context.is_none(), "a context was made of it");
+}
+
+/// The number of a service of one message.
+fn service(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Stream => "4",
+        Kind::Datagram => "1",
+        Kind::Acknowledged => "2",
+        Kind::Transaction => "3",
+    }
+}
+
+/// Messages of one service, and links that they cross: bytes of the message and of the answer (0: the message again),
+/// how late it is answered, and what is lost.
+type Singles = (Kind, usize, usize, f64, f64);
+const COUNT: usize = 4;
+const SINGLES: [Singles; 9] = [
+    (Kind::Datagram, 900, 0, 0.0, 0.0),
+    (Kind::Acknowledged, 1, 0, 0.0, 0.0),
+    (Kind::Acknowledged, 12_000, 0, 0.0, 0.0),
+    (Kind::Acknowledged, 3000, 0, 0.0, 0.1),
+    (Kind::Transaction, 1000, 0, 0.0, 0.0),
+    (Kind::Transaction, 12_000, 700, 0.0, 0.0),
+    // No packet has the answer; it comes when the request was repeated; and some of all are lost.
+    (Kind::Transaction, 300, 14_000, 0.0, 0.0),
+    (Kind::Transaction, 1000, 0, 1.5, 0.0),
+    (Kind::Transaction, 3000, 5000, 0.0, 0.05),
+];
+
+/// What the peer is told of a case.
+fn arguments((kind, message, answer, late, loss): Singles) -> Vec<String> {
+    let count = if late > 0.0 { 1 } else { COUNT };
+    let linger = if loss > 0.0 { 4.0 } else { 0.2 };
+    let all = [
+        ("--service", service(kind).to_owned()),
+        ("--message", message.to_string()),
+        ("--answer", answer.to_string()),
+        ("--late-by", late.to_string()),
+        ("--loss", loss.to_string()),
+        ("--count", count.to_string()),
+        ("--linger", linger.to_string()),
+    ];
+    all.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+}
+
+fn of(kind: Kind) -> ControlBlock {
+    ControlBlock { kind, ..block() }
+}
+
+/// The peer's messages of services 1 to 3 are handed over once each, and answered.
+#[test]
+fn it_asks_by_single_messages() {
+    for case in SINGLES {
+        let (kind, len, answer, late, loss) = case;
+        let mut ours = listening(of(kind), Config::default());
+        let at = ours.local_addr();
+        let (host, to, more) = (at.ip().to_string(), at.port().to_string(), arguments(case));
+        let more: Vec<&str> = more.iter().map(String::as_str).collect();
+        let Some(mut child) = peer(&[&["ask", &host, &to], &more[..]].concat()) else { return };
+        let (start, mut heard, mut due) = (Instant::now(), 0, Vec::new());
+        while child.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < LIMIT, "not done in time: {case:?}, {heard} messages");
+            ours.poll(&mut Kept).unwrap();
+            while let Some((context, event)) = ours.poll_event() {
+                let Event::Message(message) = event else { continue };
+                let bytes = ours.message(context, &message).concat();
+                assert_eq!(bytes, content(heard, len), "{case:?}");
+                let said = if answer > 0 { content(heard, answer) } else { bytes };
+                due.push((Instant::now() + Duration::from_secs_f64(late), context, said));
+                heard += 1;
+                if kind != Kind::Transaction {
+                    ours.release(context, &message);
+                    due.clear();
+                }
+            }
+            while due.first().is_some_and(|(at, ..)| *at <= Instant::now()) {
+                let (_, context, said) = due.remove(0);
+                assert!(ours.send(context, &[IoSlice::new(&said)], About::default()).unwrap());
+            }
+            ours.wait(Some(Duration::from_millis(5))).unwrap();
+        }
+        let said = said(&mut child);
+        // What nobody acknowledges may be under way still.
+        while kind == Kind::Datagram && heard < COUNT && start.elapsed() < LIMIT {
+            ours.poll(&mut Kept).unwrap();
+            heard += std::iter::from_fn(|| ours.poll_event())
+                .filter(|(_, event)| matches!(event, Event::Message(_)))
+                .count();
+        }
+        assert_eq!(heard, if late > 0.0 { 1 } else { COUNT }, "at most once: {case:?}, {said}");
+        assert_eq!(said.contains("\"lost\": 0,"), loss == 0.0, "{said}");
+    }
+}
+
+/// Ours are handed over once each there, and answered.
+#[test]
+fn we_ask_by_single_messages() {
+    for case in SINGLES {
+        let (kind, len, answer, late, loss) = case;
+        let more = arguments(case);
+        let more: Vec<&str> = more.iter().map(String::as_str).collect();
+        let Some(mut child) = peer(&[&["answer"], &more[..]].concat()) else { return };
+        let (port, mut lines) = port(&mut child);
+        let mut ours = contexts(Config::default());
+        let count = if late > 0.0 { 1 } else { COUNT };
+        for n in 0..count {
+            let message = content(n, len);
+            let context = ours.context(of(kind)).unwrap();
+            ours.connect(context, SocketAddr::from(([127, 0, 0, 1], port)), SERVICE).unwrap();
+            let sent = ours.send(context, &[IoSlice::new(&message)], About::default());
+            assert!(sent.unwrap());
+            let (start, mut answers, mut ended) = (Instant::now(), Vec::new(), None);
+            while ended.is_none() {
+                assert!(start.elapsed() < LIMIT, "not done in time: {case:?}, message {n}");
+                ours.poll(&mut Kept).unwrap();
+                while let Some((of, event)) = ours.poll_event() {
+                    match event {
+                        Event::Message(message) => {
+                            answers.push(ours.message(of, &message).concat());
+                            ours.release(of, &message);
+                        }
+                        Event::Closed(why) if of == context => ended = Some(why),
+                        _ => {}
+                    }
+                }
+                if ended.is_none() {
+                    ours.wait(Some(Duration::from_millis(5))).unwrap();
+                }
+            }
+            assert_eq!(ended, Some(Ended::InOrder), "{case:?}, message {n}");
+            let wanted = if answer > 0 { content(n, answer) } else { message };
+            let wanted = if kind == Kind::Transaction { vec![wanted] } else { Vec::new() };
+            assert!(answers == wanted, "{case:?}, message {n}");
+        }
+        // The last word of ours may have been lost: it is asked for.
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < LIMIT, "not done in time: {case:?}");
+            ours.poll(&mut Kept).unwrap();
+            ours.wait(Some(Duration::from_millis(5))).unwrap();
+        }
+        let mut said = String::new();
+        lines.read_to_string(&mut said).unwrap();
+        // It ends well if it was handed so many, and each once.
+        assert!(child.wait().unwrap().success(), "{case:?}: {said}");
+        assert_eq!(said.contains("\"lost\": 0,"), loss == 0.0, "{said}");
+    }
 }
