@@ -3,6 +3,9 @@
 
 mod support;
 
+#[path = "support/groups.rs"]
+mod groups;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +19,7 @@ use fusewire_device::interface::packet::{self, Packet};
 use fusewire_stack::on_interface::{self, Carrier, Kind, Name, OnInterface, Own, Settings};
 use fusewire_stack::transport::{self, Protocol};
 use fusewire_stack::{Clock, Config};
-use fusewire_testkit::namespace::{Need, in_namespace};
+use fusewire_testkit::namespace::{Need, in_namespace, sh};
 use fusewire_testkit::wireshark;
 use support::{content, join, over};
 
@@ -175,4 +178,44 @@ fn wireshark_reads_what_is_on_the_wire() {
             }
         }
     });
+}
+
+/// One stream to a group, straight over IP: on addresses of our own, and with one end or the other beside the kernel.
+#[test]
+fn every_device_carries_groups() {
+    in_namespace("every_device_carries_groups", Need::Root, VETH, || {
+        let lens: Vec<usize> = (0..60).map(|n| 1 + n * 7919 % 60_000).collect();
+        for kind in [Kind::Packet, Kind::Xdp] {
+            for (ends, group) in [(V4, "239.255.7.7:9294"), (V6, "[ff02::7:7]:9294")] {
+                let group: SocketAddr = group.parse().unwrap();
+                // By XDP what is sent to groups on our own addresses stays the kernel's.
+                let all = [Some(1), None, Some(0)];
+                let some = if kind == Kind::Xdp || ends == V6 { 1 } else { all.len() };
+                for beside in all.into_iter().take(some) {
+                    let mut devices =
+                        [("fwa", 0), ("fwb", 1)].map(|(name, end)| settings(kind, name, ends[end]));
+                    if let Some(end) = beside {
+                        devices[end].own.clear();
+                        let name = &devices[end].name.interface;
+                        sh(&format!("ip addr add {} dev {name}", ends[end]));
+                    }
+                    carries_groups(devices, group, &lens);
+                    sh("ip addr flush dev fwa scope global; ip addr flush dev fwb scope global");
+                }
+            }
+        }
+    });
+}
+
+fn carries_groups(ends: [Settings; 2], group: SocketAddr, lens: &[usize]) {
+    let is_v6 = group.is_ipv6();
+    let any = if is_v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
+    let open = |settings: &Settings| {
+        let opened = || on_interface::listen(settings, Some(any), 0);
+        // On a busy machine it may take longer than the patience to see that nobody has an address.
+        (0..5).find_map(|_| opened().ok()).unwrap_or_else(|| opened().expect("a device"))
+    };
+    let (sender, mut receiver) = (open(&ends[0]), open(&ends[1]));
+    receiver.join(group.ip()).unwrap();
+    groups::from_one_to_another(sender, receiver, group, lens);
 }

@@ -1,24 +1,17 @@
-//! One stream to many over UDP on this host.
+//! One stream to many: over UDP on this host, over a device in memory that loses, and straight over IP.
+
+#[path = "support/groups.rs"]
+mod groups;
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
-use fusewire_stack::group::{
-    Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
-};
-
-/// Bytes of the message that begins at `offset`.
-fn fill(offset: u64, bytes: &mut [u8]) {
-    for (n, byte) in bytes.iter_mut().enumerate() {
-        *byte = ((offset + n as u64).wrapping_mul(31) >> 3) as u8;
-    }
-}
-
-fn is_right(offset: u64, bytes: &[u8]) -> bool {
-    let mut expected = vec![0; bytes.len()];
-    fill(offset, &mut expected);
-    expected == bytes
-}
+use fusewire_device::impair::{Impair, Rules};
+use fusewire_device::interface::memory::{self, Memory};
+use fusewire_device::memory::Network;
+use fusewire_stack::Clock;
+use fusewire_stack::group::{Receiver, ReceiverConfig, Sender, SenderConfig};
+use fusewire_stack::ip::{self, net};
+use fusewire_stack::on_interface::OnInterface;
 
 /// A group of this process's own.
 fn group(n: u16) -> SocketAddr {
@@ -26,90 +19,94 @@ fn group(n: u16) -> SocketAddr {
     ([239, 255, (pid >> 8) as u8, pid as u8], 20_000 + n).into()
 }
 
-/// Joins what it hears, and takes all; the lengths of the messages.
-fn receive(config: &ReceiverConfig, key: u64) -> (Vec<usize>, Vec<ReceiverEvent>) {
-    let mut receiver = Receiver::open(config).unwrap();
-    let (mut lens, mut events) = (Vec::new(), Vec::new());
-    let start = Instant::now();
-    while !receiver.is_over() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{lens:?} {events:?}");
-        receiver.drive(Some(Duration::from_millis(100))).unwrap();
-        while let Some(event) = receiver.poll_event() {
-            if let ReceiverEvent::Heard(heard) = &event {
-                receiver.join(heard, key).unwrap();
-            }
-            events.push(event);
-        }
-        while let Some(len) = receiver.recv(|offset, bytes| {
-            assert!(is_right(offset, bytes));
-            bytes.len()
-        }) {
-            lens.push(len);
-        }
-    }
-    (lens, events)
+fn lens(count: usize) -> Vec<usize> {
+    (0..count).map(|n| 1 + n * 7919 % 60_000).collect()
 }
 
 #[test]
 fn every_receiver_gets_every_message() {
-    every_message(group(1), false);
+    over_udp(group(1), false);
 }
 
 #[test]
 fn and_messages_that_prove_themselves() {
-    every_message(group(2), true);
+    over_udp(group(2), true);
 }
 
-fn every_message(group: SocketAddr, nocheck: bool) {
+fn over_udp(group: SocketAddr, nocheck: bool) {
     let config =
         ReceiverConfig { interface: Some("lo".into()), nocheck, ..ReceiverConfig::new(group) };
-    let receivers = (1..=2).map(|key| {
-        let config = config.clone();
-        std::thread::spawn(move || receive(&config, key))
-    });
-    let receivers: Vec<_> = receivers.collect();
-    let config = SenderConfig {
+    let receiver = || Receiver::open(&config).unwrap();
+    let sender = SenderConfig {
         interface: Some("lo".into()),
         local: ([127, 0, 0, 1], 0).into(),
         nocheck,
         ..SenderConfig::new(group)
     };
-    let mut sender = Sender::open(&config).unwrap();
-    let lens: Vec<usize> = (0..400).map(|n| 1 + n * 7919 % 60_000).collect();
-    let (mut sent, mut joined, mut done) = (0, 0, 0);
-    let start = Instant::now();
-    while !sender.has_ended() {
-        assert!(start.elapsed() < Duration::from_secs(60), "sent {sent} joined {joined}");
-        sender.drive(Some(Duration::from_millis(100))).unwrap();
-        while let Some(event) = sender.poll_event() {
-            match event {
-                SenderEvent::Asked { ask, .. } => {
-                    sender.accept(ask).unwrap().unwrap();
-                }
-                SenderEvent::Joined { begins_at, .. } => {
-                    assert_eq!(begins_at, 0);
-                    joined += 1;
-                }
-                SenderEvent::Done { .. } => done += 1,
-                SenderEvent::Left { why, .. } => panic!("left: {why:?}"),
-                _ => {}
-            }
-        }
-        if joined == 2 {
-            while sent < lens.len() && sender.send(lens[sent], fill).is_some() {
-                sent += 1;
-            }
-            if sent == lens.len() {
-                sender.finish();
-            }
-        }
+    let sender = Sender::open(&sender).unwrap();
+    groups::every_message(sender, vec![receiver; 2], &lens(400));
+}
+
+/// One in twenty packets is lost each way, some come twice and some out of order.
+#[test]
+fn a_device_that_loses_brings_every_message_too() {
+    let network = Network::default();
+    let group = group(3);
+    // Who has the group's name is the one that hears it.
+    let [near, far] = [([10, 0, 0, 1], 7).into(), group].map(|at| network.attach(at).unwrap());
+    let rules = Rules { loss: 0.05, duplicate: 0.02, reorder: 0.02, ..Rules::NONE };
+    let clock = Clock::new();
+    let near = Impair::new(near, rules, rules, 5, move || clock.now());
+    groups::from_one_to_another(near, far, group, &lens(100));
+}
+
+/// XTP as protocol 36 of IP, on an address of its own.
+fn over_ip(interface: Memory, own: &str) -> OnInterface {
+    let net = net::Config {
+        addresses: vec![own.parse().unwrap()],
+        duplicate_detection: false,
+        ..ip::Stack::net_config(&interface)
+    };
+    let (clock, address) = (Clock::new(), net.addresses[0].address());
+    let now = clock.now();
+    let stack = ip::Stack::new(Box::new(interface), net, ip::Config::default(), [9; 32], now);
+    OnInterface::over_ip(stack, SocketAddr::new(address, 0), clock).unwrap()
+}
+
+#[test]
+fn a_group_is_reached_straight_over_ip() {
+    for (ends, group) in [
+        (["10.0.0.1/24", "10.0.0.2/24"], "239.255.7.7:9294"),
+        (["fd00::1/64", "fd00::2/64"], "[ff02::7:7]:9294"),
+    ] {
+        let group: SocketAddr = group.parse().unwrap();
+        let (a, b) = memory::pair(memory::Config::default()).unwrap();
+        let (near, mut far) = (over_ip(a, ends[0]), over_ip(b, ends[1]));
+        far.join(group.ip()).unwrap();
+        groups::from_one_to_another(near, far, group, &lens(200));
     }
-    // The last words leave.
-    sender.drive(Some(Duration::ZERO)).unwrap();
-    for receiver in receivers {
-        let (got, events) = receiver.join().unwrap();
-        assert_eq!(got, lens, "{events:?}");
-        assert_eq!(events.last(), Some(&ReceiverEvent::Ended), "{events:?}");
+}
+
+#[test]
+fn who_has_not_joined_hears_nothing() {
+    let group: SocketAddr = "239.255.7.8:9294".parse().unwrap();
+    let (a, b) = memory::pair(memory::Config::default()).unwrap();
+    let (near, far) = (over_ip(a, "10.0.0.1/24"), over_ip(b, "10.0.0.2/24"));
+    let mut sender = Sender::over(near, &SenderConfig::new(group)).unwrap();
+    let mut receiver = Receiver::over(far, &ReceiverConfig::new(group));
+    for joins in [false, true] {
+        if joins {
+            receiver.device_mut().join(group.ip()).unwrap();
+        }
+        let start = std::time::Instant::now();
+        let mut heard = false;
+        while start.elapsed().as_millis() < 1500 && !heard {
+            for _ in 0..2 {
+                sender.drive(Some(std::time::Duration::from_millis(5))).unwrap();
+                receiver.drive(Some(std::time::Duration::from_millis(5))).unwrap();
+            }
+            heard = receiver.poll_event().is_some();
+        }
+        assert_eq!(heard, joins);
     }
-    assert_eq!(done, 2);
 }

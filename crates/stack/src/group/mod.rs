@@ -1,5 +1,6 @@
 //! One stream to many hosts (`docs/xtp.md`, section 16): a sender and receivers over UDP to a group, each driven by the
-//! thread that calls it.
+//! thread that calls it. Over another device that reaches a group (`Sender::over`, `Receiver::over`) it is the same: as IP
+//! protocol 36 on an interface, a receiver's device joins the group (`OnInterface::join`).
 //!
 //! What is sent at once is a message: the receiver gets it whole, in order. Nothing is encrypted here: who may read is
 //! decided by what the application puts into its messages, and whom it accepts.
@@ -139,14 +140,13 @@ fn any(group: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The group as FIRST has it within UDP, whose own header has the hosts.
-fn address(group: SocketAddr, sessions: u16) -> Address {
-    match Address::in_udp(group.port()) {
-        Address::V4 { dsthost, srchost, dstport, .. } => {
-            Address::V4 { dsthost, srchost, dstport, srcport: sessions }
-        }
-        other => other,
+/// The group as FIRST has it, of whose address a device says what names it there: in UDP, or without a port as IP itself.
+fn address(group: SocketAddr, named: SocketAddr, sessions: u16) -> Address {
+    let mut address = Address::towards(named, group.port());
+    if let Address::V4 { srcport, .. } | Address::V6 { srcport, .. } = &mut address {
+        *srcport = sessions;
     }
+    address
 }
 
 fn device_group(

@@ -122,7 +122,7 @@ impl<D: Device> Receiver<D> {
     pub fn over(device: D, config: &ReceiverConfig) -> Receiver<D> {
         let turns = Turns::new(device);
         let config = machine::ReceiverConfig {
-            address: address(config.group, 0),
+            address: address(config.group, turns.device.named(config.group), 0),
             tpdu_len: turns.device.caps().max_datagram,
             nocheck: config.nocheck,
             recv_window: u32::try_from(config.buffer).unwrap_or(u32::MAX),
@@ -268,6 +268,11 @@ impl<D: Device> Receiver<D> {
     /// The device.
     pub fn device(&self) -> &D {
         &self.turns.device
+    }
+
+    /// The device, to change what it takes.
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.turns.device
     }
 }
 

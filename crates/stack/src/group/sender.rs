@@ -132,13 +132,14 @@ impl<D: Device> Sender<D> {
             return Err(Error::Misuse("a stream to a group without answers needs a rate"));
         }
         let turns = Turns::new(device);
+        let group = turns.device.named(config.group);
         let rate = config.rate.map_or(Rate::NONE, |rate| Rate {
             rate,
             burst: (rate / BURSTS_A_SECOND).max(config.packet_len as u32),
         });
         let packet_len = config.packet_len.min(turns.device.caps().max_datagram);
         let machine = machine::SenderConfig {
-            address: address(config.group, config.sessions),
+            address: address(config.group, group, config.sessions),
             service: match config.reliable {
                 true => Service::Multicast,
                 false => Service::UnacknowledgedMulticast,
@@ -157,7 +158,7 @@ impl<D: Device> Sender<D> {
         let key = draw_key().map_err(Error::os("drawing a key"))?;
         let machine = machine::Sender::new(&machine, key, turns.clock.now());
         let ring = Ring::new(config.buffer, machine.max_message() as usize);
-        Ok(Sender { turns, machine, ring, group: config.group, asked: None })
+        Ok(Sender { turns, machine, ring, group, asked: None })
     }
 
     /// Where members say what has come.

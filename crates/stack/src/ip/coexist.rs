@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_device::interface::flows::Flows;
+use fusewire_device::interface::flows::{Flows, Port};
 use fusewire_device::interface::reserved_port::ReservedPort;
 use fusewire_device::interface::{Change, Interface, host};
 use fusewire_net::{Cidr, Config as NetConfig, Layer, Route};
@@ -32,6 +32,8 @@ pub(super) struct Coexistence {
     index: u32,
     kernel: host::Host,
     reserved: BTreeMap<(Protocol, u16), Vec<ReservedPort>>,
+    /// Groups of XTP's, which the kernel is in for each of these.
+    joined: Vec<(Port, UdpSocket)>,
     look_at: Instant,
 }
 
@@ -93,7 +95,27 @@ impl Coexistence {
     }
 
     fn steer(&self, interface: &mut dyn Interface) -> io::Result<()> {
-        interface.steer(&Flows::ports(self.reserved.values().flatten().map(ReservedPort::port)))
+        let reserved = self.reserved.values().flatten().map(ReservedPort::port);
+        interface.steer(&Flows::ports(reserved.chain(self.joined.iter().map(|joined| joined.0))))
+    }
+
+    /// Has the kernel join a group on the interface, and what of XTP is sent to it given to us.
+    fn join(&mut self, interface: &mut dyn Interface, group: IpAddr) -> io::Result<()> {
+        let socket = match group {
+            IpAddr::V4(v4) => {
+                let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+                let (any, index) = (&Ipv4Addr::UNSPECIFIED, self.index);
+                rustix::net::sockopt::set_ip_add_membership_with_ifindex(&socket, &v4, any, index)?;
+                socket
+            }
+            IpAddr::V6(v6) => {
+                let socket = UdpSocket::bind(("::", 0))?;
+                socket.join_multicast_v6(&v6, self.index)?;
+                socket
+            }
+        };
+        self.joined.push((Port { addr: group, protocol: Protocol::Xtp, port: 0 }, socket));
+        self.steer(interface)
     }
 
     /// Lets the kernel find out where a neighbour is; its MAC address, if that is known already.
@@ -188,8 +210,13 @@ impl Stack {
         (net.responds, net.duplicate_detection) = (false, false);
         let mut stack = Stack::new(interface, net, config, seed, now);
         let reserved = BTreeMap::new();
-        stack.coexistence =
-            Some(Box::new(Coexistence { index, kernel, reserved, look_at: now + LOOK }));
+        stack.coexistence = Some(Box::new(Coexistence {
+            index,
+            kernel,
+            reserved,
+            joined: Vec::new(),
+            look_at: now + LOOK,
+        }));
         stack.core.shares = true;
         Ok(stack)
     }
@@ -242,6 +269,13 @@ impl Stack {
             }
         }
         Err(Error::NoPort)
+    }
+
+    /// Beside the kernel: has it join a group whose packets of XTP are to be ours.
+    pub(super) fn join_beside(&mut self, group: IpAddr) -> Result<()> {
+        let Some(coexistence) = &mut self.coexistence else { return Ok(()) };
+        let joined = coexistence.join(&mut *self.interface, group);
+        joined.map_err(|error| refusal(&error, SocketAddr::new(group, 0)))
     }
 
     /// Gives back ports that nobody uses any more.

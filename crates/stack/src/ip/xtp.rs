@@ -8,7 +8,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use fusewire_base::Instant;
-use fusewire_net::{Cast, Datagram, PathError};
+use fusewire_net::{Cast, Datagram, MembershipChange, PathError};
 use fusewire_wire::xtp;
 
 use super::config::{Error, Event, Result, SocketId};
@@ -68,6 +68,20 @@ impl Stack {
         self.udp_carry(id)?;
         Ok(id)
     }
+
+    /// The socket takes what is sent to `group`, too. Beside the kernel that joins it and tells routers.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] when it is no group, or there is no room for another; beside the kernel [`Error::Denied`],
+    /// [`Error::NotOurs`], [`Error::TooManySockets`].
+    pub fn xtp_join(&mut self, now: Instant, id: SocketId, group: IpAddr) -> Result<()> {
+        self.core.table.udp(id)?;
+        let joined =
+            self.core.layer.change_membership(now, id.index, group, MembershipChange::Join);
+        joined.map_err(Error::Misuse)?;
+        self.core.layer_speaks = true;
+        self.join_beside(group)
+    }
 }
 
 impl Core {
@@ -93,11 +107,28 @@ impl Core {
             message_len: bytes.len().max(1),
         };
         let incoming = Incoming { messages, head: None };
+        if datagram.cast != Cast::Unicast {
+            return self.xtp_deliver_to_all(&incoming, direct);
+        }
         match self.best_fit(Protocol::Xtp, 0, &incoming) {
-            Ok(index) if datagram.cast == Cast::Unicast => {
-                self.udp_deliver(index, &incoming, direct);
-            }
+            Ok(index) => self.udp_deliver(index, &incoming, direct),
             _ => self.stray(now, Cause::XtpStray, "XTP is not spoken there", frame, datagram),
+        }
+    }
+
+    /// To a group: every socket that has joined it. Nobody is told that none has.
+    fn xtp_deliver_to_all(&mut self, incoming: &Incoming<'_>, direct: &mut Direct<'_>) {
+        let Messages { to, from, .. } = incoming.messages;
+        let mut delivered = false;
+        for at in 0..self.table.bound(Protocol::Xtp, 0).len() {
+            let index = self.table.bound(Protocol::Xtp, 0)[at];
+            if self.layer.is_listening(index, to, from.ip()) {
+                delivered = true;
+                self.udp_deliver(index, incoming, direct);
+            }
+        }
+        if !delivered {
+            self.dropped(Cause::XtpStray);
         }
     }
 

@@ -12,7 +12,7 @@
 mod open;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -110,6 +110,25 @@ impl OnInterface {
     ) -> OnInterface {
         let (caps, mtu) = (describe(&stack, carrier, local), stack.capabilities().mtu);
         OnInterface { carrier, stack, socket, local, clock, caps, mtu }
+    }
+
+    /// Takes what is sent to a group, too: XTP on IP itself, for receivers of [`crate::group`].
+    ///
+    /// # Errors
+    /// [`ip::Error::Misuse`] in UDP, and by XDP on an address of our own, where groups stay the kernel's; otherwise as
+    /// [`ip::Stack::xtp_join`].
+    pub fn join(&mut self, group: IpAddr) -> ip::Result<()> {
+        if self.carrier == Carrier::Udp {
+            return Err(ip::Error::Misuse(
+                "groups in UDP are those of sockets: group::Receiver::open",
+            ));
+        }
+        if self.stack.capabilities().name == "xdp" && !self.stack.is_coexisting() {
+            return Err(ip::Error::Misuse(
+                "by XDP a group is joined beside the kernel, on its address",
+            ));
+        }
+        self.stack.xtp_join(self.clock.now(), self.socket, group)
     }
 
     /// The stack below, with what it counts.
