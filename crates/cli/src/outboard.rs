@@ -1,14 +1,19 @@
 //! `fusewire outboard`.
 
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_outboard::server::{Allow, Budget, Confined, Server, Settings, default_path};
+use fusewire_outboard::server::{Allow, Budget, Confined, Server, Settings, Stop, default_path};
 use fusewire_stack::ip;
 use fusewire_stack::on_interface::{self, Carrier, Name};
 use fusewire_view::place;
+use listenfd::ListenFd;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+use sd_notify::NotifyState;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -80,8 +85,9 @@ pub fn run(outboard: &Outboard) -> Result {
         .map_err(|error| failed("cannot start", name, &error))?;
     let addresses: Vec<_> = stack.layer().addresses().map(|entry| entry.cidr.to_string()).collect();
     let notes = stack.capabilities().notes.join("; ");
-    let path = outboard.socket.clone().unwrap_or_else(default_path);
+    let (path, listener) = place_of(outboard)?;
     let settings = Settings {
+        listener,
         allow: outboard.allow.clone(),
         budget: Budget {
             sockets: outboard.sockets_max,
@@ -97,17 +103,7 @@ pub fn run(outboard: &Outboard) -> Result {
     })?;
     let confined = (!outboard.no_confinement).then(|| confine(&server)).transpose()?;
     let _ = server.observe().inspect_err(|error| tracing::info!(%error, "not visible"));
-    let stop = server.stop();
-    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        // The first ends it, the second at once.
-        for (count, signal) in signals.forever().enumerate() {
-            if count > 0 {
-                std::process::exit(128 + signal);
-            }
-            stop.stop();
-        }
-    })?;
+    stop_on_signals(server.stop())?;
     if outboard.json {
         json(&json!({
             "event": "ready",
@@ -124,7 +120,49 @@ pub fn run(outboard: &Outboard) -> Result {
         writeln!(err, "socket     {}", printable(&path.to_string_lossy()))?;
         writeln!(err, "may        {}", rights(confined.as_ref()))?;
     }
-    server.run().map_err(|error| failed("the outboard has ended", name, &error).into())
+    // A service manager that started it waits for this; where there is none it goes nowhere.
+    let told = sd_notify::notify(&[NotifyState::Ready]);
+    let _ = told.inspect_err(|error| tracing::warn!(%error, "nobody hears that it is ready"));
+    let served = server.run();
+    let _ = sd_notify::notify(&[NotifyState::Stopping]);
+    served.map_err(|error| failed("the outboard has ended", name, &error).into())
+}
+
+/// Where its socket lies, and the socket itself if a service manager gives it (sd_listen_fds(3)).
+fn place_of(outboard: &Outboard) -> Result<(PathBuf, Option<Arc<OwnedFd>>)> {
+    let mut given = ListenFd::from_env();
+    if given.len() == 0 {
+        return Ok((outboard.socket.clone().unwrap_or_else(default_path), None));
+    }
+    let wrong = |what: String| Failure::new(Code::Usage, what);
+    if given.len() > 1 || outboard.socket.is_some() {
+        let what = "a socket by LISTEN_FDS is the only one: no second, and no --socket";
+        return Err(wrong(what.into()).into());
+    }
+    let (family, kind) = (AddressFamily::UNIX.as_raw(), SocketType::SEQPACKET.as_raw());
+    let listener: Option<OwnedFd> = given
+        .take_custom(0, family.into(), kind as i32, "Unix socket of ListenSequentialPacket=")
+        .map_err(|error| wrong(format!("LISTEN_FDS: {error}")))?;
+    let listener = listener.ok_or_else(|| wrong("LISTEN_FDS: no socket".into()))?;
+    let address = rustix::net::getsockname(&listener)
+        .and_then(SocketAddrUnix::try_from)
+        .map_err(|error| wrong(format!("LISTEN_FDS: {error}")))?;
+    let path = address.path().map(|path| path.to_string_lossy().into_owned().into());
+    Ok((path.unwrap_or_default(), Some(Arc::new(listener))))
+}
+
+/// The first SIGINT or SIGTERM ends it, the second at once.
+fn stop_on_signals(stop: Stop) -> Result {
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for (count, signal) in signals.forever().enumerate() {
+            if count > 0 {
+                std::process::exit(128 + signal);
+            }
+            stop.stop();
+        }
+    })?;
+    Ok(())
 }
 
 /// Gives up what is not needed any more; the live view's folder is, so it is made before.

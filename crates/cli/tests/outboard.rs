@@ -3,7 +3,8 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use fusewire_outboard::client::{self, Client};
 use fusewire_outboard::protocol::{Family, Kind, SocketType};
 use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{Done, World};
@@ -181,5 +183,57 @@ fn each_device_serves_with_the_rights_that_it_keeps() {
             child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
             assert!(!err.contains("WARN") && !err.contains("ERROR"), "{device}: {err}");
         }
+    });
+}
+
+#[test]
+fn a_service_manager_gives_it_its_socket_and_hears_when_it_is_ready() {
+    let name = "a_service_manager_gives_it_its_socket_and_hears_when_it_is_ready";
+    in_namespace(name, Need::Tap, "", || {
+        let world = World::new();
+        std::fs::create_dir(world.path("run")).unwrap();
+        let (place, manager) = (world.path("run/activated.sock"), world.path("run/notify"));
+        let (unix, kind) = (AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
+        let flags = rustix::net::SocketFlags::CLOEXEC;
+        let listener = rustix::net::socket_with(unix, kind, flags, None).unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&place).unwrap()).unwrap();
+        rustix::net::listen(&listener, 16).unwrap();
+        let notified = UnixDatagram::bind(&manager).unwrap();
+        notified.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let command = |args: &[&str]| {
+            let own = ["outboard", "--device", "tap:fw0", "--address", "10.9.0.2/24"];
+            let mut command = world.command("alice", &[&own[..], args].concat());
+            command.env("XDG_RUNTIME_DIR", world.path("run")).env("NOTIFY_SOCKET", &manager);
+            // As a manager would have it: the socket is descriptor 0, which no test may take by a number that is its own.
+            command.env("LISTEN_FDS", "1").env("LISTEN_FDS_FIRST_FD", "0");
+            command.stdin(listener.try_clone().unwrap());
+            command
+        };
+        // Somebody was there first, and waits.
+        let early = std::thread::spawn({
+            let client = Client::new(&place).unwrap();
+            move || client.welcome().map(|_| client)
+        });
+        let child = command(&[]).spawn().unwrap();
+        let hears = || {
+            let mut bytes = [0; 256];
+            let len = notified.recv(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes[..len]).trim_end().to_string()
+        };
+        assert_eq!(hears(), "READY=1");
+        let client = early.join().unwrap().unwrap();
+        assert!(client.socket(STREAM).is_ok());
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        assert_eq!(hears(), "STOPPING=1");
+        let done = Done::of(child);
+        assert!(done.code == 0 && done.err.contains("activated.sock"), "{done:?}");
+        assert!(place.exists(), "what is not its own it leaves");
+
+        let two = Done::of(command(&["--socket", "other.sock"]).spawn().unwrap());
+        assert!(two.code == 2 && two.err.contains("LISTEN_FDS"), "{two:?}");
+        let wrong =
+            command(&[]).stdin(OwnedFd::from(UnixDatagram::unbound().unwrap())).spawn().unwrap();
+        let wrong = Done::of(wrong);
+        assert!(wrong.code == 2 && wrong.err.contains("ListenSequentialPacket"), "{wrong:?}");
     });
 }

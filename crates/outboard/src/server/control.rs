@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fusewire_base::Instant;
 use fusewire_stack::ip::Stack;
@@ -31,8 +32,9 @@ const GUESTS: usize = 16;
 
 /// The place where applications come in, and those that are.
 pub struct Door {
-    socket: OwnedFd,
-    path: PathBuf,
+    socket: Arc<OwnedFd>,
+    /// What it made itself, and takes away.
+    name: Option<PathBuf>,
     guests: Vec<Option<Guest>>,
     free: Vec<u32>,
     /// Guests who may have asked something, in turn.
@@ -57,37 +59,16 @@ impl Door {
     /// # Errors
     /// As [`super::Server::new`].
     pub fn open(settings: &Settings, events: &OwnedFd) -> io::Result<Door> {
-        let path = settings.path.clone();
-        let address = SocketAddrUnix::new(&path)?;
-        let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(unix, kind, flags, None)?;
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder)?;
-        }
-        if let Err(error) = bind(&socket, &address) {
-            if error != Errno::ADDRINUSE {
-                return Err(error.into());
-            }
-            let probe = socket_with(unix, kind, flags, None)?;
-            match connect(&probe, &address) {
-                // One that was killed has left it.
-                Err(Errno::CONNREFUSED) => std::fs::remove_file(&path)?,
-                _ => {
-                    let what = format!("{}: somebody listens there already", path.display());
-                    return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
-                }
-            }
-            bind(&socket, &address)?;
-        }
-        // Everybody may knock: who may have sockets is told by his user, which the kernel says, or by what he shows.
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666))?;
-        listen(&socket, BACKLOG)?;
+        let (socket, name) = match &settings.listener {
+            Some(listener) => (listener.clone(), None),
+            None => (Arc::new(bound(settings)?), Some(settings.path.clone())),
+        };
+        rustix::io::ioctl_fionbio(&socket, true)?;
         let data = epoll::EventData::new_u64(tokens::DOOR);
         epoll::add(events, &socket, data, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(Door {
             socket,
-            path,
+            name,
             guests: Vec::new(),
             free: Vec::new(),
             asking: VecDeque::new(),
@@ -96,9 +77,9 @@ impl Door {
         })
     }
 
-    /// The folder of its socket.
+    /// The folder of its socket, if it made that.
     pub fn folder(&self) -> Option<&Path> {
-        let folder = self.path.parent()?;
+        let folder = self.name.as_ref()?.parent()?;
         Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
     }
 
@@ -245,7 +226,9 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        remove(&self.path);
+        if let Some(name) = &self.name {
+            let _ = std::fs::remove_file(name);
+        }
     }
 }
 
@@ -254,7 +237,32 @@ fn is_for_strangers(request: &Request<'_>) -> bool {
     !matches!(request, Request::Hello { .. } | Request::Socket(_) | Request::Region)
 }
 
-/// Takes the socket's name away.
-fn remove(path: &Path) {
-    let _ = std::fs::remove_file(path);
+/// A socket that listens at the place of the settings.
+fn bound(settings: &Settings) -> io::Result<OwnedFd> {
+    let path = &settings.path;
+    let address = SocketAddrUnix::new(path)?;
+    let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = socket_with(unix, kind, SocketFlags::CLOEXEC, None)?;
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)?;
+    }
+    if let Err(error) = bind(&socket, &address) {
+        if error != Errno::ADDRINUSE {
+            return Err(error.into());
+        }
+        let probe = socket_with(unix, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+        match connect(&probe, &address) {
+            // One that was killed has left it.
+            Err(Errno::CONNREFUSED) => std::fs::remove_file(path)?,
+            _ => {
+                let what = format!("{}: somebody listens there already", path.display());
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
+            }
+        }
+        bind(&socket, &address)?;
+    }
+    // Everybody may knock: who may have sockets is told by his user, which the kernel says, or by what he shows.
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o666))?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
 }

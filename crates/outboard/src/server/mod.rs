@@ -19,6 +19,7 @@ mod table;
 mod turns;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,6 +68,8 @@ const SLEEP: Duration = Duration::from_secs(1);
 pub struct Settings {
     /// Where its socket lies.
     pub path: PathBuf,
+    /// In its place a SEQPACKET socket that listens already, and whose name is another's to take away.
+    pub listener: Option<Arc<OwnedFd>>,
     /// Users besides its own and root who may use it.
     pub allow: Vec<Allow>,
     /// What each may have.
@@ -79,7 +82,8 @@ impl Settings {
     /// At `path`, for its own user and root.
     pub fn at(path: impl Into<PathBuf>) -> Settings {
         let spin = Duration::from_micros(50);
-        Settings { path: path.into(), allow: Vec::new(), budget: Budget::default(), spin }
+        let (path, budget) = (path.into(), Budget::default());
+        Settings { path, listener: None, allow: Vec::new(), budget, spin }
     }
 }
 
