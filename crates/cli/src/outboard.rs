@@ -54,6 +54,12 @@ pub struct Outboard {
     /// Most packets a second that a user's sockets send [default: as many as there is room for].
     #[arg(long, value_name = "COUNT")]
     packets_max: Option<u64>,
+    /// A thread of its own sends, on this processor, what the other has made ready: see docs/outboard.md for when it pays.
+    #[arg(long, value_name = "CPU")]
+    transmit_cpu: Option<usize>,
+    /// The processor that all other work stays on [default: any].
+    #[arg(long, value_name = "CPU")]
+    receive_cpu: Option<usize>,
     /// Microseconds that it looks without sleeping after there was work.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
     spin: u64,
@@ -102,6 +108,9 @@ pub fn run(outboard: &Outboard) -> Result {
         Failure::new(Code::Failed, format!("cannot listen at {}: {error}", path.display()))
     })?;
     let confined = (!outboard.no_confinement).then(|| confine(&server)).transpose()?;
+    server
+        .stay_on(outboard.transmit_cpu, outboard.receive_cpu)
+        .map_err(|error| failed("cannot have its processors", name, &error))?;
     let _ = server.observe().inspect_err(|error| tracing::info!(%error, "not visible"));
     stop_on_signals(server.stop())?;
     if outboard.json {

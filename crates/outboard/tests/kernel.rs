@@ -53,7 +53,8 @@ fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let words: Vec<_> = role.split(' ').collect();
     match words[..] {
-        ["outboard"] => outboard(),
+        ["outboard"] => outboard(false),
+        ["outboard", "sends-by-thread"] => outboard(true),
         ["peer"] => peer(),
         ["idle", port] => idle(port.parse().unwrap()),
         ["heir"] => heir(),
@@ -62,7 +63,7 @@ fn role() {
     }
 }
 
-fn outboard() {
+fn outboard(sends_by_thread: bool) {
     let settings = on_interface::Settings {
         name: "packet:v0".parse().unwrap(),
         own: vec![on_interface::Own { address: "10.9.0.2/24".parse().unwrap(), gateway: None }],
@@ -71,6 +72,9 @@ fn outboard() {
     let (stack, clock) = on_interface::stack(&settings, ip::Config::default()).unwrap();
     let mut server = Server::new(stack, clock, Settings::at(socket_path())).unwrap();
     server.confine(&[]).unwrap();
+    if sends_by_thread {
+        server.stay_on(Some(0), Some(0)).unwrap();
+    }
     println!("ready");
     server.run().unwrap();
 }
@@ -261,11 +265,15 @@ struct Scene {
 }
 
 fn scene() -> Scene {
+    scene_of("outboard")
+}
+
+fn scene_of(outboard: &str) -> Scene {
     let host = Peer::new();
     let pid = host.pid();
     fusewire_testkit::namespace::sh(&format!("ip link set v1 netns {pid}"));
     host.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
-    let outboard = Process::here("outboard");
+    let outboard = Process::here(outboard);
     let peer =
         Process::spawn(host.command(std::env::current_exe().unwrap().to_str().unwrap()), "peer");
     let client = Client::new(&socket_path()).unwrap();
@@ -278,15 +286,26 @@ const SETUP: &str = "ip link add v0 type veth peer name v1\nip link set v0 up\n\
 #[test]
 fn streams_and_datagrams_are_what_was_sent() {
     in_namespace("streams_and_datagrams_are_what_was_sent", Need::Root, SETUP, || {
-        let Scene { client, outboard: _outboard, peer: mut kernel, _host } = scene();
-        let welcome = client.welcome().unwrap();
-        assert_eq!(welcome.addresses(), [(IpAddr::V4(OURS), 24)]);
-        echoes(&client);
-        bulk_goes_both_ways(&client);
-        datagrams(&client);
-        accepts(&client, &mut kernel);
-        an_heir_goes_on(&client);
+        everything_works(scene());
     });
+}
+
+#[test]
+fn they_are_where_a_thread_of_its_own_sends() {
+    in_namespace("they_are_where_a_thread_of_its_own_sends", Need::Root, SETUP, || {
+        everything_works(scene_of("outboard sends-by-thread"));
+    });
+}
+
+fn everything_works(scene: Scene) {
+    let Scene { client, outboard: _outboard, peer: mut kernel, _host } = scene;
+    let welcome = client.welcome().unwrap();
+    assert_eq!(welcome.addresses(), [(IpAddr::V4(OURS), 24)]);
+    echoes(&client);
+    bulk_goes_both_ways(&client);
+    datagrams(&client);
+    accepts(&client, &mut kernel);
+    an_heir_goes_on(&client);
 }
 
 fn echoes(client: &Client) {

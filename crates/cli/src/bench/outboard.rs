@@ -40,6 +40,9 @@ pub struct Options {
     /// The outboard's processor [default: a third one, or else the peer's, 0; the application's is 1].
     #[arg(long, value_name = "N")]
     outboard_cpu: Option<usize>,
+    /// A thread of the outboard's own sends, on this processor.
+    #[arg(long, value_name = "N")]
+    transmit_cpu: Option<usize>,
     /// Rounds; the result is the median.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -101,6 +104,7 @@ pub fn run(options: &Options) -> Result {
         round_trip: has(Part::RoundTrip),
         applications: has(Part::Applications).then_some(options.applications as usize),
         outboard_cpu: options.outboard_cpu,
+        transmit_cpu: options.transmit_cpu,
         rounds: if options.quick { 1 } else { options.rounds as usize },
         seconds: f64::from(if options.quick { 20 } else { options.milliseconds }) / 1000.0,
         program: std::env::current_exe()?,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use fusewire_stack::on_interface::Kind;
 
 use super::network::Network;
-use super::runner::{Case, Reports, Runner};
+use super::runner::{Case, Cores, Reports, Runner};
 use super::task::Means;
 use super::{Bulk, DATAGRAM_BYTES, Line, Messages, Rates, RoundTrip, Share, Shares};
 use crate::Result;
@@ -42,6 +42,8 @@ pub struct Plan {
     pub applications: Option<usize>,
     /// The outboard's processor; a third, or else the peer's.
     pub outboard_cpu: Option<usize>,
+    /// The processor of a thread of its own that sends.
+    pub transmit_cpu: Option<usize>,
     /// Rounds; the result is the median.
     pub rounds: usize,
     /// Seconds that count, of one round of one means.
@@ -57,8 +59,9 @@ pub struct Plan {
 pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) -> Result<()> {
     let network = Network::new(plan.device)?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let core = plan.outboard_cpu.unwrap_or(if processors > 2 { 2 } else { 0 });
-    let runner = Runner::new(&network, plan.program.clone(), core)?;
+    let all = plan.outboard_cpu.unwrap_or(if processors > 2 { 2 } else { 0 });
+    let cores = Cores { all, transmit: plan.transmit_cpu };
+    let runner = Runner::new(&network, plan.program.clone(), cores)?;
     let mut bench = Bench { plan, runner, tell };
     for &protocol in &plan.protocols {
         for &direction in &plan.directions {

@@ -61,6 +61,15 @@ impl Case {
     }
 }
 
+/// The processors of an outboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cores {
+    /// Of all of it,
+    pub all: usize,
+    /// but of what sends, where that has its own.
+    pub transmit: Option<usize>,
+}
+
 /// An outboard that runs until this is dropped.
 pub struct Outboard {
     _child: Killed,
@@ -73,11 +82,14 @@ impl Outboard {
     ///
     /// # Errors
     /// What it says.
-    fn start(wire: &Wire<'_>, program: &PathBuf, core: usize) -> Result<Outboard> {
+    fn start(wire: &Wire<'_>, program: &PathBuf, cores: Cores) -> Result<Outboard> {
         let folder = Scratch::new()?;
         let socket = folder.path().join("outboard");
         let mut command = wire.application.namespace.command("taskset");
-        command.args(["--cpu-list", &core.to_string()]).arg(program).arg("outboard");
+        command.args(["--cpu-list", &cores.all.to_string()]).arg(program).arg("outboard");
+        if let Some(transmit) = cores.transmit {
+            command.args(["--transmit-cpu", &transmit.to_string()]);
+        }
         command.args(["--device", &wire.device.to_string(), "--json", "--quiet"]);
         command.args(["--address", &format!("{}/{PREFIX}", wire.application.address)]);
         command.arg("--socket").arg(&socket);
@@ -108,12 +120,12 @@ pub struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    /// With an outboard that runs on processor `core`.
+    /// With an outboard that runs on `cores`.
     ///
     /// # Errors
     /// It does not.
-    pub fn new(network: &'a Network, program: PathBuf, core: usize) -> Result<Runner<'a>> {
-        let outboard = Outboard::start(&network.wire(Means::Outboard), &program, core)?;
+    pub fn new(network: &'a Network, program: PathBuf, cores: Cores) -> Result<Runner<'a>> {
+        let outboard = Outboard::start(&network.wire(Means::Outboard), &program, cores)?;
         Ok(Runner { network, program, seconds: 0.1, outboard, port: 5000 })
     }
 

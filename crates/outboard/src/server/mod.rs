@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::Waker;
+use fusewire_device::interface::relay;
 use fusewire_stack::Clock;
 use fusewire_stack::ip::{self, Stack};
 use fusewire_view::Observed;
@@ -195,6 +196,24 @@ impl Server {
         let all: Vec<&Path> =
             self.door.folder().into_iter().chain(folders.iter().copied()).collect();
         confine::confine(&lock(&self.stack), &all)
+    }
+
+    /// Stays on processors: of `transmit` a thread of its own sends what was made ready to be sent, on `receive` the
+    /// calling thread stays, which is to [run](Server::run) it. To be called after [`Server::confine`].
+    ///
+    /// # Errors
+    /// The interface sends by the thread that receives alone; there is no such processor.
+    pub fn stay_on(&mut self, transmit: Option<usize>, receive: Option<usize>) -> io::Result<()> {
+        if let Some(cpu) = receive {
+            relay::stay_on(cpu)?;
+        }
+        match transmit {
+            Some(cpu) => {
+                let config = relay::Config { cpu: Some(cpu), spin: self.spin };
+                lock(&self.stack).send_by_thread(config)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Sockets of applications at present.
