@@ -1,22 +1,24 @@
 //! What a user may have at most, and fair turns: an outboard over a TAP, whose other end is the kernel.
 
+mod tap;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fusewire_outboard::client::{self, Client};
 use fusewire_outboard::protocol::{Family, Handle, Kind, SocketType};
-use fusewire_outboard::server::{Budget, Server, Settings};
-use fusewire_stack::{ip, on_interface};
-use fusewire_testkit::namespace::{Need, in_namespace, sh};
+use fusewire_outboard::server::Budget;
+use fusewire_testkit::namespace::{Need, in_namespace};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::SendFlags;
+use tap::with_outboard;
 
 const STREAM: SocketType = SocketType { family: Family::V4, kind: Kind::Stream };
 const DATAGRAM: SocketType = SocketType { family: Family::V4, kind: Kind::Datagram };
@@ -25,29 +27,7 @@ const SOCKETS: &str = "FUSEWIRE_BUDGETS_SOCKETS";
 const PLACE: &str = "FUSEWIRE_BUDGETS_PLACE";
 
 fn peer(port: u16) -> SocketAddr {
-    SocketAddr::from(([10, 9, 0, 1], port))
-}
-
-/// Runs `f` with an outboard of this budget, whose peer is the kernel at 10.9.0.1.
-fn with_outboard(budget: Budget, f: impl FnOnce(&Path)) {
-    let path: PathBuf =
-        std::env::temp_dir().join(format!("fw-budgets-{}.sock", std::process::id()));
-    let settings = on_interface::Settings {
-        name: "tap:fw0".parse().unwrap(),
-        own: vec![on_interface::Own { address: "10.9.0.2/24".parse().unwrap(), gateway: None }],
-        carrier: on_interface::Carrier::Udp,
-    };
-    let (stack, clock) = on_interface::stack(&settings, ip::Config::default()).unwrap();
-    sh("ip addr add 10.9.0.1/24 dev fw0");
-    let settings = Settings { budget, ..Settings::at(&path) };
-    let mut server = Server::new(stack, clock, settings).unwrap();
-    let stop = server.stop();
-    std::thread::scope(|scope| {
-        scope.spawn(|| server.run().unwrap());
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&path)));
-        stop.stop();
-        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    });
+    ([10, 9, 0, 1], port).into()
 }
 
 fn until(what: &str, mut is: impl FnMut() -> bool) {
