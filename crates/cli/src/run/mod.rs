@@ -48,6 +48,10 @@ pub struct Run {
     /// With --address, 127.0.0.0/8, ::1 and the addresses themselves lead to the outboard's own sockets.
     #[arg(long, requires = "addresses")]
     loopback: bool,
+    /// With --device, a user who may make sockets besides you and root: one to whom the program gives up its user before it
+    /// has them (as `fusewire outboard --allow`).
+    #[arg(long, value_name = "UID[:PORTS][@ADDRESSES]", requires = "device")]
+    allow: Vec<String>,
     /// A file of rules that say which sockets are the outboard's and which the kernel's (docs/preload.md)
     /// [default: FUSEWIRE_RULES, or else all but loopback are the outboard's].
     #[arg(long, value_name = "FILE")]
@@ -187,6 +191,9 @@ impl Own {
             }
         }
         command.args(run.loopback.then_some("--loopback"));
+        for user in &run.allow {
+            command.args(["--allow", user]);
+        }
         // A group of its own: Ctrl-C is for the program, which may have something to say to its peers.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
