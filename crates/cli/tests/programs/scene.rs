@@ -146,8 +146,8 @@ impl Scene {
             Ours::Server => (OURS, PEER),
             Ours::Client => (PEER, OURS),
         };
-        // The end of all that it has started, too.
-        shell.args(["--signal=KILL", PATIENCE_S, "sh", "-e", "-c", script]);
+        // By `--foreground` what it is told to end by is told once, and not by its group, too.
+        shell.args(["--foreground", "--signal=KILL", PATIENCE_S, "sh", "-e", "-c", script]);
         shell.current_dir(self.world.path("here"));
         shell.env("SERVER", server).env("CLIENT", client);
         shell.env("TIMES", std::env::var(TIMES).unwrap_or("1".into()));

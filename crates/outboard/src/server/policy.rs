@@ -210,7 +210,10 @@ mod tests {
             (1001, "0.0.0.0:9000", Some("10.0.0.3:9000")),
             (1001, "10.0.0.1:443", None),
             (1001, "10.0.0.1:0", None),
-            (1002, "0.0.0.0:0", None),
+            // One who is not named, and was handed a placeholder.
+            (1002, "0.0.0.0:0", Some("0.0.0.0:0")),
+            (1002, "10.0.0.2:1024", Some("10.0.0.2:1024")),
+            (1002, "10.0.0.2:1023", None),
         ] {
             assert_eq!(policy.place(uid, at(wanted)).ok(), found.map(at), "{uid} {wanted}");
         }
