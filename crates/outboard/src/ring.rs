@@ -169,7 +169,9 @@ pub fn consume(
     }
     let position = (read & POSITION) + len;
     let left = words.load(Word::Head).wrapping_sub(position);
-    let has_room = words.load(Word::Wants) != 0 && left <= RING_BYTES / 2;
+    // Once, when half of it is free: who is told of each byte moves bytes.
+    let is_crossed = left <= RING_BYTES / 2 && left + len > RING_BYTES / 2;
+    let has_room = (is_crossed || left == 0) && words.load(Word::Wants) != 0;
     // What came between the look and the arming, nobody has rung for.
     let is_unheard = arm != 0 && left > 0;
     Ok(Some(if has_room || is_unheard { After::Tell } else { After::Rest }))

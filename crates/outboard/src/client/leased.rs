@@ -33,7 +33,8 @@ const SPILL: usize = 1024;
 const PIECES: usize = 16;
 /// What a reader or a writer looks at most before it sleeps: a little more than a sleep and a wake cost.
 const SPIN_MAX: u64 = 50_000;
-const SPIN_MIN: u64 = 1_000;
+/// And at least: what a turn of the outboard's takes.
+const SPIN_MIN: u64 = 20_000;
 /// How often a writer tries to be the one that writes.
 const TRIES: usize = 200;
 
@@ -129,7 +130,12 @@ impl Rings {
             lease.lose_if_revoked(client, p, way);
         }
         let len = self.recv_by_placeholder((p, way), pieces, flags)?;
-        if len > 0 && way.moved() {
+        // The outboard lets it run empty for who was refused.
+        let is_time = |way: &Way| {
+            let is_empty = || rustix::io::ioctl_fionread(p).is_ok_and(|unread| unread == 0);
+            way.moved() || way.was_refused() && is_empty()
+        };
+        if len > 0 && is_time(way) {
             let _ = self.lease(client, p, handle, way);
         }
         Ok(len)
@@ -225,6 +231,22 @@ fn rest_of<'a>(
     count
 }
 
+/// Looks for so many nanoseconds whether it is there.
+fn look(limit: u64, mut is_there: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    loop {
+        if is_there() {
+            return true;
+        }
+        if begun.elapsed() >= Duration::from_nanos(limit) {
+            return false;
+        }
+        for _ in 0..16 {
+            std::hint::spin_loop();
+        }
+    }
+}
+
 /// Who holds this writes.
 struct Lock<'a, 'b>(&'a Entered<'b>);
 
@@ -269,12 +291,18 @@ impl<'b> Entered<'b> {
                 Some(Err(Lost)) => return Ok(Done::Lost(sent)),
                 _ => {}
             }
-            if self.spins(p, flags.contains(SendFlags::DONTWAIT)) && self.spin_for_room(all - sent)
-            {
+            let waits = self.spins(p, flags.contains(SendFlags::DONTWAIT));
+            if waits && self.spin_for_room() || self.is_about_to_return(p) {
                 continue;
             }
             match self.spill(p, pieces, sent, flags) {
-                Ok(len) => sent += len,
+                Ok(len) => {
+                    sent += len;
+                    if waits {
+                        // One that has slept is woken by the outboard, which has taken all that is in the ring.
+                        look(SPIN_MAX, || !self.is_spilled());
+                    }
+                }
                 Err(_) if sent > 0 => return Ok(Done::Yes(sent)),
                 Err(error) => return Err(error),
             }
@@ -363,34 +391,33 @@ impl<'b> Entered<'b> {
         self.local.empties.store(0, Ordering::Relaxed);
     }
 
-    fn spin_for_room(&self, wanted: usize) -> bool {
-        let (slot, wanted) = (self.slot(), (wanted as u64).min(RING_BYTES / 4));
-        self.spin(|| {
+    /// Looks for a good part of the ring to become free.
+    fn spin_for_room(&self) -> bool {
+        let slot = self.slot();
+        look(SPIN_MIN, || {
             let mut taken = 0;
             let room = ring::room(&slot, &mut taken, RING_BYTES);
-            let has_room = room.is_ok_and(|(_, room)| room >= wanted) && !self.is_spilled();
+            let has_room = room.is_ok_and(|(_, room)| room >= RING_BYTES / 4) && !self.is_spilled();
             room.is_err() || has_room || slot.over() & ENDED != 0
         })
     }
 
+    /// The outboard has read what is in the placeholder: it is about to say so, and the ring may be used again. Without
+    /// this, whoever once had to sleep would go on through the placeholder.
+    fn is_about_to_return(&self, p: BorrowedFd<'_>) -> bool {
+        self.is_spilled()
+            && fusewire_device::unread_by_peer(p).is_ok_and(|len| len == 0)
+            && look(SPIN_MAX, || !self.is_spilled())
+    }
+
     /// Looks for as long as it has paid lately.
-    fn spin(&self, mut is_there: impl FnMut() -> bool) -> bool {
+    fn spin(&self, is_there: impl FnMut() -> bool) -> bool {
         let known = self.local.spin.load(Ordering::Relaxed);
         let limit = if known == 0 { SPIN_MAX } else { known };
-        let begun = Instant::now();
-        loop {
-            if is_there() {
-                self.local.spin.store((limit * 2).min(SPIN_MAX), Ordering::Relaxed);
-                return true;
-            }
-            if begun.elapsed() >= Duration::from_nanos(limit) {
-                self.local.spin.store((limit / 2).max(SPIN_MIN), Ordering::Relaxed);
-                return false;
-            }
-            for _ in 0..16 {
-                std::hint::spin_loop();
-            }
-        }
+        let was_there = look(limit, is_there);
+        let next = if was_there { (limit * 2).min(SPIN_MAX) } else { (limit / 2).max(SPIN_MIN) };
+        self.local.spin.store(next, Ordering::Relaxed);
+        was_there
     }
 
     fn recv(

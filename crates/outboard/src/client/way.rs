@@ -8,7 +8,11 @@ const MESSAGES: u64 = 8;
 const COUNT: u64 = (1 << 16) - 1;
 /// One call that is in the placeholder now.
 const INSIDE: u64 = 1 << 16;
-const INSIDE_ALL: u64 = 0xfff << 16;
+const INSIDE_ALL: u64 = 0x3ff << 16;
+/// How often it was refused for now: each time it is asked for half as often.
+const REFUSED: u64 = 1 << 26;
+const REFUSED_ALL: u64 = 0xf << 26;
+const REFUSED_MAX: u64 = 9 * REFUSED;
 /// Somebody asks for a lease.
 const ASKING: u64 = 1 << 30;
 /// There will never be one.
@@ -59,7 +63,7 @@ impl Way {
 
     /// The same socket by another descriptor of this process.
     pub(super) fn copy(&self) -> Way {
-        Way(AtomicU64::new(self.0.load(Ordering::Acquire) & !(INSIDE_ALL | ASKING | COUNT)))
+        Way(AtomicU64::new(self.0.load(Ordering::Acquire) & !(INSIDE_ALL | REFUSED_ALL | ASKING | COUNT)))
     }
 
     pub(super) fn token(&self) -> Option<Token> {
@@ -74,7 +78,7 @@ impl Way {
         let change = |word: u64| {
             let is_it = word >> 32 == u64::from(token.0);
             let flag = if never { NEVER } else { 0 };
-            is_it.then_some(word & 0xffff_ffff & !COUNT | flag)
+            is_it.then_some(word & 0xffff_ffff & !(COUNT | REFUSED_ALL) | flag)
         };
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
     }
@@ -95,13 +99,19 @@ impl Way {
         if word & (NEVER | ASKING) != 0 || word >> 32 != 0 {
             return false;
         }
-        if word & COUNT >= MESSAGES - 1 {
+        if word & COUNT >= (MESSAGES << ((word & REFUSED_ALL) / REFUSED)) - 1 {
             return true;
         }
         // One that is not counted comes later.
         let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
         let _ = self.0.compare_exchange(word, word + 1, acquire, relaxed);
         false
+    }
+
+    /// A lease was refused because something lay in the placeholder, and some of it was read since.
+    pub(super) fn was_refused(&self) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        word & REFUSED_ALL != 0 && word & COUNT >= MESSAGES && word >> 32 == 0
     }
 
     /// Begins to ask for a lease, when nobody else is about to do anything.
@@ -116,9 +126,13 @@ impl Way {
     /// Ends that: with a lease, without one for now, or for good.
     pub(super) fn asked(&self, token: Option<Token>, never: bool) {
         let change = |word: u64| {
-            let token = token.map_or(0, |token| u64::from(token.0) << 32);
-            let flag = if never { NEVER } else { 0 };
-            Some(word & INSIDE_ALL | token | flag)
+            let refused = (word & REFUSED_ALL) + REFUSED;
+            let rest = match token {
+                Some(token) => u64::from(token.0) << 32,
+                None if never => NEVER,
+                None => refused.min(REFUSED_MAX),
+            };
+            Some(word & INSIDE_ALL | rest)
         };
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
     }

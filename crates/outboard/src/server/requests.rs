@@ -18,6 +18,9 @@ use crate::protocol::{
     VALUE_MAX, VERSION, emit_addresses,
 };
 
+/// How long a placeholder is let run empty for a lease.
+const HOLD: std::time::Duration = std::time::Duration::from_millis(5);
+
 /// What a request is answered, before it is laid down.
 enum Answer {
     Done,
@@ -142,13 +145,18 @@ impl Engine {
                 made.map(|(key, files)| Answer::Region(key, files))
             }
             Request::Lease(handle, key) => {
-                self.on(&handle, |engine, socket| engine.lease(socket, &key).map(Answer::Leased))
+                self.on(&handle, |engine, socket| engine.lease(socket, &key, now).map(Answer::Leased))
             }
         }
     }
 
     /// Gives a stream's one user its rings.
-    fn lease(&mut self, socket: &mut Socket, key: &[u8; KEY_LEN]) -> Result<usize> {
+    fn lease(
+        &mut self,
+        socket: &mut Socket,
+        key: &[u8; KEY_LEN],
+        now: Instant,
+    ) -> Result<usize> {
         if !matches!(socket.state, State::Stream(_)) || socket.is_shared || socket.has_finished {
             return Err(Errno::OPNOTSUPP);
         }
@@ -157,12 +165,13 @@ impl Engine {
             && fusewire_device::unread_by_peer(q.as_fd()).is_ok_and(|len| len == 0)
             && rustix::io::ioctl_fionread(q).is_ok_and(|len| len == 0);
         if socket.lease.is_some() || !is_quiet {
-            // What lies in the placeholder comes first.
+            // What lies in the placeholder comes first, and no more is to follow for a while.
+            socket.held_until = Some(now + HOLD);
             return Err(Errno::AGAIN);
         }
         let index = self.table.index_of_taken(socket.handle.socket);
         let (lease, slot) = self.regions.lease(key, index, socket.peer_is_told)?;
-        socket.lease = Some(lease);
+        (socket.lease, socket.held_until) = (Some(lease), None);
         self.rewatch(index, socket, true)?;
         Ok(slot)
     }
@@ -220,6 +229,7 @@ impl Engine {
             offered_by: None,
             lost_at: None,
             lease: None,
+            held_until: None,
             is_shared: false,
         });
         self.accounts.add_socket(uid, now);
