@@ -53,6 +53,10 @@ fn echoes(scene: &Scene) {
     let mut info = [0; 256];
     assert!(scene.rings.tcp_info(&socket.way, &mut info).is_some_and(|len| len > 200));
     assert_eq!(info[0], 1, "TCP_ESTABLISHED");
+    // The ring has room, and nobody may use it.
+    scene.rings.shutdown(socket.p.as_fd(), &socket.way, Shutdown::Write).unwrap();
+    assert_eq!(socket.send(b"late", SendFlags::NOSIGNAL), Err(Errno::PIPE));
+    assert_eq!(socket.recv(&mut [0; 9], RecvFlags::empty()), Ok(0));
     socket.close();
 }
 

@@ -292,7 +292,10 @@ impl<'b> Entered<'b> {
                 _ => {}
             }
             let waits = self.spins(p, flags.contains(SendFlags::DONTWAIT));
-            if waits && self.spin_for_room() || self.is_about_to_return(p) {
+            // Who is not the one that writes does not wait to be: a handler would wait for whom it has interrupted, and
+            // what is behind the end is the placeholder's to refuse.
+            let may_look = lay.is_some();
+            if may_look && (waits && self.spin_for_room() || self.is_about_to_return(p)) {
                 continue;
             }
             match self.spill(p, pieces, sent, flags) {

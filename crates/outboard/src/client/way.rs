@@ -63,7 +63,9 @@ impl Way {
 
     /// The same socket by another descriptor of this process.
     pub(super) fn copy(&self) -> Way {
-        Way(AtomicU64::new(self.0.load(Ordering::Acquire) & !(INSIDE_ALL | REFUSED_ALL | ASKING | COUNT)))
+        Way(AtomicU64::new(
+            self.0.load(Ordering::Acquire) & !(INSIDE_ALL | REFUSED_ALL | ASKING | COUNT),
+        ))
     }
 
     pub(super) fn token(&self) -> Option<Token> {

@@ -144,19 +144,13 @@ impl Engine {
                 let made = self.regions.make(asker.guest, asker.uid, self.accounts.regions());
                 made.map(|(key, files)| Answer::Region(key, files))
             }
-            Request::Lease(handle, key) => {
-                self.on(&handle, |engine, socket| engine.lease(socket, &key, now).map(Answer::Leased))
-            }
+            Request::Lease(handle, key) => self
+                .on(&handle, |engine, socket| engine.lease(socket, &key, now).map(Answer::Leased)),
         }
     }
 
     /// Gives a stream's one user its rings.
-    fn lease(
-        &mut self,
-        socket: &mut Socket,
-        key: &[u8; KEY_LEN],
-        now: Instant,
-    ) -> Result<usize> {
+    fn lease(&mut self, socket: &mut Socket, key: &[u8; KEY_LEN], now: Instant) -> Result<usize> {
         if !matches!(socket.state, State::Stream(_)) || socket.is_shared || socket.has_finished {
             return Err(Errno::OPNOTSUPP);
         }
