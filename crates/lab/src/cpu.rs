@@ -32,6 +32,7 @@ pub fn cpu_seconds(pid: u32) -> f64 {
 
 /// CPU time of the process `pid`, of those of its threads that live, in seconds as exact as the scheduler counts; 0 if it
 /// is gone.
+#[cfg(feature = "experiments")]
 pub fn run_seconds(pid: u32) -> f64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task"));
     let ns = |thread: fs::DirEntry| -> Option<f64> {

@@ -123,7 +123,9 @@ fn application() {
             while !is_over.load(Ordering::Relaxed) {
                 let mut fds: Vec<_> =
                     sockets.iter().map(|(p, _)| PollFd::new(p, PollFlags::OUT)).collect();
-                poll(&mut fds, None).unwrap();
+                if poll(&mut fds, None) == Err(Errno::INTR) {
+                    continue;
+                }
                 for (p, _) in &sockets {
                     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
                     while client::send_to(p, &pieces, Some(peer(7006)), flags).is_ok() {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::{Shared, Writers};
 use fusewire_stack::ip::{Error, SocketId, Stack};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
@@ -397,6 +398,8 @@ fn by_rings(
             return Ok(if goes { Turn::Goes } else { Turn::Waits });
         }
         return match settle(socket, lease, &regions.of(lease)) {
+            // As if it lay unread in the placeholder.
+            Settled::Left => Ok(Turn::Dropped),
             Settled::No => Ok(if goes { Turn::Goes } else { Turn::Waits }),
             // There will be room, and an event.
             Settled::Yes if !is_all_taken(lease, &regions.of(lease))? => {
@@ -599,6 +602,8 @@ enum Settled {
     Yes,
     /// There will be an event, or news.
     No,
+    /// The last who had the placeholder is gone.
+    Left,
 }
 
 /// What was not read goes through the placeholder.
@@ -618,7 +623,16 @@ fn settle(socket: &mut Socket, lease: &mut Lease, slot: &Slot<'_>) -> Settled {
             Ok(len) => lease.progress.skip(len as u64),
             Err(Errno::AGAIN) => socket.shown.writable = false,
             Err(Errno::INTR) => {}
+            Err(_) if is_left(socket.q.as_fd()) => return Settled::Left,
+            // Nobody will read any more.
             Err(_) => lease.progress.skip(owed),
         }
     }
+}
+
+/// Nobody has the other end, whether or not that was shown yet.
+fn is_left(q: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(q, PollFlags::empty())];
+    let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    fds[0].revents().contains(PollFlags::HUP)
 }

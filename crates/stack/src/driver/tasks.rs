@@ -41,6 +41,40 @@ impl<M: Machine> Shared<M> {
         .await
     }
 
+    /// Asks `attempt` once, and registers the task under `key`, or a new one, when it is not ready; gives the key
+    /// that it is registered under.
+    pub fn poll<T>(
+        &self,
+        interest: M::Interest,
+        key: Option<u64>,
+        waker: &Waker,
+        attempt: impl FnOnce(&mut M) -> Poll<T>,
+    ) -> (Poll<Result<T, M::Error>>, Option<u64>) {
+        let mut inner = self.lock();
+        let ready = match (attempt(&mut inner.machine), &inner.failure) {
+            (Poll::Ready(result), _) => Poll::Ready(Ok(result)),
+            (Poll::Pending, Some(error)) => Poll::Ready(Err(M::again(error))),
+            (Poll::Pending, None) => Poll::Pending,
+        };
+        let key = if ready.is_ready() {
+            if let Some(key) = key {
+                inner.unregister(interest, key);
+            }
+            None
+        } else {
+            let key = key.unwrap_or_else(|| inner.new_key());
+            inner.register(interest, key, waker);
+            inner.has_tasks = true;
+            Some(key)
+        };
+        self.after_call(&mut inner);
+        (ready, key)
+    }
+}
+
+/// For who keeps a list of what he waits for.
+#[cfg(feature = "interfaces")]
+impl<M: Machine> Shared<M> {
     /// A key for who watches.
     pub fn new_key(&self) -> u64 {
         self.lock().new_key()
@@ -70,35 +104,5 @@ impl<M: Machine> Shared<M> {
         for interest in interests {
             inner.unregister(*interest, key);
         }
-    }
-
-    /// Asks `attempt` once, and registers the task under `key`, or a new one, when it is not ready; gives the key
-    /// that it is registered under.
-    pub fn poll<T>(
-        &self,
-        interest: M::Interest,
-        key: Option<u64>,
-        waker: &Waker,
-        attempt: impl FnOnce(&mut M) -> Poll<T>,
-    ) -> (Poll<Result<T, M::Error>>, Option<u64>) {
-        let mut inner = self.lock();
-        let ready = match (attempt(&mut inner.machine), &inner.failure) {
-            (Poll::Ready(result), _) => Poll::Ready(Ok(result)),
-            (Poll::Pending, Some(error)) => Poll::Ready(Err(M::again(error))),
-            (Poll::Pending, None) => Poll::Pending,
-        };
-        let key = if ready.is_ready() {
-            if let Some(key) = key {
-                inner.unregister(interest, key);
-            }
-            None
-        } else {
-            let key = key.unwrap_or_else(|| inner.new_key());
-            inner.register(interest, key, waker);
-            inner.has_tasks = true;
-            Some(key)
-        };
-        self.after_call(&mut inner);
-        (ready, key)
     }
 }
