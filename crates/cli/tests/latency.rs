@@ -50,7 +50,7 @@ fn a_cold_request_takes_fewer_round_trips_over_xtp() {
     assert_eq!(lines.len(), 6);
     let cases = lines.iter().map(|line| [&line["request"], &line["transport"]]);
     let all = ["behind", "within", "raw"].map(|request| [[request, "tcp"], [request, "xtp"]]);
-    assert!(cases.eq(all.as_flattened()), "{lines:?}");
+    assert!(cases.eq(all.into_iter().flatten()), "{lines:?}");
     assert!((0..6).all(|nth| of(nth, "requests") == 5.0));
     // The machine may be busy, and a round trip has 20 ms; no less than what must go there and back.
     for (nth, least) in [4.0, 3.0, 3.0, 2.0, 2.0, 1.0].into_iter().enumerate() {
