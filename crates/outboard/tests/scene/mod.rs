@@ -17,6 +17,7 @@ use fusewire_stack::{ip, on_interface};
 use fusewire_testkit::namespace::{Peer, sh};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags};
 
 /// What a process of this test is, when it is started as another.
@@ -151,6 +152,10 @@ pub fn connected<'a>(client: &'a Client, rings: &'a Rings, port: u16) -> Socket<
     let (p, handle) = client.socket(STREAM).unwrap();
     client.connect(p.as_fd(), handle, Some(at(port))).unwrap();
     client.connected(p.as_fd(), handle).unwrap();
+    // A byte that never comes is an error, and no wait.
+    for direction in [Timeout::Recv, Timeout::Send] {
+        set_socket_timeout(&p, direction, Some(std::time::Duration::from_secs(20))).unwrap();
+    }
     Socket { client, rings, p, handle, way: Way::default() }
 }
 
