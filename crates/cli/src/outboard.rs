@@ -15,7 +15,8 @@ use listenfd::ListenFd;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use sd_notify::NotifyState;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::device::{OwnAddresses, failed};
 use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, json, printable};
@@ -66,9 +67,9 @@ pub struct Outboard {
     /// Keep all rights of who starts it, for debugging: by default it gives up what it does not need (docs/outboard.md).
     #[arg(long)]
     no_confinement: bool,
-    /// End with the process that started it.
-    #[arg(long, hide = true)]
-    with_parent: bool,
+    /// End with this process, which started it.
+    #[arg(long, hide = true, value_name = "PID")]
+    with_parent: Option<u32>,
     /// Print nothing but errors.
     #[arg(short, long)]
     quiet: bool,
@@ -79,8 +80,13 @@ pub struct Outboard {
 
 /// Serves until a signal says to stop.
 pub fn run(outboard: &Outboard) -> Result {
-    if outboard.with_parent {
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    // Before anything is made that an end has to take away.
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    if let Some(parent) = outboard.with_parent {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::HUP))?;
+        if std::os::unix::process::parent_id() != parent {
+            return Err(Failure::new(Code::Failed, "who started it is gone").into());
+        }
     }
     let name = &outboard.device;
     let own = outboard.own.list()?;
@@ -112,7 +118,7 @@ pub fn run(outboard: &Outboard) -> Result {
         .stay_on(outboard.transmit_cpu, outboard.receive_cpu)
         .map_err(|error| failed("cannot have its processors", name, &error))?;
     let _ = server.observe().inspect_err(|error| tracing::info!(%error, "not visible"));
-    stop_on_signals(server.stop())?;
+    stop_on_signals(signals, server.stop())?;
     if outboard.json {
         json(&json!({
             "event": "ready",
@@ -160,14 +166,16 @@ fn place_of(outboard: &Outboard) -> Result<(PathBuf, Option<Arc<OwnedFd>>)> {
     Ok((path.unwrap_or_default(), Some(Arc::new(listener))))
 }
 
-/// The first SIGINT or SIGTERM ends it, the second at once.
-fn stop_on_signals(stop: Stop) -> Result {
-    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
+/// The first SIGINT or SIGTERM ends it, the second at once. SIGHUP ends it however often it comes: the kernel says with each
+/// thread of a parent that the parent has ended.
+fn stop_on_signals(mut signals: Signals, stop: Stop) -> Result {
     std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for (count, signal) in signals.forever().enumerate() {
-            if count > 0 {
+        let mut is_told = false;
+        for signal in signals.forever() {
+            if is_told && signal != SIGHUP {
                 std::process::exit(128 + signal);
             }
+            is_told |= signal != SIGHUP;
             stop.stop();
         }
     })?;

@@ -182,8 +182,8 @@ impl Own {
         let name = format!("fusewire-run-{}.sock", std::process::id());
         let place = default_path().with_file_name(name);
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["outboard", "--quiet", "--json", "--with-parent", "--device"]);
-        command.arg(device.to_string()).arg("--socket").arg(&place);
+        command.args(["outboard", "--quiet", "--json", "--device", &device.to_string()]);
+        command.args(["--with-parent", &std::process::id().to_string(), "--socket"]).arg(&place);
         for own in run.own.list()? {
             command.args(["--address", &own.address.to_string()]);
             if let Some(gateway) = own.gateway {
