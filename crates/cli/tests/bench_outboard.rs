@@ -2,33 +2,12 @@
 
 mod support;
 
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
-
-use fusewire_testkit::namespace::is_root;
 use serde_json::Value;
-use support::Done;
-
-/// One after the other: each takes both of two processors.
-static ALONE: Mutex<()> = Mutex::new(());
+use support::{number, quick_bench};
 
 /// Runs it; `None` without the rights that it takes.
 fn quick(test: &str, args: &[&str]) -> Option<(Vec<Value>, String)> {
-    if !is_root() {
-        eprintln!("skipped: {test} needs root");
-        return None;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fusewire"));
-    command.args(["bench", "outboard", "--quick", "--json"]).args(args);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let done = Done::of(command.spawn().unwrap()).ok();
-    let lines = done.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    Some((lines, done.err))
-}
-
-fn number(line: &Value, path: &str) -> f64 {
-    line.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN)
+    quick_bench("outboard", test, args)
 }
 
 fn messages_go_both_ways(test: &str, protocol: &str) {

@@ -5,9 +5,11 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fusewire_testkit::namespace::is_root;
 use serde_json::Value;
 
 /// Longest that one run of the program may take.
@@ -275,20 +277,42 @@ pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
     out
 }
 
-/// Waits until `dir` holds an unfinished file of more than `len` bytes.
+/// Waits until `dir` is there and holds an unfinished file of more than `len` bytes.
 pub fn wait_for_part(dir: &Path, len: u64) {
     let start = Instant::now();
     loop {
         let has = |entry: std::io::Result<fs::DirEntry>| {
-            let entry = entry.unwrap();
+            let Ok(entry) = entry else { return false };
             let blocks = |m: fs::Metadata| std::os::unix::fs::MetadataExt::blocks(&m) * 512;
             entry.file_name().to_string_lossy().ends_with(".part")
                 && entry.metadata().is_ok_and(|m| blocks(m) > len)
         };
-        if fs::read_dir(dir).unwrap().any(has) {
+        if fs::read_dir(dir).is_ok_and(|mut entries| entries.any(has)) {
             return;
         }
         assert!(start.elapsed() < PATIENCE, "no unfinished file appeared");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Measurements that take both of two processors: one after the other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Runs `fusewire bench BENCH --quick`: its lines, and what it said beside them; `None` without root.
+pub fn quick_bench(bench: &str, test: &str, args: &[&str]) -> Option<(Vec<Value>, String)> {
+    if !is_root() {
+        eprintln!("skipped: {test} needs root");
+        return None;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fusewire"));
+    command.args(["bench", bench, "--quick", "--json"]).args(args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let done = Done::of(command.spawn().unwrap()).ok();
+    Some((done.lines(), done.err))
+}
+
+/// A number of a line, which the path of a JSON pointer names; no number where there is none.
+pub fn number(line: &Value, path: &str) -> f64 {
+    line.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN)
 }
