@@ -22,6 +22,10 @@ use std::net::SocketAddr;
 const HEARD_MAX: usize = 16;
 /// What others cause to be told, and nobody has asked for yet.
 const EVENTS_MAX: usize = 256;
+/// How often WTIMER doubles at most while somebody asks to join; and while it says that it has everything, since the
+/// sender answers for no longer than a minute.
+const DOUBLINGS: u32 = 6;
+const DOUBLINGS_AT_END: u32 = 3;
 
 /// A sender that was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -364,7 +368,8 @@ impl Receiver {
 
     /// WTIMER, doubled for each question that nobody answered.
     pub(super) fn wtimer(&self) -> Duration {
-        self.cfg.wtimer.saturating_mul(1 << self.retries.min(6))
+        let doublings = if self.finished { DOUBLINGS_AT_END } else { DOUBLINGS };
+        self.cfg.wtimer.saturating_mul(1 << self.retries.min(doublings))
     }
 
     /// Our traffic segment.

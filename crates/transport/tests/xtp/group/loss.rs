@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
+use fusewire_base::Instant;
 use fusewire_testkit::{Impairments, Random, for_each_seed};
 use fusewire_transport::congestion::Algorithm;
-use fusewire_transport::xtp::group::{ReceiverConfig, SenderConfig};
+use fusewire_transport::xtp::group::{Receiver, ReceiverConfig, SenderConfig};
 
 use super::world::{Plan, Scenario, World};
 
@@ -83,4 +84,36 @@ fn all_that_stay_get_every_message() {
             assert!(!gone, "dropped without need\n{}", world.describe());
         }
     });
+}
+
+/// Whom nobody hears: the times at which it says something, until it gives up.
+fn monologue(machine: &mut Receiver) -> Vec<Instant> {
+    let mut said = Vec::new();
+    while let Some(at) = machine.poll_timeout() {
+        machine.handle_timeout(at);
+        while machine.poll_transmit(at).is_some() {
+            said.push(at);
+        }
+    }
+    said
+}
+
+/// A sender answers for a minute after its end: where one packet of three is lost both ways, a few questions are too few.
+#[test]
+fn who_has_everything_says_so_often_while_nobody_answers() {
+    let mut random = Random::new(1);
+    let scenario = Scenario { plans: vec![Plan::default()], waits_for: 1, ..Scenario::default() };
+    let mut world = World::new(&scenario, &mut random);
+    let mut said = Vec::new();
+    world.run_with(|world| {
+        let (now, side) = (world.now, &mut world.sides[0]);
+        if side.machine.has_finished() && said.is_empty() {
+            said = monologue(&mut side.machine);
+            side.machine = Receiver::new(&side.plan.config, now);
+            side.machine.leave();
+        }
+    });
+    let longest = said.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert!(longest.is_some_and(|pause| pause <= Duration::from_millis(1600)), "{longest:?}");
+    assert!(said.len() >= 18, "said {} times", said.len());
 }
