@@ -7,7 +7,8 @@
  * neither read, close nor poll takes them, and the numbers of the two may be the same.
  *
  * Threads: every call may be made from any thread. After fw_close those who wait on the descriptor are told EBADF.
- * After fork the child must not call the library.
+ * After fork the child must not call the library, unless all its sockets are an outboard's and no other thread was in a call:
+ * then it has its parent's sockets, and several processes may accept on one listener.
  *
  * Pointers: null is EFAULT where something is needed. What is not null points to as much memory as the call
  * says, which no other thread writes during the call. This the library cannot check.
@@ -43,7 +44,13 @@ struct fw_config {
      * library are of different versions, and fw_reason says so. */
     size_t size;
     /* "tap:NAME" makes or opens a TAP interface; "packet:INTERFACE" and "xdp:INTERFACE" live on one that the
-     * kernel uses too ("xdp:INTERFACE/QUEUE" on one queue of it); "auto" or "auto:INTERFACE" takes the best that may be opened. */
+     * kernel uses too ("xdp:INTERFACE/QUEUE" on one queue of it); "auto" or "auto:INTERFACE" takes the best that may be opened.
+     * "outboard:PATH" attaches to the outboard whose socket lies at PATH ("outboard": where one lies by default), whose addresses,
+     * routers and MTU are its own: those of this struct are null and 0. Its sockets do what others do but for this: MSG_MORE of
+     * a stream changes nothing and MSG_EOR is EOPNOTSUPP; TCP_INFO may be a millisecond old; what ICMP says of datagrams is
+     * told by SO_ERROR alone; TIOCOUTQ is EOPNOTSUPP; epoll says nothing of a stream that was never connected; who waits on a
+     * descriptor that is closed goes on; closing does not wait for SO_LINGER, as the outboard goes on sending; FUSEWIRE_OBSERVE
+     * is the outboard's to have; and whether a socket blocks is the same for all processes that have it. */
     const char *device;
     /* "ADDRESS/PREFIX", "dhcp", "slaac", with commas between: addresses that the kernel does not have; with "loopback" among
      * them 127.0.0.0/8, ::1 and these addresses lead from the stack's sockets to its sockets, without the device. dhcp waits

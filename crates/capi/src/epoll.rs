@@ -292,7 +292,7 @@ impl Epoll {
         told: &mut Vec<Event>,
         sleep: Sleep<'_>,
     ) -> Result<()> {
-        let room = (most - told.len()).min(KERNEL_EVENTS - 1);
+        let room = (most - told.len()).min(KERNEL_EVENTS);
         if room == 0 || (left == Some(Duration::ZERO) && lock(&self.members).kernel.is_empty()) {
             return Ok(());
         }
@@ -301,7 +301,8 @@ impl Epoll {
         // Who has news now has seen that somebody sleeps, or has left it here.
         let is_there = told.is_empty() && !lock(&self.ready.items).is_empty();
         let left = if is_there { Some(Duration::ZERO) } else { left };
-        let count = sleep(self.kernel.as_raw_fd(), &mut events[..=room], left);
+        // No more than can be told: what comes by edges comes once.
+        let count = sleep(self.kernel.as_raw_fd(), &mut events[..room], left);
         self.ready.sleepers.fetch_sub(1, Ordering::SeqCst);
         let members = lock(&self.members);
         for event in &events[..count?] {
@@ -310,10 +311,8 @@ impl Epoll {
                 let _ = rustix::io::read(&self.ready.bell, &mut [0; 8]);
                 continue;
             }
-            let Some(word) = members.kernel.get(&(place as i32)) else { continue };
-            if told.len() < most {
-                told.push(Event { events, data: *word });
-            }
+            let word = members.kernel.get(&(place as i32));
+            told.extend(word.map(|data| Event { events, data: *data }));
         }
         Ok(())
     }

@@ -19,6 +19,12 @@ impl From<Errno> for io::Error {
     }
 }
 
+impl From<rustix::io::Errno> for Errno {
+    fn from(errno: rustix::io::Errno) -> Errno {
+        Errno(errno.raw_os_error())
+    }
+}
+
 impl From<ip::Error> for Errno {
     fn from(error: ip::Error) -> Errno {
         Errno(ip::posix::errno(error))

@@ -5,7 +5,9 @@
 //!     memory   the only other place with unsafe code: reading and writing the caller's memory
 //!   table      descriptors: small integers of ours
 //!   open       a stack from words: device, addresses, gateway; the default one from the environment
-//!   socket     what a descriptor stands for, in the meaning of POSIX
+//!   posix      what a socket does, wherever its protocol runs
+//!   socket     inline: over a stack in this process
+//!   outboard   in another process
 //!   adu        ADUs on an encrypted connection
 //!   contexts   messages over XTP, without a session
 //!   poll       waiting for several
@@ -23,6 +25,8 @@ mod contexts;
 mod epoll;
 mod errno;
 mod open;
+mod outboard;
 mod poll;
+mod posix;
 mod socket;
 mod table;

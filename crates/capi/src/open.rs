@@ -6,10 +6,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fusewire_device::interface::{Interface, devices, flows::Flows, host, packet, tap, xdp};
+use fusewire_outboard::client::Outboard;
+use fusewire_outboard::server::default_path;
 use fusewire_stack::ip::net::addresses::Origin;
 use fusewire_stack::ip::net::{Cidr, Route};
 use fusewire_stack::ip::posix::Bound;
@@ -20,7 +23,7 @@ use crate::errno::{Errno, Result};
 /// What a stack is made of, as its user says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// `tap:NAME`, `packet:INTERFACE`, `xdp:INTERFACE`, `auto`, `auto:INTERFACE`.
+    /// `tap:NAME`, `packet:INTERFACE`, `xdp:INTERFACE`, `auto`, `auto:INTERFACE`; `outboard`, `outboard:PATH`.
     pub device: String,
     /// `ADDRESS/PREFIX`, `dhcp`, `slaac`, `loopback`, with commas between; or `kernel` alone.
     pub addresses: String,
@@ -30,7 +33,24 @@ pub struct Settings {
     pub mtu: u32,
 }
 
-/// A stack that runs.
+/// Where the protocol work of sockets is done.
+#[derive(Clone)]
+pub enum Side {
+    Inline(Arc<Opened>),
+    Outboard(Arc<Outboard>),
+}
+
+impl Side {
+    fn is(&self, other: &Side) -> bool {
+        match (self, other) {
+            (Side::Inline(one), Side::Inline(other)) => Arc::ptr_eq(one, other),
+            (Side::Outboard(one), Side::Outboard(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+/// A stack that runs in this process.
 pub struct Opened {
     pub host: Host,
     /// What TCP sockets are bound to.
@@ -38,7 +58,7 @@ pub struct Opened {
     _mac: Option<OwnMac>,
 }
 
-static DEFAULT: Mutex<Option<Arc<Opened>>> = Mutex::new(None);
+static DEFAULT: Mutex<Option<Side>> = Mutex::new(None);
 
 /// Why something failed.
 #[derive(Clone)]
@@ -87,21 +107,48 @@ fn invalid(what: String) -> io::Error {
 ///
 /// # Errors
 /// `EINVAL`, `EPERM`, `ENODEV`, `EADDRINUSE`, what the kernel says; [`reason`] says more.
-pub fn open(settings: &Settings) -> Result<Arc<Opened>> {
+pub fn open(settings: &Settings) -> Result<Side> {
     open_in(&mut default_slot(), settings)
 }
 
-fn open_in(default: &mut Option<Arc<Opened>>, settings: &Settings) -> Result<Arc<Opened>> {
-    let opened = Opened::new(settings).map_err(|error| {
+fn open_in(default: &mut Option<Side>, settings: &Settings) -> Result<Side> {
+    let opened = match path(settings).transpose() {
+        Some(path) => path.and_then(|path| attach(&path)).map(Side::Outboard),
+        None => Opened::new(settings).map(Arc::new).map(Side::Inline),
+    };
+    let side = opened.map_err(|error| {
         tell(error.to_string());
         Errno::from(error)
     })?;
-    let opened = Arc::new(opened);
-    default.get_or_insert_with(|| opened.clone());
-    Ok(opened)
+    default.get_or_insert_with(|| side.clone());
+    Ok(side)
 }
 
-fn default_slot() -> MutexGuard<'static, Option<Arc<Opened>>> {
+/// Where an outboard's socket lies, if the device is one.
+fn path(settings: &Settings) -> io::Result<Option<PathBuf>> {
+    let (device, path) = settings.device.split_once(':').unwrap_or((&settings.device, ""));
+    if device != "outboard" {
+        return Ok(None);
+    }
+    if !settings.addresses.is_empty() || !settings.gateway.is_empty() || settings.mtu > 0 {
+        let what = "an outboard has its own addresses, routers and MTU: leave them out";
+        return Err(invalid(what.into()));
+    }
+    Ok(Some(if path.is_empty() { default_path() } else { path.into() }))
+}
+
+fn attach(path: &Path) -> io::Result<Arc<Outboard>> {
+    Outboard::at(path).map_err(|error| {
+        let why = match Errno::from(io::Error::from(error.kind())).0 {
+            libc::ENETDOWN => "there is none".into(),
+            libc::EPERM => "it is not for this user".into(),
+            _ => error.to_string(),
+        };
+        io::Error::new(error.kind(), format!("outboard at {}: {why}", path.display()))
+    })
+}
+
+fn default_slot() -> MutexGuard<'static, Option<Side>> {
     DEFAULT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -109,7 +156,7 @@ fn default_slot() -> MutexGuard<'static, Option<Arc<Opened>>> {
 ///
 /// # Errors
 /// `ENETDOWN` when the environment says nothing; as [`open`].
-pub fn default() -> Result<Arc<Opened>> {
+pub fn default() -> Result<Side> {
     let mut slot = default_slot();
     if let Some(opened) = &*slot {
         return Ok(opened.clone());
@@ -134,9 +181,9 @@ pub fn default() -> Result<Arc<Opened>> {
 }
 
 /// A stack is closed: it is no longer the default.
-pub fn close(opened: &Arc<Opened>) {
+pub fn close(side: &Side) {
     let mut slot = default_slot();
-    if slot.as_ref().is_some_and(|default| Arc::ptr_eq(default, opened)) {
+    if slot.as_ref().is_some_and(|default| default.is(side)) {
         *slot = None;
     }
 }
@@ -303,7 +350,7 @@ fn interface(settings: &Settings, words: &Words) -> io::Result<Chosen> {
         }
         _ => {
             let what = format!(
-                "device {:?} is not tap:NAME, packet:INTERFACE, xdp:INTERFACE or auto",
+                "device {:?} is not tap:NAME, packet:INTERFACE, xdp:INTERFACE, auto or outboard:PATH",
                 settings.device
             );
             return Err(invalid(what));

@@ -10,6 +10,7 @@ use crate::adu::Adus;
 use crate::contexts::Contextual;
 use crate::errno::Result;
 use crate::open::Opened;
+use crate::outboard::{self, Awaited};
 use crate::socket::{Socket, View};
 use crate::table::{self, Entry};
 
@@ -31,6 +32,7 @@ enum Polled {
     Socket(Arc<Socket>, View),
     Adus(Arc<Adus>),
     Contexts(Arc<Contextual>),
+    Outboard(Arc<outboard::Socket>),
 }
 
 impl Polled {
@@ -42,6 +44,7 @@ impl Polled {
             }
             Entry::Adus(adus) => Some(Polled::Adus(adus)),
             Entry::Contexts(contexts) => Some(Polled::Contexts(contexts)),
+            Entry::Outboard(socket) => Some(Polled::Outboard(socket)),
             Entry::Stack(_) | Entry::Epoll(_) => None,
         }
     }
@@ -52,7 +55,7 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
     let begin = Instant::now();
     let sockets: Vec<_> = asked.iter().map(Polled::of).collect();
     let mut stacks: Vec<Arc<Opened>> = Vec::new();
-    let mut adus = false;
+    let (mut adus, mut outboards) = (false, false);
     let mut contexts: Vec<Arc<Contextual>> = Vec::new();
     for polled in sockets.iter().flatten() {
         match polled {
@@ -67,6 +70,7 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
                 stacks.push(socket.opened().clone());
             }
             Polled::Socket(..) => {}
+            Polled::Outboard(_) => outboards = true,
         }
     }
     let mut unknown = 0;
@@ -79,6 +83,9 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
     let timeout = if unknown > 0 { Some(Duration::ZERO) } else { timeout };
     // Nobody tells of these but when they are looked at.
     let looks = adus || !contexts.is_empty();
+    // The kernel tells of those of outboards, which are all there are, or are looked at beside.
+    let asleep = outboards && stacks.is_empty() && !looks;
+    let looks = looks || outboards;
     if stacks.is_empty() && !looks && unknown == 0 {
         match timeout {
             Some(timeout) => std::thread::sleep(timeout),
@@ -91,6 +98,10 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
     loop {
         let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
         let mut ready = unknown + look(asked, &sockets)?;
+        if outboards {
+            let limit = if ready > 0 || !asleep { Some(Duration::ZERO) } else { left };
+            ready += wait_outboard(asked, &sockets, limit)?;
+        }
         for stack in &stacks {
             let turn = match stacks.len() {
                 1 if !looks => left,
@@ -103,7 +114,8 @@ pub fn poll(asked: &mut [Asked], timeout: Option<Duration>) -> Result<usize> {
             return Ok(ready);
         }
         match &contexts[..] {
-            [one] if stacks.is_empty() && !adus => one.sleep(left)?,
+            [one] if stacks.is_empty() && !adus && !outboards => one.sleep(left)?,
+            _ if asleep => {}
             _ if stacks.is_empty() => std::thread::sleep(left.map_or(TURN, |left| left.min(TURN))),
             _ => {}
         }
@@ -122,6 +134,25 @@ fn look(asked: &mut [Asked], polled: &[Option<Polled>]) -> Result<usize> {
         one.revents = is & (one.events | ALWAYS);
         ready += usize::from(one.revents != 0);
     }
+    Ok(ready)
+}
+
+/// Waits for the sockets of outboards.
+fn wait_outboard(
+    asked: &mut [Asked],
+    polled: &[Option<Polled>],
+    timeout: Option<Duration>,
+) -> Result<usize> {
+    let (mut places, mut all) = (Vec::new(), Vec::new());
+    for (at, (one, polled)) in asked.iter().zip(polled).enumerate() {
+        if let Some(Polled::Outboard(socket)) = polled {
+            places.push(at);
+            all.push(Awaited { socket, wanted: one.events, is: 0 });
+        }
+    }
+    let ready = outboard::wait_for(&mut all, timeout)?;
+    let told = places.iter().zip(&all).map(|(at, one)| (*at, one.is));
+    told.for_each(|(at, is)| asked[at].revents = is);
     Ok(ready)
 }
 

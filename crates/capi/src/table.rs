@@ -8,7 +8,9 @@ use crate::adu::Adus;
 use crate::contexts::Contextual;
 use crate::epoll::Epoll;
 use crate::errno::{Errno, Result};
-use crate::open::Opened;
+use crate::open::Side;
+use crate::outboard;
+use crate::posix::Posix;
 use crate::socket::Socket;
 
 /// The first: who takes 0 for "none", or mixes them up with the standard streams, breaks nothing.
@@ -19,8 +21,9 @@ const MAX: usize = 1 << 16;
 /// What a descriptor stands for.
 #[derive(Clone)]
 pub enum Entry {
-    Stack(Arc<Opened>),
+    Stack(Side),
     Socket(Arc<Socket>),
+    Outboard(Arc<outboard::Socket>),
     Adus(Arc<Adus>),
     Contexts(Arc<Contextual>),
     Epoll(Arc<Epoll>),
@@ -73,9 +76,10 @@ pub fn entry(fd: i32) -> Result<Entry> {
 ///
 /// # Errors
 /// `EBADF`; `ENOTSOCK` for what is none.
-pub fn socket(fd: i32) -> Result<Arc<Socket>> {
+pub fn socket(fd: i32) -> Result<Arc<dyn Posix>> {
     match entry(fd)? {
         Entry::Socket(socket) => Ok(socket),
+        Entry::Outboard(socket) => Ok(socket),
         _ => Err(Errno(libc::ENOTSOCK)),
     }
 }

@@ -30,6 +30,13 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static int error_of(int fd) {
+    int error = 0;
+    socklen_t len = sizeof error;
+    CHECK(fw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0);
+    return error;
+}
+
 static void bad_descriptors(void) {
     char byte = 0;
     struct sockaddr_in peer = at("10.81.0.1", 7);
@@ -126,7 +133,9 @@ static void wrong_states(void) {
     CHECK(memcmp(&got, &mine, 8) == 0);
     /* Closed, it is free at once, and its number is the next. */
     CHECK(fw_close(tcp) == 0);
-    CHECK(fw_bind(other, SA(mine)) == 0);
+    while (over_outboard() && fw_bind(other, SA(mine)) != 0)
+        CHECK(errno == EADDRINUSE && usleep(1000) == 0);
+    CHECK(over_outboard() || fw_bind(other, SA(mine)) == 0);
     CHECK(fw_socket(AF_INET, SOCK_STREAM, 0) == tcp);
     CHECK(fw_close(tcp) == 0 && fw_close(other) == 0 && fw_close(udp) == 0);
 }
@@ -179,9 +188,13 @@ static void stream(void) {
         }
     }
     CHECK(memcmp(in, out, sizeof in) == 0);
-    len = sizeof info;
     memset(&info, 0, sizeof info);
-    CHECK(fw_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && len > 100);
+    /* An outboard's may be a millisecond old. */
+    for (int tries = 0; tries < 100 && info.tcpi_bytes_received != sizeof in; tries++) {
+        len = sizeof info;
+        CHECK(usleep(over_outboard() ? 1000 : 0) == 0);
+        CHECK(fw_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && len > 100);
+    }
     CHECK(info.tcpi_state == 1 && info.tcpi_bytes_received == sizeof in && info.tcpi_rtt > 0);
     CHECK(info.tcpi_snd_mss > 500 && info.tcpi_segs_out > 3);
     CHECK(fw_shutdown(fd, SHUT_WR) == 0);
@@ -237,15 +250,15 @@ static void more(void) {
     CHECK(fw_send(fd, "ab", 2, MSG_MORE) == 2 && fw_send(fd, "cd", 2, MSG_MORE) == 2);
     len = sizeof after;
     CHECK(fw_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &after, &len) == 0);
-    CHECK(after.tcpi_segs_out == before.tcpi_segs_out);
+    CHECK(over_outboard() || after.tcpi_segs_out == before.tcpi_segs_out);
     CHECK(fw_send(fd, "ef", 2, 0) == 2);
     CHECK(fw_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &after, &len) == 0);
-    CHECK(after.tcpi_segs_out == before.tcpi_segs_out + 1);
+    CHECK(over_outboard() || after.tcpi_segs_out == before.tcpi_segs_out + 1);
     CHECK(fw_recv(fd, in, 6, MSG_WAITALL) == 6 && memcmp(in, "abcdef", 6) == 0);
     /* Not for ever, though nothing follows. */
     CHECK(fw_send(fd, "gh", 2, MSG_MORE) == 2);
     CHECK(fw_recv(fd, in, 2, MSG_WAITALL) == 2 && memcmp(in, "gh", 2) == 0);
-    CHECK(fw_send(fd, "ij", 2, MSG_EOR) == 2 && fw_recv(fd, in, 2, MSG_WAITALL) == 2);
+    CHECK(fw_send(fd, "ij", 2, over_outboard() ? 0 : MSG_EOR) == 2 && fw_recv(fd, in, 2, MSG_WAITALL) == 2);
     CHECK(fw_close(fd) == 0);
     fd = fw_socket(AF_INET, SOCK_DGRAM, 0);
     CHECK(fw_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time) == 0);
@@ -286,13 +299,6 @@ static void marks(void) {
         FAILS(fw_connect(fd, SA(far)), ENETUNREACH);
         CHECK(fw_close(fd) == 0);
     }
-}
-
-static int error_of(int fd) {
-    int error = 0;
-    socklen_t len = sizeof error;
-    CHECK(fw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0);
-    return error;
 }
 
 #define MANY 200
@@ -406,9 +412,11 @@ static void datagrams(void) {
     counter.sin_port = htons(99);
     CHECK(fw_connect(fd, SA(counter)) == 0);
     CHECK(fw_send(fd, "x", 1, 0) == 1);
-    struct timeval wait = {5, 0};
+    struct timeval wait = {over_outboard() ? 1 : 5, 0};
     CHECK(fw_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) == 0);
-    FAILS(fw_recv(fd, text, 1, 0), hears_icmp ? ECONNREFUSED : EAGAIN);
+    FAILS(fw_recv(fd, text, 1, 0), hears_icmp && !over_outboard() ? ECONNREFUSED : EAGAIN);
+    if (over_outboard())
+        CHECK(error_of(fd) == ECONNREFUSED);
     /* Nobody in particular again; echoes of many, received many at a time. */
     struct sockaddr nobody = {AF_UNSPEC, {0}};
     CHECK(fw_connect(fd, SA(nobody)) == 0);
@@ -555,7 +563,8 @@ int main(int argc, char **argv) {
         groups();
     more();
     marks();
-    closed_under_a_waiter();
+    if (!over_outboard())
+        closed_under_a_waiter();
     threads();
     beside_adus();
     many();

@@ -143,12 +143,15 @@ static void as_files(void) {
     FAILS(fw_epoll_wait(own, &event, 0, 0), EINVAL);
     FAILS(fw_epoll_create1(77), EINVAL);
     FAILS(fw_epoll_create(0), EINVAL);
-    CHECK(fw_epoll_wait(own, &event, 1, 0) == 1 && (event.events & EPOLLHUP));
+    if (!over_outboard())
+        CHECK(fw_epoll_wait(own, &event, 1, 0) == 1 && (event.events & EPOLLHUP));
     CHECK(fw_connect(client, SA(at)) == 0 && (server = fw_accept(listener, NULL, NULL)) >= 0);
     CHECK(fw_epoll_wait(own, &event, 1, 10) == 0);
-    CHECK(fw_writev(client, out, 2) == 7 && fw_ioctl(server, FIONREAD, &unread) == 0 && unread == 7);
+    CHECK(fw_writev(client, out, 2) == 7 && fw_recv(server, in, 7, MSG_PEEK | MSG_WAITALL) > 0);
+    CHECK(fw_ioctl(server, FIONREAD, &unread) == 0 && unread == 7);
     CHECK(fw_readv(server, pieces, 2) == 7 && memcmp(in, "one two", 7) == 0);
-    CHECK(fw_ioctl(client, TIOCOUTQ, &unread) == 0 && unread == 0);
+    if (!over_outboard())
+        CHECK(fw_ioctl(client, TIOCOUTQ, &unread) == 0 && unread == 0);
     FAILS(fw_ioctl(client, 1, &unread), ENOTTY);
     /* The socket is there as long as a descriptor of it. */
     again = fw_dup(server);

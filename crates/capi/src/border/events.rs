@@ -145,6 +145,11 @@ exported! {
         }
         let socket = match table::entry(fd)? {
             Entry::Socket(socket) => socket,
+            // Its placeholder is the kernel's.
+            Entry::Outboard(socket) => {
+                let event = event.filter(|_| operation != libc::EPOLL_CTL_DEL);
+                return kernel_ctl(&epoll, operation, socket.number(), event);
+            }
             Entry::Epoll(_) => return Err(Errno(libc::EINVAL)),
             _ => return Err(Errno(libc::EPERM)),
         };

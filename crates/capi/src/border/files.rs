@@ -8,7 +8,7 @@ use libc::{iovec, msghdr, off_t, size_t, ssize_t};
 use super::messages::{fw_recvmsg, fw_sendmsg};
 use super::{fw_recv, fw_send, memory};
 use crate::errno::{Errno, Result};
-use crate::table::{self, Entry};
+use crate::table;
 
 /// A message that is nothing but pieces.
 fn message(pieces: *const iovec, count: c_int) -> Result<msghdr> {
@@ -45,7 +45,7 @@ exported! {
     fn fw_dup(fd: c_int) -> c_int {
         let socket = table::socket(fd)?;
         socket.duplicate();
-        table::insert(Entry::Socket(socket.clone())).inspect_err(|_| socket.close())
+        table::insert(socket.clone().entry()).inspect_err(|_| socket.close())
     }
 
     fn fw_ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
@@ -55,7 +55,7 @@ exported! {
         match request {
             libc::FIONREAD => number[0] = c_int::try_from(socket.unread()?).unwrap_or(c_int::MAX),
             libc::TIOCOUTQ => number[0] = c_int::try_from(socket.unsent()?).unwrap_or(c_int::MAX),
-            libc::FIONBIO => socket.set_nonblocking(number[0] != 0),
+            libc::FIONBIO => socket.set_nonblocking(number[0] != 0)?,
             _ => return Err(Errno(libc::ENOTTY)),
         }
         Ok(0)

@@ -6,14 +6,15 @@ use libc::{mmsghdr, msghdr, ssize_t, timespec};
 
 use super::{destination, memory};
 use crate::errno::{Errno, Result};
-use crate::socket::{Flags, Incoming, Kind, Outgoing, Socket};
+use crate::posix::Posix;
+use crate::socket::{Flags, Incoming, Kind, Outgoing};
 use crate::table;
 
 /// A message to send, as its header names it.
 ///
 /// # Safety
 /// The header's pointers are null or point to what it says, during `'a`.
-unsafe fn outgoing<'a>(socket: &Socket, header: &msghdr) -> Result<Outgoing<'a>> {
+unsafe fn outgoing<'a>(socket: &dyn Posix, header: &msghdr) -> Result<Outgoing<'a>> {
     if header.msg_controllen > 0 {
         return Err(Errno(libc::EOPNOTSUPP));
     }
@@ -22,7 +23,7 @@ unsafe fn outgoing<'a>(socket: &Socket, header: &msghdr) -> Result<Outgoing<'a>>
         let addr = memory::address(header.msg_name.cast(), header.msg_namelen)?;
         (addr, memory::gather(header.msg_iov, header.msg_iovlen)?)
     };
-    let to = if socket.kind == Kind::Stream { None } else { destination(socket, addr)? };
+    let to = if socket.kind() == Kind::Stream { None } else { destination(socket, addr)? };
     Ok(Outgoing { to, bytes })
 }
 
@@ -31,7 +32,7 @@ unsafe fn outgoing<'a>(socket: &Socket, header: &msghdr) -> Result<Outgoing<'a>>
 /// # Safety
 /// The header's pointers are null or point to what it says.
 unsafe fn fill_header(
-    socket: &Socket,
+    socket: &dyn Posix,
     header: &mut msghdr,
     incoming: &Incoming<'_>,
     flags: Flags,
@@ -43,7 +44,7 @@ unsafe fn fill_header(
     let room = incoming.place.len();
     header.msg_controllen = 0;
     header.msg_flags = if whole > room { libc::MSG_TRUNC } else { 0 };
-    let emit = || from.map_or(Vec::new(), |from| socket.family.emit(from));
+    let emit = || from.map_or(Vec::new(), |from| socket.family().emit(from));
     let len = &raw mut header.msg_namelen;
     // SAFETY: the name is the caller's obligation; its length lies in the header.
     unsafe { memory::put_address(header.msg_name.cast(), len, emit) }?;
@@ -56,10 +57,10 @@ exported! {
         // SAFETY: null, or a header whose pointers point to what it says: the header file's contract.
         let message = unsafe {
             let header = memory::value(header).ok_or(Errno(libc::EFAULT))?;
-            outgoing(&socket, &header)?
+            outgoing(&*socket, &header)?
         };
         let flags = Flags::of(flags)?;
-        if socket.kind == Kind::Stream {
+        if socket.kind() == Kind::Stream {
             return socket.send_stream(&message.bytes, flags);
         }
         let len = message.bytes.len();
@@ -76,7 +77,7 @@ exported! {
         let place = unsafe { memory::scatter(header.msg_iov, header.msg_iovlen) }?;
         let flags = Flags::of(flags)?;
         let mut incoming = [Incoming { place, got: None }];
-        if socket.kind == Kind::Stream {
+        if socket.kind() == Kind::Stream {
             let received = incoming[0].place.fill(|out| match socket.recv_stream(out, flags) {
                 Ok(received) => (received, Ok(received)),
                 Err(error) => (0, Err(error)),
@@ -86,7 +87,7 @@ exported! {
         }
         socket.recv_messages(&mut incoming, flags, None)?;
         // SAFETY: its name points to what it says: the header file's contract.
-        unsafe { fill_header(&socket, header, &incoming[0], flags) }
+        unsafe { fill_header(&*socket, header, &incoming[0], flags) }
     }
 
     fn fw_sendmmsg(fd: c_int, headers: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
@@ -97,7 +98,7 @@ exported! {
         let mut messages = Vec::with_capacity(headers.len());
         for header in headers.iter() {
             // SAFETY: its pointers point to what it says: the header file's contract.
-            match unsafe { outgoing(&socket, &header.msg_hdr) } {
+            match unsafe { outgoing(&*socket, &header.msg_hdr) } {
                 Ok(message) => messages.push(message),
                 Err(error) if messages.is_empty() => return Err(error),
                 // Those before it are sent; it is told of when it is first.
@@ -105,7 +106,7 @@ exported! {
             }
         }
         let mut sent = 0;
-        if socket.kind == Kind::Stream {
+        if socket.kind() == Kind::Stream {
             for (header, message) in headers.iter_mut().zip(&messages) {
                 let len = match socket.send_stream(&message.bytes, flags) {
                     Ok(len) => len,
@@ -129,7 +130,7 @@ exported! {
 
     fn fw_recvmmsg(fd: c_int, headers: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int {
         let socket = table::socket(fd)?;
-        if socket.kind == Kind::Stream {
+        if socket.kind() == Kind::Stream {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         // SAFETY: null, or `count` headers and a time: the header file's contract.
@@ -148,7 +149,7 @@ exported! {
         let received = socket.recv_messages(&mut incoming, flags, timeout)?;
         for (header, incoming) in headers.iter_mut().zip(&incoming).take(received) {
             // SAFETY: its name points to what it says: the header file's contract.
-            let len = unsafe { fill_header(&socket, &mut header.msg_hdr, incoming, flags) }?;
+            let len = unsafe { fill_header(&*socket, &mut header.msg_hdr, incoming, flags) }?;
             header.msg_len = len as c_uint;
         }
         Ok(received)

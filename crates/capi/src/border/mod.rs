@@ -20,8 +20,10 @@ use crate::address::{Family, Named};
 use crate::adu::Adus;
 use crate::contexts::Contextual;
 use crate::errno::{Errno, Result};
-use crate::open::{self, Opened, Settings};
+use crate::open::{self, Settings, Side};
+use crate::outboard;
 use crate::poll::{self, Asked};
+use crate::posix::Posix;
 use crate::socket::{Flags, Incoming, Kind, Outgoing, Place, Socket};
 use crate::table::{self, Entry};
 
@@ -107,17 +109,18 @@ exported! {
     }
 
     fn fw_socket_on(stack: c_int, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-        let opened = || match table::entry(stack)? {
-            Entry::Stack(opened) => Ok(opened),
+        let side = || match table::entry(stack)? {
+            Entry::Stack(side) => Ok(side),
             _ => Err(Errno(libc::EINVAL)),
         };
-        socket_on(opened, domain, kind, protocol)
+        socket_on(side, domain, kind, protocol)
     }
 
     fn fw_close(fd: c_int) -> c_int {
         match table::remove(fd)? {
             Entry::Socket(socket) => socket.close(),
-            Entry::Stack(opened) => open::close(&opened),
+            Entry::Outboard(socket) => socket.close(),
+            Entry::Stack(side) => open::close(&side),
             Entry::Adus(adus) => adus.close(),
             Entry::Contexts(contexts) => contexts.close(),
             // Who waits there goes on.
@@ -157,10 +160,10 @@ exported! {
         if !addr.is_null() && len.is_null() {
             return Err(Errno(libc::EFAULT));
         }
-        let (socket, remote) = listener.accept(flags & libc::SOCK_NONBLOCK != 0)?;
+        let (accepted, remote) = listener.accept(flags & libc::SOCK_NONBLOCK != 0)?;
         // SAFETY: null, or `*len` bytes: the header's contract.
-        unsafe { memory::put_address(addr, len, || listener.family.emit(remote)) }?;
-        table::insert(Entry::Socket(Arc::new(socket)))
+        unsafe { memory::put_address(addr, len, || listener.family().emit(remote)) }?;
+        table::insert(accepted)
     }
 
     fn fw_shutdown(fd: c_int, how: c_int) -> c_int {
@@ -173,12 +176,12 @@ exported! {
 
     fn fw_getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
         // SAFETY: the header's contract is the same.
-        unsafe { name(fd, addr, len, Socket::local, |adus| Ok(adus.local()), |c| Ok(c.local())) }
+        unsafe { name(fd, addr, len, |socket| socket.local(), |adus| Ok(adus.local()), |c| Ok(c.local())) }
     }
 
     fn fw_getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
         // SAFETY: the header's contract is the same.
-        unsafe { name(fd, addr, len, Socket::peer, Adus::peer, Contextual::peer) }
+        unsafe { name(fd, addr, len, |socket| socket.peer(), Adus::peer, Contextual::peer) }
     }
 
     fn fw_setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
@@ -201,18 +204,17 @@ exported! {
     fn fw_fcntl(fd: c_int, command: c_int, argument: c_int) -> c_int {
         let socket = table::socket(fd)?;
         match command {
-            libc::F_GETFL if socket.is_nonblocking() => Ok(libc::O_RDWR | libc::O_NONBLOCK),
+            libc::F_GETFL if socket.is_nonblocking()? => Ok(libc::O_RDWR | libc::O_NONBLOCK),
             libc::F_GETFL => Ok(libc::O_RDWR),
             libc::F_SETFL => {
-                socket.set_nonblocking(argument & libc::O_NONBLOCK != 0);
-                Ok(0)
+                socket.set_nonblocking(argument & libc::O_NONBLOCK != 0).map(|()| 0)
             }
             // No descriptor of ours survives exec.
             libc::F_GETFD => Ok(libc::FD_CLOEXEC),
             libc::F_SETFD => Ok(0),
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
                 socket.duplicate();
-                table::insert_from(Entry::Socket(socket.clone()), argument)
+                table::insert_from(socket.clone().entry(), argument)
                     .inspect_err(|_| socket.close())
             }
             _ => Err(Errno(libc::EINVAL)),
@@ -237,11 +239,11 @@ exported! {
         let (bytes, addr) =
             unsafe { (memory::bytes(bytes, len)?, memory::address(addr, addr_len)?) };
         let flags = Flags::of(flags)?;
-        if socket.kind == Kind::Stream {
+        if socket.kind() == Kind::Stream {
             // A connection knows its peer: as on Linux the address is not looked at.
             return socket.send_stream(bytes, flags);
         }
-        let to = destination(&socket, addr)?;
+        let to = destination(&*socket, addr)?;
         socket.send_messages(&[Outgoing { to, bytes: bytes.into() }], flags)?;
         Ok(len)
     }
@@ -266,7 +268,7 @@ exported! {
             return Err(Errno(libc::EFAULT));
         }
         let flags = Flags::of(flags)?;
-        if socket.kind == Kind::Stream {
+        if socket.kind() == Kind::Stream {
             let received = socket.recv_stream(out, flags)?;
             // SAFETY: null, or `*addr_len` bytes: the header's contract. A connection's peer is not told.
             unsafe { memory::put_address(addr, addr_len, Vec::new) }?;
@@ -276,7 +278,7 @@ exported! {
         socket.recv_messages(&mut incoming, flags, None)?;
         let Some((from, whole)) = incoming[0].got else { return Ok(0) };
         // SAFETY: as above.
-        unsafe { memory::put_address(addr, addr_len, || socket.family.emit(from)) }?;
+        unsafe { memory::put_address(addr, addr_len, || socket.family().emit(from)) }?;
         Ok(if flags.truncated { whole } else { whole.min(len) })
     }
 
@@ -312,15 +314,22 @@ pub unsafe extern "C" fn fw_reason(out: *mut c_char, len: size_t) -> size_t {
 }
 
 fn socket_on(
-    opened: impl FnOnce() -> Result<Arc<Opened>>,
+    side: impl FnOnce() -> Result<Side>,
     domain: c_int,
     kind: c_int,
     protocol: c_int,
 ) -> Result<i32> {
     let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
     let kind = Kind::of(kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC), protocol)?;
-    let socket = Socket::new(opened()?, Family::of(domain)?, kind, nonblocking);
-    table::insert(Entry::Socket(Arc::new(socket)))
+    let family = Family::of(domain)?;
+    table::insert(match side()? {
+        Side::Inline(opened) => {
+            Entry::Socket(Arc::new(Socket::new(opened, family, kind, nonblocking)))
+        }
+        Side::Outboard(outboard) => {
+            Entry::Outboard(Arc::new(outboard::Socket::new(&outboard, family, kind, nonblocking)?))
+        }
+    })
 }
 
 /// A text, cut to the memory that is there and ended by a zero.
@@ -339,7 +348,7 @@ unsafe fn name(
     fd: c_int,
     addr: *mut sockaddr,
     len: *mut socklen_t,
-    of: impl FnOnce(&Socket) -> Result<SocketAddr>,
+    of: impl FnOnce(&dyn Posix) -> Result<SocketAddr>,
     of_adus: impl FnOnce(&Adus) -> Result<SocketAddr>,
     of_contexts: impl FnOnce(&Contextual) -> Result<SocketAddr>,
 ) -> Result<()> {
@@ -349,7 +358,7 @@ unsafe fn name(
         Entry::Contexts(contexts) => own(of_contexts(&contexts)?),
         _ => {
             let socket = table::socket(fd)?;
-            (socket.family, of(&socket)?)
+            (socket.family(), of(&*socket)?)
         }
     };
     if addr.is_null() {
@@ -360,8 +369,8 @@ unsafe fn name(
 }
 
 /// Whom a message goes to, by the address that came with it.
-fn destination(socket: &Socket, addr: Option<&[u8]>) -> Result<Option<SocketAddr>> {
-    match addr.map(|addr| socket.family.parse(addr)).transpose()? {
+fn destination(socket: &dyn Posix, addr: Option<&[u8]>) -> Result<Option<SocketAddr>> {
+    match addr.map(|addr| socket.family().parse(addr)).transpose()? {
         None => Ok(None),
         Some(Named::Somebody(to)) => Ok(Some(to)),
         Some(Named::Nobody) => Err(Errno(libc::EAFNOSUPPORT)),

@@ -2,6 +2,7 @@
 //! other end of a TAP, and the example echoes what the kernel's sockets send it.
 
 mod dhcp;
+mod outboard;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -11,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
+use outboard::Outboard;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 const WARNINGS: &[&str] = &["-Wall", "-Wextra", "-Werror", "-Wpedantic"];
@@ -247,13 +249,37 @@ fn every_call_does_what_posix_says() {
 }
 
 #[test]
+fn every_call_does_the_same_over_an_outboard() {
+    in_namespace("every_call_does_the_same_over_an_outboard", Need::Tap, "", || {
+        let Some(program) = Program::new("tests/border.c") else { return };
+        let outboard = Outboard::new("tap:fwcapi", "10.81.0.2/24");
+        sh("ip addr add 10.81.0.1/24 dev fwcapi");
+        serve("10.81.0.1", 200);
+        let mut running = program.run(&outboard.device(), "", &["outboard"]);
+        running.ready();
+        running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+        running.succeeds();
+    });
+}
+
+#[test]
+fn forked_workers_accept_on_one_listener_of_an_outboard() {
+    let test = "forked_workers_accept_on_one_listener_of_an_outboard";
+    in_namespace(test, Need::Tap, "", || {
+        let Some(program) = Program::new("tests/fork.c") else { return };
+        let outboard = Outboard::new("tap:fwcapi", "10.81.0.2/24");
+        program.run(&outboard.device(), "", &[]).succeeds();
+    });
+}
+
+#[test]
 fn options_do_what_they_do_in_the_kernel() {
     in_namespace("options_do_what_they_do_in_the_kernel", Need::Tap, "", || {
         let program = Program::new("tests/options.c");
         let kernel = Program::with("tests/options.c", "KERNEL");
         let (Some(program), Some(kernel)) = (program, kernel) else { return };
-        let says = |program: &Program| {
-            let mut command = program.command("tap:fwcapi", "10.81.0.2/24,loopback");
+        let says = |program: &Program, device: &str, address: &str| {
+            let mut command = program.command(device, address);
             let output = command.stdin(Stdio::null()).output().unwrap();
             let error = String::from_utf8_lossy(&output.stderr);
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -261,10 +287,17 @@ fn options_do_what_they_do_in_the_kernel() {
             said
         };
         sh("ip link set lo up");
-        let (ours, theirs) = (says(&program), says(&kernel));
-        let differ = ours.lines().zip(theirs.lines()).filter(|(ours, theirs)| ours != theirs);
-        let differ: Vec<_> = differ.collect();
-        assert!(differ.is_empty() && ours.len() == theirs.len(), "{differ:#?}\n{ours}\n{theirs}");
+        let theirs = says(&kernel, "", "");
+        let outboard = Outboard::new("tap:fwcapio", "10.82.0.2/24");
+        for (device, address) in
+            [("tap:fwcapi", "10.81.0.2/24,loopback"), (&outboard.device()[..], "")]
+        {
+            let ours = says(&program, device, address);
+            let differ = ours.lines().zip(theirs.lines()).filter(|(ours, theirs)| ours != theirs);
+            let differ: Vec<_> = differ.collect();
+            let same = differ.is_empty() && ours.len() == theirs.len();
+            assert!(same, "{device}: {differ:#?}\n{ours}\n{theirs}");
+        }
     });
 }
 
@@ -277,36 +310,7 @@ fn a_set_of_sockets_and_of_the_kernels_descriptors_serves_a_hundred() {
             let mut running = program.run("tap:fwcapi", "10.81.0.2/24,loopback", &[how]);
             running.ready();
             sh("ip addr add 10.81.0.1/24 dev fwcapi");
-            let at: SocketAddr = "10.81.0.2:700".parse().unwrap();
-            let clients: Vec<_> = (0..4u32)
-                .map(|part| {
-                    std::thread::spawn(move || {
-                        let content: Vec<u8> =
-                            (0..30_000).map(|i| (i * 31 + i / 251 + part) as u8).collect();
-                        let time = Duration::from_secs(20);
-                        let mut streams = Vec::new();
-                        for _ in 0..25 {
-                            let stream = TcpStream::connect_timeout(&at, time).unwrap();
-                            stream.set_read_timeout(Some(time)).unwrap();
-                            streams.push(stream);
-                        }
-                        for piece in content.chunks(7_500) {
-                            streams.iter_mut().for_each(|stream| stream.write_all(piece).unwrap());
-                        }
-                        for stream in &mut streams {
-                            let mut back = vec![0; content.len()];
-                            stream.read_exact(&mut back).unwrap();
-                            assert!(back == content);
-                        }
-                    })
-                })
-                .collect();
-            for client in clients {
-                client.join().unwrap();
-            }
-            running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
-            running.says("100 connections");
-            running.succeeds();
+            a_hundred_are_echoed(running);
             // The next has it anew.
             let gone = || !Path::new("/sys/class/net/fwcapi").exists();
             let end = Instant::now() + Duration::from_secs(5);
@@ -314,7 +318,48 @@ fn a_set_of_sockets_and_of_the_kernels_descriptors_serves_a_hundred() {
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
+        let outboard = Outboard::new("tap:fwcapi", "10.81.0.2/24");
+        sh("ip addr add 10.81.0.1/24 dev fwcapi");
+        for how in ["level", "edge", "once"] {
+            let mut running = program.run(&outboard.device(), "", &[how]);
+            running.ready();
+            a_hundred_are_echoed(running);
+        }
     });
+}
+
+/// The kernel's stack sends and hears back what it has sent, by a hundred connections; then the server is told to end.
+fn a_hundred_are_echoed(mut running: Running) {
+    let at: SocketAddr = "10.81.0.2:700".parse().unwrap();
+    let clients: Vec<_> = (0..4u32)
+        .map(|part| {
+            std::thread::spawn(move || {
+                let content: Vec<u8> =
+                    (0..30_000).map(|i| (i * 31 + i / 251 + part) as u8).collect();
+                let time = Duration::from_secs(20);
+                let mut streams = Vec::new();
+                for _ in 0..25 {
+                    let stream = TcpStream::connect_timeout(&at, time).unwrap();
+                    stream.set_read_timeout(Some(time)).unwrap();
+                    streams.push(stream);
+                }
+                for piece in content.chunks(7_500) {
+                    streams.iter_mut().for_each(|stream| stream.write_all(piece).unwrap());
+                }
+                for stream in &mut streams {
+                    let mut back = vec![0; content.len()];
+                    stream.read_exact(&mut back).unwrap();
+                    assert!(back == content);
+                }
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().unwrap();
+    }
+    running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+    running.says("100 connections");
+    running.succeeds();
 }
 
 #[test]

@@ -14,6 +14,7 @@
 mod bytes;
 mod leased;
 mod rings;
+mod socket;
 mod way;
 
 use std::mem::MaybeUninit;
@@ -33,6 +34,7 @@ use rustix::net::{
 
 pub use bytes::{Accepted, Received, accept, recv_from, send_to};
 pub use rings::Rings;
+pub use socket::{Datagram, Outboard, Placeholder, Socket};
 pub use way::Way;
 
 use crate::placeholder;

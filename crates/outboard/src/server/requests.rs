@@ -110,7 +110,9 @@ impl Engine {
                 match (socket.of.kind, remote) {
                     (Kind::Stream, Some(remote)) => engine.connect(stack, now, socket, remote, &p),
                     (Kind::Stream, None) => Err(Errno::OPNOTSUPP),
-                    (Kind::Datagram, remote) => engine.connect_datagrams(stack, socket, remote),
+                    (Kind::Datagram, remote) => {
+                        engine.connect_datagrams(stack, now, socket, remote)
+                    }
                 }
             }),
             Request::Local(handle) => self
@@ -339,6 +341,7 @@ impl Engine {
     fn connect_datagrams(
         &mut self,
         stack: &mut Stack,
+        now: Instant,
         socket: &mut Socket,
         remote: Option<SocketAddr>,
     ) -> Result<Answer> {
@@ -351,6 +354,9 @@ impl Engine {
         };
         let meant = |to: SocketAddr| SocketAddr::new(stack.layer().meant(to.ip()), to.port());
         let remote = remote.map(meant);
+        if let Some(remote) = remote {
+            stack.source_for(now, remote.ip()).map_err(number_of)?;
+        }
         stack.udp_connect(*id, remote).map_err(number_of)?;
         *peer = remote;
         Ok(Answer::Done)

@@ -1,0 +1,140 @@
+//! What a socket does, wherever its protocol runs: inline ([`crate::socket`]) or in an outboard ([`crate::outboard`]). C sees no
+//! other difference than the one word that chose.
+#![forbid(unsafe_code)]
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::address::Family;
+use crate::errno::Result;
+use crate::socket::{Flags, Incoming, Kind, Outgoing, Socket};
+use crate::table::Entry;
+
+/// Calls of POSIX on a socket.
+pub trait Posix {
+    fn kind(&self) -> Kind;
+    fn family(&self) -> Family;
+    /// What a descriptor of it is.
+    fn entry(self: Arc<Self>) -> Entry;
+    /// One more descriptor is this one.
+    fn duplicate(&self);
+    /// A descriptor is closed, and the socket with the last.
+    fn close(&self);
+
+    fn bind(&self, addr: &[u8]) -> Result<()>;
+    fn local(&self) -> Result<SocketAddr>;
+    fn peer(&self) -> Result<SocketAddr>;
+    fn listen(&self, backlog: i32) -> Result<()>;
+    fn accept(&self, nonblocking: bool) -> Result<(Entry, SocketAddr)>;
+    fn connect(&self, addr: &[u8]) -> Result<()>;
+    fn shutdown(&self, how: i32) -> Result<()>;
+
+    fn set_nonblocking(&self, nonblocking: bool) -> Result<()>;
+    fn is_nonblocking(&self) -> Result<bool>;
+    fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()>;
+    fn option(&self, level: i32, name: i32) -> Result<Vec<u8>>;
+
+    /// Sends all of it, or what there is room for if the socket does not block.
+    fn send_stream(&self, bytes: &[u8], flags: Flags) -> Result<usize>;
+    /// Receives what is there, waiting for the first byte; 0 at the end of the stream.
+    fn recv_stream(&self, out: &mut [u8], flags: Flags) -> Result<usize>;
+    /// Sends up to `count` bytes of a file, from `offset` or from where it is read; returns how many.
+    fn send_file(&self, file: BorrowedFd<'_>, offset: Option<u64>, count: usize) -> Result<usize>;
+    /// Sends messages in order; returns how many.
+    fn send_messages(&self, messages: &[Outgoing<'_>], flags: Flags) -> Result<usize>;
+    /// Receives messages, not longer than `most`; returns how many.
+    fn recv_messages(
+        &self,
+        messages: &mut [Incoming<'_>],
+        flags: Flags,
+        most: Option<Duration>,
+    ) -> Result<usize>;
+    /// Bytes that a call to receive would give now (`FIONREAD`).
+    fn unread(&self) -> Result<usize>;
+    /// Bytes that were written and that the peer does not have yet (`SIOCOUTQ`).
+    fn unsent(&self) -> Result<usize>;
+}
+
+impl Posix for Socket {
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+    fn family(&self) -> Family {
+        self.family
+    }
+    fn entry(self: Arc<Self>) -> Entry {
+        Entry::Socket(self)
+    }
+    fn duplicate(&self) {
+        self.duplicate();
+    }
+    fn close(&self) {
+        self.close();
+    }
+
+    fn bind(&self, addr: &[u8]) -> Result<()> {
+        self.bind(addr)
+    }
+    fn local(&self) -> Result<SocketAddr> {
+        self.local()
+    }
+    fn peer(&self) -> Result<SocketAddr> {
+        self.peer()
+    }
+    fn listen(&self, backlog: i32) -> Result<()> {
+        self.listen(backlog)
+    }
+    fn accept(&self, nonblocking: bool) -> Result<(Entry, SocketAddr)> {
+        let (socket, remote) = self.accept(nonblocking)?;
+        Ok((Entry::Socket(Arc::new(socket)), remote))
+    }
+    fn connect(&self, addr: &[u8]) -> Result<()> {
+        self.connect(addr)
+    }
+    fn shutdown(&self, how: i32) -> Result<()> {
+        self.shutdown(how)
+    }
+
+    fn set_nonblocking(&self, nonblocking: bool) -> Result<()> {
+        self.set_nonblocking(nonblocking);
+        Ok(())
+    }
+    fn is_nonblocking(&self) -> Result<bool> {
+        Ok(self.is_nonblocking())
+    }
+    fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
+        self.set_option(level, name, value)
+    }
+    fn option(&self, level: i32, name: i32) -> Result<Vec<u8>> {
+        self.option(level, name)
+    }
+
+    fn send_stream(&self, bytes: &[u8], flags: Flags) -> Result<usize> {
+        self.send_stream(bytes, flags)
+    }
+    fn recv_stream(&self, out: &mut [u8], flags: Flags) -> Result<usize> {
+        self.recv_stream(out, flags)
+    }
+    fn send_file(&self, file: BorrowedFd<'_>, offset: Option<u64>, count: usize) -> Result<usize> {
+        self.send_file(file, offset, count)
+    }
+    fn send_messages(&self, messages: &[Outgoing<'_>], flags: Flags) -> Result<usize> {
+        self.send_messages(messages, flags)
+    }
+    fn recv_messages(
+        &self,
+        messages: &mut [Incoming<'_>],
+        flags: Flags,
+        most: Option<Duration>,
+    ) -> Result<usize> {
+        self.recv_messages(messages, flags, most)
+    }
+    fn unread(&self) -> Result<usize> {
+        self.unread()
+    }
+    fn unsent(&self) -> Result<usize> {
+        self.unsent()
+    }
+}

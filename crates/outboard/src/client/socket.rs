@@ -1,0 +1,647 @@
+//! A socket of an outboard's as a library holds it that may allocate and lock: its placeholder, the right to command it, its
+//! lease, and how far it is. Calls mean what POSIX says and go on after signals; whether one waits is the placeholder's to
+//! say, or the call's own flags.
+//!
+//! After `fork` the child has the sockets of its parent: whoever of the two uses one first shows the outboard its placeholder
+//! again, which ends a lease of the other's.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fusewire_device::Unforked;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_timeout};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendFlags, Shutdown, recvmsg, sockopt,
+};
+
+use super::{Client, Result, Rings, Way, accept, send_to};
+use crate::placeholder;
+use crate::protocol::{ADDRESS_LEN, Handle, Kind, OptionName, SocketType, parse_address};
+
+/// A way to an outboard, with the leases of this process.
+#[derive(Debug)]
+pub struct Outboard {
+    client: Client,
+    rings: Rings,
+    /// In which process this is, counted from the one that made it; 0 in one that was just forked.
+    process: Unforked,
+    processes: AtomicU64,
+}
+
+/// How far a socket is, as far as this process has seen.
+mod stage {
+    /// A stream with a peer; datagrams with an address to send to.
+    pub const CONNECTED: u32 = 1;
+    /// A stream that was told to connect.
+    pub const CONNECTING: u32 = 1 << 1;
+    /// It listens.
+    pub const LISTENING: u32 = 1 << 2;
+    /// Its connection failed; it may be told to connect again.
+    pub const DEAD: u32 = 1 << 3;
+    /// No call to connect has said yet that it is connected.
+    pub const UNTOLD: u32 = 1 << 4;
+}
+
+/// A socket.
+#[derive(Debug)]
+pub struct Socket {
+    outboard: Arc<Outboard>,
+    of: SocketType,
+    end: Mutex<Arc<End>>,
+    stage: AtomicU32,
+    /// What one that takes its place is told.
+    told: Mutex<Told>,
+}
+
+/// What its owner has said of a socket.
+#[derive(Debug, Default)]
+struct Told {
+    bound: Option<SocketAddr>,
+    options: Vec<(OptionName, Vec<u8>)>,
+}
+
+/// Our end of a socket.
+#[derive(Debug)]
+struct End {
+    outboard: Arc<Outboard>,
+    p: OwnedFd,
+    handle: Handle,
+    way: Way,
+    /// The process that the outboard was shown it by last.
+    process: AtomicU64,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.outboard.rings.close(self.p.as_fd(), &self.way);
+    }
+}
+
+/// The placeholder of a [`Socket`], open as long as this lives.
+#[derive(Debug)]
+pub struct Placeholder(Arc<End>);
+
+impl AsFd for Placeholder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.p.as_fd()
+    }
+}
+
+/// A datagram that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// How long it was, which may be more than there was room for.
+    pub len: usize,
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// There was more than room for it.
+    pub is_cut: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls until no signal comes between.
+fn again<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            done => return done,
+        }
+    }
+}
+
+/// What a descriptor shows within so long; `None`: whenever it is. Nothing, when time is up.
+fn shown(p: BorrowedFd<'_>, wanted: PollFlags, timeout: Option<Duration>) -> Result<PollFlags> {
+    let mut fds = [PollFd::from_borrowed_fd(p, wanted)];
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    again(|| poll(&mut fds, timeout.as_ref()))?;
+    Ok(fds[0].revents())
+}
+
+impl Outboard {
+    /// The outboard whose socket lies at `path`.
+    ///
+    /// # Errors
+    /// `ENETDOWN`: nobody is there; `EACCES`: not for this user; `EPROTO`: it speaks another version.
+    pub fn at(path: &Path) -> io::Result<Arc<Outboard>> {
+        let (client, rings) = (Client::new(path)?, Rings::new()?);
+        client.welcome()?;
+        let (process, processes) = (Unforked::new(0, 1)?, AtomicU64::new(0));
+        Ok(Arc::new(Outboard { client, rings, process, processes }))
+    }
+
+    /// What has no call here.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// A new socket.
+    ///
+    /// # Errors
+    /// As [`Client::socket`].
+    pub fn socket(self: &Arc<Self>, of: SocketType) -> Result<Socket> {
+        let (p, handle) = self.client.socket(of)?;
+        Ok(self.made(p, handle, of, 0))
+    }
+
+    /// The socket that a placeholder stands for which this process has from elsewhere: by `SCM_RIGHTS`, or from before
+    /// `exec`.
+    ///
+    /// # Errors
+    /// As [`Client::attach`].
+    pub fn adopt(self: &Arc<Self>, p: OwnedFd) -> Result<Socket> {
+        let (handle, of) = self.client.attach(p.as_fd())?;
+        let is_listening = || {
+            let name = OptionName { level: libc::SOL_SOCKET, name: libc::SO_ACCEPTCONN };
+            let mut value = [0; 4];
+            self.client.option(handle, name, &mut value).is_ok() && value != [0; 4]
+        };
+        let is_stream = of.kind == Kind::Stream;
+        let stage = match self.client.peer(handle) {
+            _ if is_stream && placeholder::is_stuffed(&p) => stage::CONNECTING,
+            // One that has ended was connected.
+            Ok(_) | Err(Errno::BADF) => stage::CONNECTED,
+            Err(_) if is_stream && is_listening() => stage::LISTENING,
+            Err(_) => 0,
+        };
+        Ok(self.made(p, handle, of, stage))
+    }
+
+    fn made(self: &Arc<Self>, p: OwnedFd, handle: Handle, of: SocketType, stage: u32) -> Socket {
+        let (end, stage) = (Mutex::new(self.end(p, handle)), AtomicU32::new(stage));
+        Socket { outboard: self.clone(), of, end, stage, told: Mutex::default() }
+    }
+
+    fn end(self: &Arc<Self>, p: OwnedFd, handle: Handle) -> Arc<End> {
+        let process = AtomicU64::new(self.process());
+        Arc::new(End { outboard: self.clone(), p, handle, way: Way::default(), process })
+    }
+
+    fn process(&self) -> u64 {
+        let word = &self.process.words()[0];
+        match word.load(Ordering::Acquire) {
+            0 => {
+                let next = self.processes.fetch_add(1, Ordering::AcqRel) + 1;
+                let first = word.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire);
+                first.map_or_else(|known| known, |_| next)
+            }
+            known => known,
+        }
+    }
+}
+
+impl Socket {
+    /// Family and kind.
+    pub fn of(&self) -> SocketType {
+        self.of
+    }
+
+    /// Its placeholder, for what waits: `poll`, `epoll`.
+    pub fn placeholder(&self) -> Placeholder {
+        Placeholder(lock(&self.end).clone())
+    }
+
+    /// It has neither been told to connect nor to listen.
+    pub fn is_fresh(&self) -> bool {
+        !self.is(stage::CONNECTED | stage::CONNECTING | stage::LISTENING | stage::DEAD)
+    }
+
+    /// It listens.
+    pub fn is_listening(&self) -> bool {
+        self.is(stage::LISTENING)
+    }
+
+    fn is(&self, bits: u32) -> bool {
+        self.stage.load(Ordering::Acquire) & bits != 0
+    }
+
+    fn change(&self, set: u32, clear: u32) {
+        let next = |stage: u32| Some((stage | set) & !clear);
+        let _ = self.stage.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+    }
+
+    /// Our end, which the outboard knows to be this process's too.
+    fn end(&self) -> Result<Arc<End>> {
+        let end = lock(&self.end).clone();
+        let process = self.outboard.process();
+        if end.process.load(Ordering::Acquire) != process {
+            match self.outboard.client.attach(end.p.as_fd()) {
+                // One that ended is the placeholder's to tell.
+                Ok(_) | Err(Errno::NOTSOCK) => end.process.store(process, Ordering::Release),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(end)
+    }
+
+    fn client(&self) -> &Client {
+        &self.outboard.client
+    }
+
+    // ---- names
+
+    /// Binds it.
+    ///
+    /// # Errors
+    /// As [`Client::bind`].
+    pub fn bind(&self, local: SocketAddr) -> Result<()> {
+        self.client().bind(self.end()?.handle, local)?;
+        lock(&self.told).bound = Some(local);
+        Ok(())
+    }
+
+    /// Its own address.
+    ///
+    /// # Errors
+    /// As [`Client::local`].
+    pub fn local(&self) -> Result<SocketAddr> {
+        self.client().local(self.end()?.handle)
+    }
+
+    /// The other end's.
+    ///
+    /// # Errors
+    /// `ENOTCONN`, also before the connection is there.
+    pub fn peer(&self) -> Result<SocketAddr> {
+        let end = self.end()?;
+        if self.is(stage::CONNECTING) && !matches!(self.settle(&end), Ok(true)) {
+            return Err(Errno::NOTCONN);
+        }
+        match self.client().peer(end.handle) {
+            Err(Errno::BADF) => Err(Errno::NOTCONN),
+            done => done,
+        }
+    }
+
+    // ---- connections
+
+    /// Listens.
+    ///
+    /// # Errors
+    /// As [`Client::listen`].
+    pub fn listen(&self, backlog: u32) -> Result<()> {
+        self.client().listen(self.end()?.handle, backlog)?;
+        self.change(stage::LISTENING, 0);
+        Ok(())
+    }
+
+    /// Takes a connection, and says whose.
+    ///
+    /// # Errors
+    /// As [`accept`]; `EINVAL`: it does not listen.
+    pub fn accept(&self) -> Result<(Socket, SocketAddr)> {
+        if self.of.kind != Kind::Stream {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if !self.is(stage::LISTENING) {
+            return Err(Errno::INVAL);
+        }
+        let end = self.end()?;
+        let limit = self.timeout(Timeout::Recv)?;
+        let accepted = again(|| accept(end.p.as_fd(), true))?;
+        if limit.is_some() {
+            // What a listener waits its connections wait too, as those of the kernel do.
+            set_socket_timeout(&accepted.p, Timeout::Recv, limit)?;
+        }
+        let made = self.outboard.made(accepted.p, accepted.handle, self.of, stage::CONNECTED);
+        Ok((made, accepted.peer))
+    }
+
+    /// Connects, and waits until that is done if the placeholder waits. Of datagrams: from now on to and from this peer, or
+    /// to nobody.
+    ///
+    /// # Errors
+    /// As [`Client::connect`], and why there is no connection; `EINPROGRESS`: not yet.
+    pub fn connect(&self, remote: Option<SocketAddr>) -> Result<()> {
+        if self.of.kind == Kind::Datagram {
+            let end = self.end()?;
+            self.client().connect(end.p.as_fd(), end.handle, remote)?;
+            match remote {
+                Some(_) => self.change(stage::CONNECTED, 0),
+                None => self.change(0, stage::CONNECTED),
+            }
+            return Ok(());
+        }
+        if self.is(stage::UNTOLD) {
+            self.change(0, stage::UNTOLD);
+            return Ok(());
+        }
+        if self.is(stage::DEAD) {
+            self.renew()?;
+        }
+        let end = self.end()?;
+        let waits = !self.is_nonblocking()?;
+        match self.client().connect(end.p.as_fd(), end.handle, remote) {
+            Ok(()) => self.change(stage::CONNECTING, 0),
+            Err(Errno::ALREADY) if waits => {}
+            // It was begun, and nobody has asked what became of it.
+            Err(Errno::ISCONN | Errno::BADF) if self.is(stage::CONNECTING) => {
+                return self.settle_and_tell(&end);
+            }
+            Err(error) => return Err(error),
+        }
+        let limit = if waits { self.timeout(Timeout::Send)? } else { Some(Duration::ZERO) };
+        match waits && !shown(end.p.as_fd(), PollFlags::OUT, limit)?.is_empty() {
+            true => self.settle_and_tell(&end),
+            false => Err(Errno::INPROGRESS),
+        }
+    }
+
+    fn settle_and_tell(&self, end: &End) -> Result<()> {
+        self.settle(end)?;
+        self.change(0, stage::UNTOLD);
+        Ok(())
+    }
+
+    /// What became of a connection that was begun; false while nothing did.
+    fn settle(&self, end: &End) -> Result<bool> {
+        if shown(end.p.as_fd(), PollFlags::OUT, Some(Duration::ZERO))?.is_empty() {
+            return Ok(false);
+        }
+        match again(|| self.client().connected(end.p.as_fd(), end.handle)) {
+            Ok(()) => {
+                self.change(stage::CONNECTED | stage::UNTOLD, stage::CONNECTING);
+                Ok(true)
+            }
+            Err(error) => {
+                self.change(stage::DEAD, stage::CONNECTING);
+                Err(error)
+            }
+        }
+    }
+
+    /// A new socket in the place of one whose connection failed, told what that was told.
+    fn renew(&self) -> Result<()> {
+        let (p, handle) = self.client().socket(self.of)?;
+        let old = lock(&self.end).clone();
+        rustix::io::ioctl_fionbio(&p, self.is_nonblocking()?)?;
+        for which in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&p, which, self.timeout(which)?)?;
+        }
+        let told = lock(&self.told);
+        for (name, value) in &told.options {
+            self.client().set_option(handle, *name, value)?;
+        }
+        *lock(&self.end) = self.outboard.end(p, handle);
+        drop(old);
+        if let Some(local) = told.bound {
+            self.client().bind(handle, local)?;
+        }
+        self.change(0, stage::DEAD);
+        Ok(())
+    }
+
+    /// Ends one direction, or both.
+    ///
+    /// # Errors
+    /// `ENOTCONN`.
+    pub fn shutdown(&self, how: Shutdown) -> Result<()> {
+        let end = self.end()?;
+        if self.is(stage::CONNECTING) {
+            let _ = self.settle(&end);
+        }
+        let is_stream = self.of.kind == Kind::Stream;
+        match (self.is(stage::CONNECTED), self.is(stage::LISTENING)) {
+            (true, _) if is_stream => self.outboard.rings.shutdown(end.p.as_fd(), &end.way, how),
+            // To shut down the other direction is to leave the socket, to the outboard.
+            (true, _) if how == Shutdown::Write => Ok(()),
+            (true, _) => rustix::net::shutdown(&end.p, Shutdown::Read),
+            (false, true) => rustix::net::shutdown(&end.p, how),
+            (false, false) => Err(Errno::NOTCONN),
+        }
+    }
+
+    // ---- bytes
+
+    /// Sends all of it, or as much as there is room for where it does not wait.
+    ///
+    /// # Errors
+    /// As `sendmsg(2)`, and why the connection is over; `ENOTCONN`.
+    pub fn send(&self, pieces: &[IoSlice<'_>], flags: SendFlags) -> Result<usize> {
+        let end = self.end()?;
+        if !self.is(stage::CONNECTED) {
+            self.await_connection(&end, flags.contains(SendFlags::DONTWAIT))?;
+        }
+        let flags = flags | SendFlags::NOSIGNAL;
+        let all: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let (rings, with) = (&self.outboard.rings, (end.p.as_fd(), end.handle, &end.way));
+        let once =
+            |pieces: &[IoSlice<'_>]| again(|| rings.send(self.client(), with, pieces, flags));
+        let mut sent = match once(pieces) {
+            Err(Errno::PIPE | Errno::CONNRESET) => {
+                return Err(self.why(&end).unwrap_or(Errno::PIPE));
+            }
+            done => done?,
+        };
+        if sent < all {
+            let mut rest = pieces.to_vec();
+            let mut rest = &mut rest[..];
+            IoSlice::advance_slices(&mut rest, sent);
+            // What went wrong behind what was sent, the next call says.
+            while let Ok(more @ 1..) = once(rest) {
+                sent += more;
+                IoSlice::advance_slices(&mut rest, more);
+                if sent == all {
+                    break;
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Until a stream is connected.
+    fn await_connection(&self, end: &End, is_told_not_to_wait: bool) -> Result<()> {
+        if self.is(stage::CONNECTING) {
+            let waits = !is_told_not_to_wait && !self.is_nonblocking()?;
+            let limit = if waits { self.timeout(Timeout::Send)? } else { Some(Duration::ZERO) };
+            if shown(end.p.as_fd(), PollFlags::OUT, limit)?.is_empty() {
+                return Err(Errno::AGAIN);
+            }
+            self.settle(end)?;
+        }
+        match (self.is(stage::CONNECTED), self.is(stage::DEAD)) {
+            (true, _) => Ok(()),
+            (_, true) => Err(Errno::PIPE),
+            _ => Err(Errno::NOTCONN),
+        }
+    }
+
+    /// Receives what is there, waiting for something to be; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// As `recvmsg(2)`, and why the connection is over, once; `ENOTCONN`.
+    pub fn recv(&self, pieces: &mut [IoSliceMut<'_>], flags: RecvFlags) -> Result<usize> {
+        let end = self.end()?;
+        if !self.is(stage::CONNECTED) {
+            match self.await_connection(&end, flags.contains(RecvFlags::DONTWAIT)) {
+                Err(Errno::PIPE) => return Ok(0),
+                done => done?,
+            }
+        }
+        let asks = pieces.iter().any(|piece| !piece.is_empty());
+        let with = (end.p.as_fd(), end.handle, &end.way);
+        match again(|| self.outboard.rings.recv(self.client(), with, pieces, flags)) {
+            Ok(0) if asks => {
+                let shows = shown(end.p.as_fd(), PollFlags::IN, Some(Duration::ZERO))?;
+                let error = shows.contains(PollFlags::HUP).then(|| self.why(&end)).flatten();
+                error.map_or(Ok(0), Err)
+            }
+            Err(Errno::CONNRESET) => self.why(&end).map_or(Ok(0), Err),
+            done => done,
+        }
+    }
+
+    /// Why a connection has ended, where the outboard knows and has not told.
+    fn why(&self, end: &End) -> Option<Errno> {
+        match self.client().error(end.handle) {
+            Ok(error) => error,
+            // It has told.
+            Err(Errno::BADF) => None,
+            Err(error) => Some(error),
+        }
+    }
+
+    /// Sends a datagram to `to`, or to whom the socket is connected.
+    ///
+    /// # Errors
+    /// As [`send_to`]; `EDESTADDRREQ`, `ENETDOWN`.
+    pub fn send_to(
+        &self,
+        pieces: &[IoSlice<'_>],
+        to: Option<SocketAddr>,
+        flags: SendFlags,
+    ) -> Result<usize> {
+        let end = self.end()?;
+        if to.is_none() && !self.is(stage::CONNECTED) {
+            return Err(Errno::DESTADDRREQ);
+        }
+        let flags = flags | SendFlags::NOSIGNAL;
+        match again(|| send_to(&end.p, pieces, to, flags)) {
+            Err(Errno::PIPE | Errno::CONNRESET) => Err(Errno::NETDOWN),
+            done => done,
+        }
+    }
+
+    /// Receives a datagram; `None`: the socket was shut down.
+    ///
+    /// # Errors
+    /// As `recvmsg(2)`; `ENETDOWN`: the outboard is gone.
+    pub fn recv_from(&self, bytes: &mut [u8], flags: RecvFlags) -> Result<Option<Datagram>> {
+        let end = self.end()?;
+        let mut address = [0; ADDRESS_LEN];
+        let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(bytes)];
+        let message = again(|| {
+            let mut none = RecvAncillaryBuffer::default();
+            let done = recvmsg(&end.p, &mut pieces, &mut none, flags | RecvFlags::TRUNC);
+            done.map(|message| (message.bytes, message.flags))
+        });
+        let (len, shown) = message?;
+        let Some(len) = len.checked_sub(ADDRESS_LEN) else {
+            return match self.client().local(end.handle) {
+                Err(Errno::NETDOWN) => Err(Errno::NETDOWN),
+                _ => Ok(None),
+            };
+        };
+        let from = parse_address(&address).ok().flatten().ok_or(Errno::PROTO)?;
+        Ok(Some(Datagram { len, from, is_cut: shown.contains(ReturnFlags::TRUNC) }))
+    }
+
+    /// Bytes that may be received at once; of datagrams those of the next.
+    ///
+    /// # Errors
+    /// As `ioctl(2)`.
+    pub fn unread(&self) -> Result<usize> {
+        let end = self.end()?;
+        if self.of.kind == Kind::Stream {
+            return self.outboard.rings.unread(end.p.as_fd(), &end.way);
+        }
+        match self.recv_from(&mut [], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN) => Ok(0),
+            found => Ok(found?.map_or(0, |datagram| datagram.len)),
+        }
+    }
+
+    // ---- options
+
+    /// Whether calls do not wait.
+    ///
+    /// # Errors
+    /// As `fcntl(2)`.
+    pub fn is_nonblocking(&self) -> Result<bool> {
+        Ok(rustix::fs::fcntl_getfl(&lock(&self.end).p)?.contains(OFlags::NONBLOCK))
+    }
+
+    /// Changes that, for every process that has the socket.
+    ///
+    /// # Errors
+    /// As `ioctl(2)`.
+    pub fn set_nonblocking(&self, is_nonblocking: bool) -> Result<()> {
+        rustix::io::ioctl_fionbio(&lock(&self.end).p, is_nonblocking)
+    }
+
+    /// How long calls wait (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
+    ///
+    /// # Errors
+    /// As `getsockopt(2)`.
+    pub fn timeout(&self, which: Timeout) -> Result<Option<Duration>> {
+        socket_timeout(&lock(&self.end).p, which)
+    }
+
+    /// Changes that.
+    ///
+    /// # Errors
+    /// As `setsockopt(2)`.
+    pub fn set_timeout(&self, which: Timeout, timeout: Option<Duration>) -> Result<()> {
+        set_socket_timeout(&lock(&self.end).p, which, timeout)
+    }
+
+    /// Sets an option.
+    ///
+    /// # Errors
+    /// As [`Client::set_option`].
+    pub fn set_option(&self, name: OptionName, value: &[u8]) -> Result<()> {
+        self.client().set_option(self.end()?.handle, name, value)?;
+        let mut told = lock(&self.told);
+        told.options.retain(|(known, _)| *known != name);
+        told.options.push((name, value.to_vec()));
+        Ok(())
+    }
+
+    /// The value of an option: fills the front of `value`, and gives how long it was.
+    ///
+    /// # Errors
+    /// As [`Client::option`].
+    pub fn option(&self, name: OptionName, value: &mut [u8]) -> Result<usize> {
+        let end = self.end()?;
+        let is_info = (name.level, name.name) == (libc::IPPROTO_TCP, libc::TCP_INFO);
+        let leased = is_info.then(|| self.outboard.rings.tcp_info(&end.way, value)).flatten();
+        leased.map_or_else(|| self.client().option(end.handle, name, value), Ok)
+    }
+
+    /// The error that waits to be told, which then was (`SO_ERROR`).
+    ///
+    /// # Errors
+    /// As [`Client::error`].
+    pub fn take_error(&self) -> Result<Option<Errno>> {
+        let end = self.end()?;
+        if self.is(stage::CONNECTING) {
+            return Ok(self.settle(&end).err());
+        }
+        // That of the placeholder says less, and is told with it.
+        let _ = sockopt::socket_error(&end.p);
+        match self.client().error(end.handle) {
+            Err(Errno::BADF) => Ok(None),
+            done => done,
+        }
+    }
+}
