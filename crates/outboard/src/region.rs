@@ -3,7 +3,7 @@
 //! ```text
 //!  rings, which both write            blocks, which the application reads
 //!  0       news, a bit a lease        0       the outboard sleeps
-//!  4096    words of lease 0 (128)     4096    block of lease 0 (512): Taken, piped │ Head, Wants, over │ TCP_INFO
+//!  4096    words of lease 0 (128)     4096    block of lease 0 (512): Taken, piped, before │ Head, Wants, over │ TCP_INFO
 //!  …       of lease 1                 …       of lease 1
 //!  16384   rings of lease 0: out, in
 //!  …       of lease 1
@@ -28,6 +28,8 @@ const BLOCKS_AT: usize = 4096;
 const BLOCK_LEN: usize = 512;
 /// In a block: bytes that the outboard has taken out of the placeholder since the lease began.
 const PIPED: usize = 8;
+/// In a block: how many lay there when the lease began.
+const BEFORE: usize = 16;
 /// In a block: what has become of the connection.
 const OVER: usize = 80;
 /// In a block: how often `TCP_INFO` was written, odd while it is; its length, its bytes.
@@ -97,6 +99,11 @@ impl Slot<'_> {
         self.blocks.store(self.block() + PIPED, count);
     }
 
+    /// How many of them lay there when it began: what the ring has goes behind them.
+    pub fn before(&self) -> u64 {
+        self.blocks.load(self.block() + BEFORE)
+    }
+
     /// [`PEER_FINISHED`], [`ENDED`]
     pub fn over(&self) -> u64 {
         self.blocks.load(self.block() + OVER)
@@ -107,12 +114,14 @@ impl Slot<'_> {
         self.blocks.store(self.block() + OVER, over);
     }
 
-    /// Makes all words those of a lease that begins, whose reader is not rung for.
-    pub fn begin(&self) {
+    /// Makes all words those of a lease that begins, whose reader is not rung for, and of whose application's bytes so many
+    /// lie in the placeholder yet.
+    pub fn begin(&self, before: u64) {
         for word in [Word::Sent, Word::Read, Word::Taken, Word::Head, Word::Wants] {
             self.store(word, 0);
         }
         self.set_piped(0);
+        self.blocks.store(self.block() + BEFORE, before);
         self.set_over(0);
         self.blocks.store(self.block() + INFO + 8, 0);
     }

@@ -145,8 +145,8 @@ pub enum After {
     Tell,
 }
 
-/// Reads on by `len` bytes of `unread`, which were copied from the position of `read`; where that was all, the reader is
-/// rung for what comes next. `None`: somebody else has read them, or the flags have changed; look again.
+/// Reads on by `len` bytes of `unread`, which were copied from the position of `read`. The reader is rung for what comes next,
+/// and for what is left, which `poll` is to show. `None`: somebody else has read them, or the flags have changed; look again.
 ///
 /// # Errors
 /// [`Lost`]: they will come through the placeholder.
@@ -157,7 +157,7 @@ pub fn consume(
     len: u64,
 ) -> Result<Option<After>, Lost> {
     let is_all = len == unread;
-    let arm = if is_all && read & (RUNG | BUSY) == 0 { ARMED } else { 0 };
+    let arm = if read & (RUNG | BUSY) == 0 { ARMED } else { 0 };
     match words.compare_exchange(Word::Read, read, (read + len) | arm) {
         Ok(_) => {}
         Err(now) if now & REVOKED != 0 => return Err(Lost),
@@ -172,7 +172,7 @@ pub fn consume(
     // Once, when half of it is free: who is told of each byte moves bytes.
     let is_crossed = left <= RING_BYTES / 2 && left + len > RING_BYTES / 2;
     let has_room = (is_crossed || left == 0) && words.load(Word::Wants) != 0;
-    // What came between the look and the arming, nobody has rung for.
+    // What is left, or came between the look and the arming, nobody has rung for.
     let is_unheard = arm != 0 && left > 0;
     Ok(Some(if has_room || is_unheard { After::Tell } else { After::Rest }))
 }
@@ -235,8 +235,8 @@ pub fn drain(words: &impl Words) -> Result<bool, Lost> {
     }
 }
 
-/// Ends that. `was_there`: the byte was taken, and the bell is to ring anew; otherwise it is still to come. True when there is
-/// something that nobody has rung for.
+/// Ends that. `was_there`: the byte was taken, and the bell is to ring anew; otherwise it is still to come. True when the
+/// outboard is to be told: there is something that nobody has rung for, or room that it waits for.
 pub fn drained(words: &impl Words, was_there: bool) -> bool {
     let flag = if was_there { ARMED } else { RUNG };
     let mut read = words.load(Word::Read);
@@ -248,7 +248,7 @@ pub fn drained(words: &impl Words, was_there: bool) -> bool {
         }
     }
     words.fence();
-    was_there && words.load(Word::Head) != read & POSITION
+    was_there && words.load(Word::Head) != read & POSITION || words.load(Word::Wants) != 0
 }
 
 /// After a revocation: a doorbell lies in the placeholder, or somebody is taking it out, so that nothing may be read there
@@ -296,6 +296,13 @@ pub struct Left {
     pub is_rung: bool,
     /// The application was about to take it out.
     pub is_busy: bool,
+}
+
+impl Left {
+    /// What lies in the placeholder is not the peer's alone.
+    pub fn is_noisy(self) -> bool {
+        self.is_rung || self.is_busy
+    }
 }
 
 impl Progress {

@@ -86,9 +86,16 @@ fn room_is_told_to_who_waits_for_it() {
     progress.show(&words, RING_BYTES);
     progress.want_room(&words, true);
     let (read, len) = unread(&words).unwrap();
+    assert_eq!(consume(&words, read, len, 1000), Ok(Some(After::Tell)), "the bell is to ring");
+    assert_eq!(progress.must_ring(&words), Ok(true));
+    let (read, len) = unread(&words).unwrap();
     assert_eq!(consume(&words, read, len, 1000), Ok(Some(After::Rest)), "it is not worth it");
     let (read, len) = unread(&words).unwrap();
     assert_eq!(consume(&words, read, len, RING_BYTES / 2), Ok(Some(After::Tell)));
+    let (read, len) = unread(&words).unwrap();
+    assert_eq!(consume(&words, read, len, len), Ok(Some(After::Drain)), "all at once");
+    assert_eq!(drain(&words), Ok(true));
+    assert!(drained(&words, true), "there is room");
     let mut taken = 0;
     assert_eq!(room(&words, &mut taken, 10), Ok((0, RING_BYTES)));
     commit(&words, 0, RING_BYTES).unwrap();
@@ -128,6 +135,10 @@ mod model {
             })
         }
 
+        fn tell(&self) {
+            self.told.fetch_or(1, Ordering::AcqRel);
+        }
+
         fn take_bell(&self) -> bool {
             let less = |bells: u64| bells.checked_sub(1);
             self.bells.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
@@ -156,6 +167,7 @@ mod model {
     fn check(body: impl Fn() + Sync + Send + 'static) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
+        model.max_branches = 10_000;
         model.check(body);
     }
 
@@ -212,7 +224,7 @@ mod model {
                             Ok(None) => continue,
                             Ok(Some(After::Drain)) => drain_bell(&application),
                             Ok(Some(After::Tell)) => {
-                                application.told.store(1, Ordering::Release);
+                                application.tell();
                             }
                             Ok(Some(After::Rest)) => {}
                         }
@@ -247,6 +259,52 @@ mod model {
             }
             assert_eq!(reader.join().unwrap(), 2, "all was rung for");
             assert!(shared.bells.load(Ordering::Acquire) <= 1);
+        });
+    }
+
+    /// Who looks by himself, reads a part and then sleeps in `poll` is rung for what is left.
+    #[test]
+    fn what_is_left_is_rung_for() {
+        check(|| {
+            let shared = Shared::new();
+            let application = shared.clone();
+            let reader = thread::spawn(move || {
+                loop {
+                    let (read, len) = unread(&*application).unwrap();
+                    if len == 0 {
+                        thread::yield_now();
+                        continue;
+                    }
+                    match consume(&*application, read, len, 1).unwrap() {
+                        None => continue,
+                        Some(After::Drain) => drain_bell(&application),
+                        Some(After::Tell) => application.tell(),
+                        Some(After::Rest) => {}
+                    }
+                    break;
+                }
+                while application.bells.load(Ordering::Acquire) == 0 {
+                    thread::yield_now();
+                }
+            });
+            let mut progress = Progress::default();
+            let ring = |progress: &mut Progress| {
+                if progress.must_ring(&*shared).unwrap() {
+                    shared.bells.fetch_add(1, Ordering::AcqRel);
+                }
+            };
+            for _ in 0..2 {
+                progress.show(&*shared, 1);
+                ring(&mut progress);
+            }
+            // Until something was read, and the bell lies there for the rest.
+            while shared.load(Word::Read) & (POSITION | RUNG) <= RUNG {
+                if shared.told.swap(0, Ordering::AcqRel) != 0 {
+                    ring(&mut progress);
+                }
+                thread::yield_now();
+            }
+            reader.join().unwrap();
         });
     }
 
@@ -300,7 +358,9 @@ mod model {
     fn drain_bell(application: &Shared) {
         if drain(application) == Ok(true) {
             let was_there = application.take_bell();
-            drained(application, was_there);
+            if drained(application, was_there) {
+                application.tell();
+            }
         }
     }
 }

@@ -75,8 +75,136 @@ fn bulk_goes_both_ways(scene: &Scene) {
     socket.close();
 }
 
+#[test]
+fn a_lease_begins_while_bytes_flow() {
+    in_namespace("a_lease_begins_while_bytes_flow", Need::Root, SETUP, || {
+        let mut scene = Scene::new();
+        receives_much_at_once(&scene);
+        sends_much_at_once(&scene);
+        sends_behind_what_waits(&scene);
+        leaves_unread_what_came_before(&mut scene);
+    });
+}
+
+/// Reads of a stream before it has its lease.
+const BEFORE: usize = 8;
+
+fn receives_much_at_once(scene: &Scene) {
+    let (socket, all) = (scene.socket(7004), content(2, BULK));
+    // More lies in the placeholder than these take.
+    assert!(until_readable(&socket, 50_000) > 20_000);
+    let mut back = vec![0; BULK];
+    let mut at = 0;
+    for read in 0..BEFORE {
+        assert!(!socket.way.is_leased(), "after {read} reads");
+        at += socket.recv(&mut back[at..at + 1000], RecvFlags::empty()).unwrap();
+    }
+    assert!(socket.way.is_leased(), "a stream that flows is refused its lease");
+    // What is left there, and what is in the ring, in this order; what is shown is true meanwhile.
+    while at < BULK {
+        assert_eq!(socket.shown(PollFlags::IN, 5000), PollFlags::IN, "at {at}");
+        assert_ne!(scene.rings.unread(socket.p.as_fd(), &socket.way), Ok(0), "at {at}");
+        let mut peeked = [0; 9];
+        let len = socket.recv(&mut peeked, RecvFlags::PEEK).unwrap();
+        assert_eq!(peeked[..len], all[at..at + len], "at {at}");
+        let end = BULK.min(at + if at < 200_000 { 3333 } else { 200_000 });
+        at += socket.recv(&mut back[at..end], RecvFlags::empty()).unwrap();
+    }
+    assert!(back == all);
+    assert_eq!(socket.recv(&mut [0; 9], RecvFlags::DONTWAIT), Err(Errno::AGAIN));
+    socket.send_all(b"heard");
+    scene.rings.shutdown(socket.p.as_fd(), &socket.way, Shutdown::Write).unwrap();
+    assert_eq!(socket.recv_to_end(), b"heard");
+    socket.close();
+}
+
+fn sends_much_at_once(scene: &Scene) {
+    let socket = scene.socket(7001);
+    let sent = content(1, BULK);
+    for (count, part) in sent.chunks(60_000).enumerate() {
+        socket.send_all(part);
+        assert!(socket.way.is_leased() || count < 2 * BEFORE, "after {count} writes");
+    }
+    scene.rings.shutdown(socket.p.as_fd(), &socket.way, Shutdown::Write).unwrap();
+    let mut hash = [0; 32];
+    socket.recv_all(&mut hash);
+    assert_eq!(hash, *blake3::hash(&sent).as_bytes());
+    let back = socket.recv_to_end();
+    assert!(back == content(2, BULK), "{} bytes of other contents", back.len());
+    socket.close();
+}
+
+/// Of a peer that does not read yet: the placeholder is full when the lease begins.
+fn sends_behind_what_waits(scene: &Scene) {
+    let (socket, sent) = (scene.socket(7004), content(5, 24 << 20));
+    let (mut at, mut idle) = (0, 0);
+    while idle < 5 {
+        match rustix::net::send(&socket.p, &sent[at..], SendFlags::DONTWAIT) {
+            Ok(len) => (at, idle) = (at + len, 0),
+            Err(error) => {
+                assert_eq!(error, Errno::AGAIN);
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                idle += 1;
+            }
+        }
+    }
+    assert!(at < sent.len());
+    socket.lease();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            socket.send_all(&sent[at..]);
+            scene.rings.shutdown(socket.p.as_fd(), &socket.way, Shutdown::Write).unwrap();
+        });
+        let mut back = vec![0; BULK];
+        socket.recv_all(&mut back);
+        assert!(back == content(2, BULK));
+        assert!(socket.recv_to_end() == sent, "what waited comes first");
+    });
+    socket.close();
+}
+
+fn leaves_unread_what_came_before(scene: &mut Scene) {
+    let socket = scene.socket(7002);
+    socket.send_all(b"x");
+    assert_eq!(until_readable(&socket, 6), 6);
+    socket.lease();
+    // It lies in the placeholder, and is unread all the same.
+    let mut first = [0; 2];
+    socket.recv_all(&mut first);
+    assert_eq!(&first, b"un");
+    socket.close();
+    scene.hears("ConnectionReset");
+    // The same of who is gone without having given it up.
+    let socket = scene.socket(7002);
+    socket.send_all(b"x");
+    assert_eq!(until_readable(&socket, 6), 6);
+    socket.lease();
+    drop(socket);
+    scene.hears("ConnectionReset");
+}
+
+/// Waits until so many bytes are there, or no more come.
+fn until_readable(socket: &scene::Socket<'_>, wanted: u64) -> u64 {
+    let mut before = 0;
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let now = rustix::io::ioctl_fionread(&socket.p).unwrap();
+        if now >= wanted || now > 0 && now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
 fn what_poll_shows_is_true(scene: &Scene) {
     let socket = scene.leased(7000);
+    // Of what a reader has found by looking, too, who does not take all.
+    for _ in 0..20 {
+        socket.send_all(b"something");
+        socket.recv_all(&mut [0; 4]);
+        assert_eq!(socket.shown(PollFlags::IN, 5000), PollFlags::IN, "some is left");
+        socket.recv_all(&mut [0; 5]);
+    }
     for round in 0..50 {
         assert_eq!(socket.shown(PollFlags::IN, 0), PollFlags::empty(), "round {round}");
         socket.send_all(b"something");

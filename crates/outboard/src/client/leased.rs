@@ -4,45 +4,46 @@
 //!  send   ring has room? ─yes─▶ copy, commit ─▶ tell            no system call, when the outboard is awake
 //!            │no, or somebody else writes, or something of ours is still in the placeholder
 //!            └─▶ up to 1 KiB through the placeholder, which the kernel shows as full, and in which it sleeps
-//!  recv   ring has something? ─yes─▶ copy, commit
-//!            │no
-//!            └─▶ look for a while ─▶ arm the doorbell ─▶ look once more ─▶ sleep in the placeholder
+//!  recv   as `arriving` says
 //! ```
 //! A lease that was taken back meanwhile is noticed by the commit, which then does nothing: the placeholder has what is left.
+//! What lay there when the lease began goes before what the ring has, each way: nothing is laid into the ring before the
+//! outboard has taken it, nothing is taken from the ring, and no bell rings, before it was read.
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, recvmsg,
-    sendmsg,
+    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recvmsg, sendmsg,
 };
 
-use super::rings::{Entered, Rings};
-use super::way::Way;
+use super::rings::{Entered, Rings, UNKNOWN};
+use super::way::{Inside, Way};
 use super::{Client, Result};
 use crate::protocol::Handle;
 use crate::region::{self, ENDED, places};
-use crate::ring::{self, After, Lost, RING_BYTES, Word, Words};
+use crate::ring::{self, Lost, RING_BYTES};
 
 /// Bytes that go through the placeholder at a time while there is a lease.
 const SPILL: usize = 1024;
 /// Pieces of a message that go through the placeholder at a time.
-const PIECES: usize = 16;
+pub(super) const PIECES: usize = 16;
 /// What a reader or a writer looks at most before it sleeps: a little more than a sleep and a wake cost.
 const SPIN_MAX: u64 = 50_000;
 /// And at least: what a turn of the outboard's takes.
 const SPIN_MIN: u64 = 20_000;
 /// How often a writer tries to be the one that writes.
 const TRIES: usize = 200;
+/// How often somebody looks whether a lease that is asked for is there.
+pub(super) const PATIENCE: usize = 100_000;
 
 /// In place of the lock of who writes: nobody does any more.
 const FINISHED: u64 = 2;
 
 /// How far a call has come by a lease.
-enum Done<T> {
+pub(super) enum Done<T> {
     /// All the way.
     Yes(T),
     /// So far; the placeholder has the rest.
@@ -61,8 +62,9 @@ impl Rings {
         pieces: &[IoSlice<'_>],
         flags: SendFlags,
     ) -> Result<usize> {
+        let (lease, inside) = self.enter_either(way)?;
         let mut sent = 0;
-        if let Some(lease) = self.enter(way) {
+        if let Some(lease) = lease {
             let plain = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | SendFlags::MORE;
             match plain.contains(flags) {
                 true => match lease.send(p, pieces, flags)? {
@@ -76,7 +78,9 @@ impl Rings {
                 false => lease.give_up(p, way),
             }
         }
-        match self.send_by_placeholder((p, way), pieces, sent, flags) {
+        let done = self.send_by_placeholder((p, way), pieces, sent, flags);
+        drop(inside);
+        match done {
             Err(error) if sent == 0 => Err(error),
             more => {
                 if way.moved() {
@@ -87,6 +91,26 @@ impl Rings {
         }
     }
 
+    /// Enters the lease of a socket, or its placeholder, in which no lease begins then.
+    ///
+    /// # Errors
+    /// `EINTR`: who asks for a lease was interrupted by the caller, who cannot wait for him.
+    fn enter_either<'a>(
+        &'a self,
+        way: &'a Way,
+    ) -> Result<(Option<Entered<'a>>, Option<Inside<'a>>)> {
+        for _ in 0..PATIENCE {
+            if let Some(lease) = self.enter(way) {
+                return Ok((Some(lease), None));
+            }
+            if let Some(inside) = way.enter() {
+                return Ok((None, Some(inside)));
+            }
+            std::hint::spin_loop();
+        }
+        Err(Errno::INTR)
+    }
+
     fn send_by_placeholder(
         &self,
         (p, way): (BorrowedFd<'_>, &Way),
@@ -94,7 +118,6 @@ impl Rings {
         skip: usize,
         flags: SendFlags,
     ) -> Result<usize> {
-        let (inside, _) = way.enter();
         let mut rest = [IoSlice::new(&[]); PIECES];
         let sent = match pieces.len() <= PIECES && skip == 0 {
             true => sendmsg(p, pieces, &mut SendAncillaryBuffer::default(), flags),
@@ -103,11 +126,10 @@ impl Rings {
                 sendmsg(p, &rest[..count], &mut SendAncillaryBuffer::default(), flags)
             }
         };
-        // A lease that has begun meanwhile goes on behind it.
+        // A lease whose connection has ended may be there yet.
         if let (Ok(len), Some(lease)) = (sent, self.enter(way)) {
             lease.local.spilled.fetch_add(len as u64, Ordering::AcqRel);
         }
-        drop(inside);
         sent
     }
 
@@ -122,54 +144,20 @@ impl Rings {
         pieces: &mut [IoSliceMut<'_>],
         flags: RecvFlags,
     ) -> Result<usize> {
-        if let Some(lease) = self.enter(way) {
+        let (lease, inside) = self.enter_either(way)?;
+        if let Some(lease) = lease {
             let done = lease.recv(p, pieces, flags)?;
             if let Done::Yes(len) | Done::Lost(len @ 1..) = done {
                 return Ok(len);
             }
             lease.lose_if_revoked(client, p, way);
         }
-        let len = self.recv_by_placeholder((p, way), pieces, flags)?;
-        // The outboard lets it run empty for who was refused.
-        let is_time = |way: &Way| {
-            let is_empty = || rustix::io::ioctl_fionread(p).is_ok_and(|unread| unread == 0);
-            way.moved() || way.was_refused() && is_empty()
-        };
-        if len > 0 && is_time(way) {
+        let len = recvmsg(p, pieces, &mut RecvAncillaryBuffer::default(), flags)?.bytes;
+        drop(inside);
+        if len > 0 && way.moved() {
             let _ = self.lease(client, p, handle, way);
         }
         Ok(len)
-    }
-
-    fn recv_by_placeholder(
-        &self,
-        (p, way): (BorrowedFd<'_>, &Way),
-        pieces: &mut [IoSliceMut<'_>],
-        flags: RecvFlags,
-    ) -> Result<usize> {
-        let (inside, may_wait) = way.enter();
-        let message = |pieces: &mut [IoSliceMut<'_>], flags| {
-            let done = recvmsg(p, pieces, &mut RecvAncillaryBuffer::default(), flags);
-            done.map(|message| message.bytes)
-        };
-        if may_wait {
-            return message(pieces, flags);
-        }
-        // While a lease is asked for nobody may sleep in the placeholder, where a doorbell is soon.
-        match message(pieces, flags | RecvFlags::DONTWAIT) {
-            Err(Errno::AGAIN) if !flags.contains(RecvFlags::DONTWAIT) => {
-                drop(inside);
-                for _ in 0..100_000 {
-                    if !way.is_asking() {
-                        break;
-                    }
-                    std::hint::spin_loop();
-                }
-                // A handler that interrupted who asks cannot wait for him.
-                Err(Errno::INTR)
-            }
-            done => done,
-        }
     }
 
     /// Finishes a stream, as `shutdown` does.
@@ -196,7 +184,10 @@ impl Rings {
     /// As `ioctl(2)`.
     pub fn unread(&self, p: BorrowedFd<'_>, way: &Way) -> Result<usize> {
         if let Some(lease) = self.enter(way)
-            && let Ok((_, len @ 1..)) = ring::unread(&lease.slot())
+            && let Ok((_, in_ring)) = ring::unread(&lease.slot())
+            && let before = lease.local.before.load(Ordering::Acquire)
+            && before != UNKNOWN
+            && let len @ 1.. = before + in_ring
         {
             return Ok(len as usize);
         }
@@ -247,28 +238,27 @@ fn look(limit: u64, mut is_there: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Who holds this writes.
-struct Lock<'a, 'b>(&'a Entered<'b>);
+/// Who holds this writes, or reads.
+pub(super) struct Lock<'a>(&'a AtomicU64);
 
-impl Drop for Lock<'_, '_> {
+impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        self.0.local.lock.store(0, Ordering::Release);
+        self.0.store(0, Ordering::Release);
     }
 }
 
-impl<'b> Entered<'b> {
-    /// To be the one that writes: not for long, for a signal handler may wait for whom it has interrupted.
-    fn lock(&self) -> Option<Lock<'_, 'b>> {
-        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
-        for _ in 0..TRIES {
-            if self.local.lock.compare_exchange(0, 1, acquire, relaxed).is_ok() {
-                return Some(Lock(self));
-            }
-            std::hint::spin_loop();
+/// To be the one that does: not for long, for a signal handler may wait for whom it has interrupted.
+pub(super) fn lock(word: &AtomicU64) -> Option<Lock<'_>> {
+    for _ in 0..TRIES {
+        if word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return Some(Lock(word));
         }
-        None
+        std::hint::spin_loop();
     }
+    None
+}
 
+impl Entered<'_> {
     fn send(
         &self,
         p: BorrowedFd<'_>,
@@ -281,7 +271,7 @@ impl<'b> Entered<'b> {
             if self.slot().over() & ENDED != 0 {
                 break;
             }
-            let lay = self.lock().map(|_lock| self.lay(pieces, sent, all - sent));
+            let lay = lock(self.local.lock).map(|_lock| self.lay(pieces, sent, all - sent));
             match lay {
                 Some(Ok(len @ 1..)) => {
                     sent += len;
@@ -317,7 +307,14 @@ impl<'b> Entered<'b> {
     /// Something of ours is in the placeholder, behind which the ring has to wait.
     fn is_spilled(&self) -> bool {
         let spilled = self.local.spilled.load(Ordering::Acquire);
-        spilled != 0 && self.slot().piped() != spilled
+        if self.local.settled.load(Ordering::Relaxed) == spilled {
+            return false;
+        }
+        let is_taken = self.slot().piped() == spilled;
+        if is_taken {
+            self.local.settled.store(spilled, Ordering::Relaxed);
+        }
+        !is_taken
     }
 
     /// Copies what there is room for into the ring, and commits it.
@@ -373,7 +370,7 @@ impl<'b> Entered<'b> {
     }
 
     /// The caller may look for a while before it sleeps.
-    fn spins(&self, p: BorrowedFd<'_>, is_told_not_to_wait: bool) -> bool {
+    pub(super) fn spins(&self, p: BorrowedFd<'_>, is_told_not_to_wait: bool) -> bool {
         const BLOCKS: u64 = 1 << 32;
         if is_told_not_to_wait {
             return false;
@@ -390,7 +387,7 @@ impl<'b> Entered<'b> {
     }
 
     /// The placeholder does not wait, whatever was known of it.
-    fn does_not_wait(&self) {
+    pub(super) fn does_not_wait(&self) {
         self.local.empties.store(0, Ordering::Relaxed);
     }
 
@@ -414,7 +411,7 @@ impl<'b> Entered<'b> {
     }
 
     /// Looks for as long as it has paid lately.
-    fn spin(&self, is_there: impl FnMut() -> bool) -> bool {
+    pub(super) fn spin(&self, is_there: impl FnMut() -> bool) -> bool {
         let known = self.local.spin.load(Ordering::Relaxed);
         let limit = if known == 0 { SPIN_MAX } else { known };
         let was_there = look(limit, is_there);
@@ -422,184 +419,4 @@ impl<'b> Entered<'b> {
         self.local.spin.store(next, Ordering::Relaxed);
         was_there
     }
-
-    fn recv(
-        &self,
-        p: BorrowedFd<'_>,
-        pieces: &mut [IoSliceMut<'_>],
-        flags: RecvFlags,
-    ) -> Result<Done<usize>> {
-        let all: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let takes_all = flags.contains(RecvFlags::WAITALL) && !flags.contains(RecvFlags::PEEK);
-        let mut received = 0;
-        loop {
-            match self.take(p, pieces, received, flags.contains(RecvFlags::PEEK)) {
-                Err(Lost) => return Ok(Done::Lost(received)),
-                Ok(Some(len)) => {
-                    received += len;
-                    if received == all || !takes_all {
-                        return Ok(Done::Yes(received));
-                    }
-                }
-                Ok(None) => {}
-            }
-            match self.wait(p, flags.contains(RecvFlags::DONTWAIT)) {
-                Ok(Woken::Look) => {}
-                Ok(Woken::Over) => return Ok(Done::Lost(received)),
-                Err(_) if received > 0 => return Ok(Done::Yes(received)),
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Copies what there is out of the ring; `None`: nothing.
-    fn take(
-        &self,
-        p: BorrowedFd<'_>,
-        pieces: &mut [IoSliceMut<'_>],
-        skip: usize,
-        peeks: bool,
-    ) -> std::result::Result<Option<usize>, Lost> {
-        let slot = self.slot();
-        loop {
-            let (read, unread) = ring::unread(&slot)?;
-            if unread == 0 {
-                return Ok(None);
-            }
-            let len = self.copy_out(read & ring::POSITION, unread as usize, pieces, skip);
-            if peeks {
-                // What was there is there, unless somebody has read it or the lease was taken back.
-                match slot.load(Word::Read) {
-                    now if now & ring::REVOKED != 0 => return Err(Lost),
-                    now if (now ^ read) & ring::POSITION == 0 => return Ok(Some(len)),
-                    _ => continue,
-                }
-            }
-            match ring::consume(&slot, read, unread, len as u64)? {
-                None => continue,
-                Some(After::Rest) => {}
-                Some(After::Tell) => self.tell(),
-                Some(After::Drain) => drop(self.drain(p)),
-            }
-            return Ok(Some(len));
-        }
-    }
-
-    fn copy_out(
-        &self,
-        position: u64,
-        unread: usize,
-        pieces: &mut [IoSliceMut<'_>],
-        mut skip: usize,
-    ) -> usize {
-        let slot = self.slot();
-        let mut len = 0;
-        for piece in pieces {
-            if piece.len() <= skip {
-                skip -= piece.len();
-                continue;
-            }
-            let room = &mut piece[std::mem::take(&mut skip)..];
-            let part = room.len().min(unread - len);
-            let at = position + len as u64;
-            let [(first, front), (second, _)] = places(slot.index, region::Way::In, at, part);
-            let (a, b) = room[..part].split_at_mut(front);
-            slot.rings.read(first, a);
-            slot.rings.read(second, b);
-            len += part;
-        }
-        len
-    }
-
-    /// Nothing was there: looks for a while, then sleeps, or says that it would have to.
-    fn wait(&self, p: BorrowedFd<'_>, is_told_not_to_wait: bool) -> Result<Woken> {
-        const EMPTIES: u64 = (1 << 32) - 1;
-        let slot = self.slot();
-        let waits = self.spins(p, is_told_not_to_wait);
-        if waits {
-            ring::disarm(&slot);
-            if self.spin(|| slot.over() != 0 || has_news(&slot)) && slot.over() == 0 {
-                return Ok(Woken::Look);
-            }
-        }
-        // The bell, from now on; and one that has rung for what was read is taken out.
-        while let Ok(After::Drain) = ring::arm(&slot) {
-            if self.drain(p).is_err() || slot.load(Word::Read) & ring::RUNG != 0 {
-                break;
-            }
-        }
-        let over = slot.over();
-        if has_news(&slot) {
-            return Ok(Woken::Look);
-        }
-        if over != 0 {
-            return Ok(Woken::Over);
-        }
-        if waits {
-            // Signals, time-outs and a placeholder that does not wait are the kernel's.
-            return match recv(p, &mut [0], RecvFlags::PEEK) {
-                Ok((_, 1..)) => Ok(Woken::Look),
-                Ok(_) => self.over_after_all(),
-                Err(Errno::AGAIN) => {
-                    self.does_not_wait();
-                    Err(Errno::AGAIN)
-                }
-                Err(Errno::INTR) => Err(Errno::INTR),
-                Err(_) => self.over_after_all(),
-            };
-        }
-        // Who looks again and again is told of an outboard that is gone.
-        if self.local.empties.fetch_add(1, Ordering::Relaxed) & EMPTIES & 7 == 1 {
-            match recv(p, &mut [0], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-                Ok((_, 1..)) | Err(Errno::AGAIN | Errno::INTR) => {}
-                _ => return self.over_after_all(),
-            }
-        }
-        Err(Errno::AGAIN)
-    }
-
-    /// Notices that the lease was taken back, if it was: from then on the placeholder alone is used.
-    fn lose_if_revoked(&self, client: &Client, p: BorrowedFd<'_>, way: &Way) {
-        if self.slot().load(Word::Read) & ring::REVOKED == 0 {
-            return;
-        }
-        if !self.is_quiet() {
-            // Who took it back could not see to the doorbell: he is shown where it lies.
-            let _ = client.attach(p);
-        }
-        self.lost(way);
-    }
-
-    /// After the lease was taken back: no doorbell lies in the placeholder, where it would be taken for the peer's byte.
-    fn is_quiet(&self) -> bool {
-        let slot = self.slot();
-        for _ in 0..20_000 {
-            if !ring::is_noisy(&slot) {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        false
-    }
-
-    /// The placeholder is at its end: so is the connection, unless there is something yet.
-    fn over_after_all(&self) -> Result<Woken> {
-        Ok(match ring::unread(&self.slot()) {
-            Ok((_, 1..)) => Woken::Look,
-            _ => Woken::Over,
-        })
-    }
-}
-
-/// Why a wait has ended.
-enum Woken {
-    /// There is something, or the lease was taken back.
-    Look,
-    /// The ring is empty, and the placeholder tells what has become of the connection.
-    Over,
-}
-
-/// There is something to read, or the lease was taken back: either way to be looked at.
-fn has_news(slot: &region::Slot<'_>) -> bool {
-    ring::unread(slot).map_or(true, |(_, len)| len > 0)
 }

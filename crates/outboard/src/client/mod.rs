@@ -11,6 +11,7 @@
 //!
 //! When a placeholder shows a hangup, ask [`Client::error`] why: nobody there is `ENETDOWN`, the outboard is gone.
 
+mod arriving;
 mod bytes;
 mod leased;
 mod rings;

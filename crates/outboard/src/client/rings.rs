@@ -29,7 +29,7 @@ const COUNT: usize = 1;
 /// Words of a region: its connection and the cookie of that, its key, whether it is dead.
 const REGION_WORDS: usize = 8;
 /// Words of a lease.
-const LOCAL_WORDS: usize = 8;
+const LOCAL_WORDS: usize = 16;
 
 /// How far a lease is, as this process knows, below its generation.
 const FREE: u64 = 0;
@@ -61,7 +61,16 @@ pub(super) struct Local<'a> {
     pub empties: &'a AtomicU64,
     /// Other descriptors of the socket's in this process.
     pub copies: &'a AtomicU64,
+    /// Bytes of the peer's that lie in the placeholder, before what the ring has; [`UNKNOWN`] while the lease begins.
+    pub before: &'a AtomicU64,
+    /// Not 0: somebody reads those.
+    pub reads: &'a AtomicU64,
+    /// [`Local::spilled`], when all of it was known to have been taken.
+    pub settled: &'a AtomicU64,
 }
+
+/// In place of [`Local::before`]: who begins the lease has not looked yet.
+pub(super) const UNKNOWN: u64 = u64::MAX;
 
 /// A thread is in a lease as long as this lives.
 pub(super) struct Entered<'a> {
@@ -88,9 +97,32 @@ impl Rings {
     fn local(&self, slot: usize) -> Local<'_> {
         let at = HEAD_WORDS + REGIONS * REGION_WORDS + slot * LOCAL_WORDS;
         match &self.all.words()[at..at + LOCAL_WORDS] {
-            [life, users, lock, taken, spilled, spin, empties, copies] => {
-                Local { life, users, lock, taken, spilled, spin, empties, copies }
-            }
+            [
+                life,
+                users,
+                lock,
+                taken,
+                spilled,
+                spin,
+                empties,
+                copies,
+                before,
+                reads,
+                settled,
+                ..,
+            ] => Local {
+                life,
+                users,
+                lock,
+                taken,
+                spilled,
+                spin,
+                empties,
+                copies,
+                before,
+                reads,
+                settled,
+            },
             _ => unreachable!("of this length"),
         }
     }
@@ -186,10 +218,13 @@ impl Rings {
         let _ = set_socket_send_buffer_size(p, 0);
         let local = self.local(slot);
         let generation = (local.life.load(Ordering::Acquire) >> 2).wrapping_add(1);
-        for word in [local.lock, local.taken, local.spilled, local.spin, local.empties] {
+        for word in [local.lock, local.taken, local.spin, local.empties, local.copies, local.reads]
+        {
             word.store(0, Ordering::Relaxed);
         }
-        local.copies.store(0, Ordering::Relaxed);
+        local.before.store(UNKNOWN, Ordering::Relaxed);
+        local.settled.store(0, Ordering::Relaxed);
+        local.spilled.store(self.before(slot), Ordering::Relaxed);
         local.life.store(generation << 2 | LIVE, Ordering::Release);
         way.asked(Some(Token::new(slot, generation)), false);
         let Some(entered) = self.enter(way) else { return Err(Errno::AGAIN) };
@@ -197,13 +232,21 @@ impl Rings {
         // rings would take it for the peer's.
         for _ in 0..100_000 {
             if !way.is_entered() {
-                entered.arm(p);
+                entered.begin(p);
                 return Ok(());
             }
             std::hint::spin_loop();
         }
         entered.give_up(p, way);
         Err(Errno::AGAIN)
+    }
+
+    /// What of this process's bytes lay in the placeholder when the outboard gave the lease.
+    fn before(&self, slot: usize) -> u64 {
+        let views = self.all.get(slot / SLOTS);
+        views.map_or(0, |[rings, blocks]| {
+            Slot { rings: &rings, blocks: &blocks, index: slot % SLOTS }.before()
+        })
     }
 
     /// A slot of a region that is there, or of a new one.
@@ -298,6 +341,15 @@ impl Entered<'_> {
     pub fn slot(&self) -> Slot<'_> {
         let [rings, blocks] = &self.views;
         Slot { rings, blocks, index: self.token.slot() % SLOTS }
+    }
+
+    /// The lease begins: what the outboard had put into the placeholder is read first, and no bell rings before that.
+    fn begin(&self, p: BorrowedFd<'_>) {
+        let before = rustix::io::ioctl_fionread(p).unwrap_or(0);
+        self.local.before.store(before, Ordering::Release);
+        if before == 0 {
+            self.arm(p);
+        }
     }
 
     /// Tells the outboard that there is something.

@@ -85,14 +85,11 @@ impl Way {
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
     }
 
-    /// A call goes by the placeholder; `false` beside: a lease is just being asked for.
-    pub(super) fn enter(&self) -> (Inside<'_>, bool) {
+    /// A call goes by the placeholder, and no lease begins meanwhile; `None`: there is one, or somebody asks for it.
+    pub(super) fn enter(&self) -> Option<Inside<'_>> {
         let word = self.0.fetch_add(INSIDE, Ordering::AcqRel);
-        (Inside(self), word & ASKING == 0)
-    }
-
-    pub(super) fn is_asking(&self) -> bool {
-        self.0.load(Ordering::Acquire) & ASKING != 0
+        let inside = Inside(self);
+        (word & ASKING == 0 && word >> 32 == 0).then_some(inside)
     }
 
     /// A message has gone by the placeholder; true when a lease would pay.
@@ -108,12 +105,6 @@ impl Way {
         let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
         let _ = self.0.compare_exchange(word, word + 1, acquire, relaxed);
         false
-    }
-
-    /// A lease was refused because something lay in the placeholder, and some of it was read since.
-    pub(super) fn was_refused(&self) -> bool {
-        let word = self.0.load(Ordering::Relaxed);
-        word & REFUSED_ALL != 0 && word & COUNT >= MESSAGES && word >> 32 == 0
     }
 
     /// Begins to ask for a lease, when nobody else is about to do anything.

@@ -284,13 +284,6 @@ impl Engine {
             }
             State::Stream(id) => {
                 let id = *id;
-                if socket.held_until.is_some() {
-                    let is_over = socket.held_until.is_none_or(|until| now >= until);
-                    match is_over || socket.shown.hangup {
-                        true => socket.held_until = None,
-                        false => self.retry.push(index),
-                    }
-                }
                 match socket.lease {
                     Some(_) => self.leased(index, socket, stack, now, id),
                     None => pipe::stream(socket, stack, id),

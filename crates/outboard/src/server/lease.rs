@@ -126,7 +126,8 @@ impl Regions {
         Ok((key, [rings_file, blocks_file]))
     }
 
-    /// A lease in the region with that key, for the socket at `index`: what the socket keeps, and its slot.
+    /// A lease in the region with that key, for the socket at `index`, of whose application `before` bytes lie in the
+    /// placeholder yet: what the socket keeps, and its slot.
     ///
     /// # Errors
     /// `ENOENT`: no such region; `ENOBUFS`: all its slots are used.
@@ -134,7 +135,7 @@ impl Regions {
         &mut self,
         key: &[u8; KEY_LEN],
         index: u32,
-        peer_has_finished: bool,
+        (before, peer_has_finished): (u64, bool),
     ) -> Result<(Lease, usize), Errno> {
         let is_it = |region: &Region| region.guest.is_some() && is_same(&region.key, key);
         let found = self.all.iter().position(|region| region.as_ref().is_some_and(is_it));
@@ -148,7 +149,7 @@ impl Regions {
         let is_free = |used: &Use| *used == Use::Free;
         let slot = region.slots.iter().position(is_free).ok_or(Errno::NOBUFS)?;
         region.slots[slot] = Use::Socket(index);
-        region.slot(slot).begin();
+        region.slot(slot).begin(before);
         if peer_has_finished {
             region.slot(slot).set_over(PEER_FINISHED);
         }
@@ -237,7 +238,7 @@ impl Regions {
             }
         }
         let left = Progress::left(&slot);
-        if lease.is_quiet || !(left.is_rung || left.is_busy) {
+        if lease.is_quiet || !left.is_noisy() {
             return Ok(());
         }
         if left.is_busy && self.is_held(lease) {
@@ -361,7 +362,13 @@ pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId, regions: &mu
     if !lease.is_over && (has_left || Progress::is_revoked(&regions.of(&lease))) {
         let _ = regions.revoke(&mut lease, None, socket.q.as_fd());
     }
-    let turn = by_rings(socket, &mut lease, stack, id, regions).unwrap_or_else(|failed| failed);
+    // Whoever had it left bytes unread that came before the lease did; a doorbell is nothing that the peer has sent.
+    let left_some =
+        has_left && socket.shown.error && !Progress::left(&regions.of(&lease)).is_noisy();
+    let turn = match left_some {
+        true => Turn::Dropped,
+        false => by_rings(socket, &mut lease, stack, id, regions).unwrap_or_else(|failed| failed),
+    };
     if turn != Turn::Unleased {
         socket.lease = Some(lease);
     }

@@ -52,11 +52,7 @@ pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Turn {
         Ok(goes) => goes,
         Err(turn) => return turn,
     };
-    let back = match socket.held_until.is_some() {
-        true => Ok(false),
-        false => arrive(socket, stack, id),
-    };
-    let back = match back {
+    let back = match arrive(socket, stack, id) {
         Ok(goes) => goes,
         Err(error) => return Turn::Failed(number_of(error)),
     };

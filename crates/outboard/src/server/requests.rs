@@ -18,9 +18,6 @@ use crate::protocol::{
     VALUE_MAX, VERSION, emit_addresses,
 };
 
-/// How long a placeholder is let run empty for a lease.
-const HOLD: std::time::Duration = std::time::Duration::from_millis(5);
-
 /// What a request is answered, before it is laid down.
 enum Answer {
     Done,
@@ -146,28 +143,25 @@ impl Engine {
                 let made = self.regions.make(asker.guest, asker.uid, self.accounts.regions());
                 made.map(|(key, files)| Answer::Region(key, files))
             }
-            Request::Lease(handle, key) => self
-                .on(&handle, |engine, socket| engine.lease(socket, &key, now).map(Answer::Leased)),
+            Request::Lease(handle, key) => {
+                self.on(&handle, |engine, socket| engine.lease(socket, &key).map(Answer::Leased))
+            }
         }
     }
 
-    /// Gives a stream's one user its rings.
-    fn lease(&mut self, socket: &mut Socket, key: &[u8; KEY_LEN], now: Instant) -> Result<usize> {
+    /// Gives a stream's one user its rings. What lies in the placeholder, either way, goes before what they have.
+    fn lease(&mut self, socket: &mut Socket, key: &[u8; KEY_LEN]) -> Result<usize> {
         if !matches!(socket.state, State::Stream(_)) || socket.is_shared || socket.has_finished {
             return Err(Errno::OPNOTSUPP);
         }
-        let q = &socket.q;
-        let is_quiet = socket.offered_by.is_none()
-            && fusewire_device::unread_by_peer(q.as_fd()).is_ok_and(|len| len == 0)
-            && rustix::io::ioctl_fionread(q).is_ok_and(|len| len == 0);
-        if socket.lease.is_some() || !is_quiet {
-            // What lies in the placeholder comes first, and no more is to follow for a while.
-            socket.held_until = Some(now + HOLD);
+        if socket.lease.is_some() || socket.offered_by.is_some() {
             return Err(Errno::AGAIN);
         }
+        let before = rustix::io::ioctl_fionread(&socket.q)?;
         let index = self.table.index_of_taken(socket.handle.socket);
-        let (lease, slot) = self.regions.lease(key, index, socket.peer_is_told)?;
-        (socket.lease, socket.held_until) = (Some(lease), None);
+        let (lease, slot) = self.regions.lease(key, index, (before, socket.peer_is_told))?;
+        socket.lease = Some(lease);
+        socket.shown.readable |= before > 0;
         self.rewatch(index, socket, true)?;
         Ok(slot)
     }
@@ -225,7 +219,6 @@ impl Engine {
             offered_by: None,
             lost_at: None,
             lease: None,
-            held_until: None,
             is_shared: false,
         });
         self.accounts.add_socket(uid, now);

@@ -51,8 +51,6 @@ pub struct Socket {
     pub lost_at: Option<Instant>,
     /// Rings of the one process that uses it.
     pub lease: Option<Lease>,
-    /// Nothing goes into the placeholder until then: it is to run empty for a lease.
-    pub held_until: Option<Instant>,
     /// Somebody has attached: more than one process may know it, and none gets a lease.
     pub is_shared: bool,
 }
@@ -305,7 +303,6 @@ mod tests {
             offered_by: None,
             lost_at: None,
             lease: None,
-            held_until: None,
             is_shared: false,
         }
     }

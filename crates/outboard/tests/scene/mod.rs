@@ -39,7 +39,8 @@ pub fn content(seed: u8, len: usize) -> Vec<u8> {
 }
 
 /// Servers on the kernel's sockets. 7000 echoes; 7001 takes everything, says its hash and sends as much; 7002
-/// sends something and says how the connection ended; 7003 sends something and resets; both when they hear something.
+/// sends something and says how the connection ended; 7003 sends something and resets; both when they hear something; 7004
+/// sends much at once, and what it hears.
 pub fn kernel() {
     let listen = |port, serve: fn(TcpStream)| {
         let listener = TcpListener::bind(at(port)).unwrap();
@@ -77,6 +78,12 @@ pub fn kernel() {
         stream.write_all(b"before").unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
         rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO)).unwrap();
+    });
+    listen(7004, |mut stream| {
+        stream.write_all(&content(2, BULK)).unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        let _ = stream.write_all(&all);
     });
     println!("ready");
     let _ = std::io::stdin().read(&mut [0]);
