@@ -72,11 +72,25 @@ pub enum Error {
     Model(#[from] fusewire_model::machine::Error),
 }
 
-/// Measures this machine. `says` is told how far it is, 0 to 1.
+/// How often a machine is measured at most while others disturb it so much that what comes out is absurd.
+const ATTEMPTS: usize = 3;
+
+/// Measures this machine. `says` is told how far it is, 0 to 1; it begins anew where what came out was absurd.
 ///
 /// # Errors
-/// When functions cannot be made here, or the machine is so busy that what comes out is absurd.
+/// When functions cannot be made here, or the machine is so busy that what comes out is absurd time after time.
 pub fn calibrate(effort: Effort, says: &mut dyn FnMut(f64)) -> Result<Machine, Error> {
+    use fusewire_model::machine::Error::Absurd;
+    for _ in 1..ATTEMPTS {
+        match attempt(effort, says) {
+            Err(Error::Model(Absurd { .. })) => {}
+            done => return done,
+        }
+    }
+    attempt(effort, says)
+}
+
+fn attempt(effort: Effort, says: &mut dyn FnMut(f64)) -> Result<Machine, Error> {
     let mut arena = arena::Arena::new(effort.cold_bytes);
     let mut clock = timing::Clock::new()?;
     let mut plan = plan::Plan::new();
