@@ -14,33 +14,26 @@ use std::sync::atomic::Ordering;
 use rustix::io::{Errno, IoSliceMut};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recv, recvmsg};
 
-use super::leased::{Done, PATIENCE, PIECES, lock};
+use super::leased::{Done, PATIENCE, PIECES, Part, lock};
 use super::rings::{Entered, UNKNOWN};
 use super::way::Way;
 use super::{Client, Result};
 use crate::region::{self, places};
 use crate::ring::{self, After, Lost, Word, Words};
 
-/// Lays room without its first `skip` bytes, and at most `most`, into `rest`; how many pieces it is.
+/// Lays a part of the room into `rest`; how many pieces of it there are.
 fn room_of<'a>(
     pieces: &'a mut [IoSliceMut<'_>],
-    mut skip: usize,
-    mut most: usize,
+    mut part: Part,
     rest: &mut [IoSliceMut<'a>; PIECES],
 ) -> usize {
+    let room = pieces.iter_mut().map(|piece| {
+        let part = part.of(piece.len());
+        &mut piece[part]
+    });
     let mut count = 0;
-    for piece in pieces {
-        if piece.len() <= skip {
-            skip -= piece.len();
-            continue;
-        }
-        if count == PIECES || most == 0 {
-            break;
-        }
-        let room = &mut piece[std::mem::take(&mut skip)..];
-        let len = room.len().min(most);
-        most -= len;
-        rest[count] = IoSliceMut::new(&mut room[..len]);
+    for (place, room) in rest.iter_mut().zip(room.filter(|room| !room.is_empty())) {
+        *place = IoSliceMut::new(room);
         count += 1;
     }
     count
@@ -52,12 +45,12 @@ impl Entered<'_> {
         p: BorrowedFd<'_>,
         pieces: &mut [IoSliceMut<'_>],
         flags: RecvFlags,
-    ) -> Result<Done<usize>> {
+    ) -> Result<Done> {
         let all: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let takes_all = flags.contains(RecvFlags::WAITALL) && !flags.contains(RecvFlags::PEEK);
+        let peeks = flags.contains(RecvFlags::PEEK);
+        let takes_all = flags.contains(RecvFlags::WAITALL) && !peeks;
         let mut received = 0;
         loop {
-            let peeks = flags.contains(RecvFlags::PEEK);
             if self.local.before.load(Ordering::Acquire) > 0 && all > 0 {
                 match self.take_before(p, pieces, received, peeks) {
                     Ok(len) => received += len,
@@ -114,7 +107,7 @@ impl Entered<'_> {
             most => most,
         };
         let mut rest: [_; PIECES] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
-        let count = room_of(pieces, skip, most as usize, &mut rest);
+        let count = room_of(pieces, Part { skip, most: most as usize }, &mut rest);
         let flags = if peeks { RecvFlags::PEEK } else { RecvFlags::empty() } | RecvFlags::DONTWAIT;
         let control = &mut RecvAncillaryBuffer::default();
         let (len, left) = match recvmsg(p, &mut rest[..count], control, flags) {
@@ -170,25 +163,20 @@ impl Entered<'_> {
         position: u64,
         unread: usize,
         pieces: &mut [IoSliceMut<'_>],
-        mut skip: usize,
+        skip: usize,
     ) -> usize {
         let slot = self.slot();
-        let mut len = 0;
+        let (mut at, mut part) = (position, Part { skip, most: unread });
         for piece in pieces {
-            if piece.len() <= skip {
-                skip -= piece.len();
-                continue;
-            }
-            let room = &mut piece[std::mem::take(&mut skip)..];
-            let part = room.len().min(unread - len);
-            let at = position + len as u64;
-            let [(first, front), (second, _)] = places(slot.index, region::Way::In, at, part);
-            let (a, b) = room[..part].split_at_mut(front);
+            let part = part.of(piece.len());
+            let room = &mut piece[part];
+            let [(first, front), (second, _)] = places(slot.index, region::Way::In, at, room.len());
+            let (a, b) = room.split_at_mut(front);
             slot.rings.read(first, a);
             slot.rings.read(second, b);
-            len += part;
+            at += room.len() as u64;
         }
-        len
+        (at - position) as usize
     }
 
     /// Nothing was there: looks for a while, then sleeps, or says that it would have to.

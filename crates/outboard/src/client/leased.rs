@@ -10,6 +10,7 @@
 //! What lay there when the lease began goes before what the ring has, each way: nothing is laid into the ring before the
 //! outboard has taken it, nothing is taken from the ring, and no bell rings, before it was read.
 
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -42,10 +43,10 @@ pub(super) const PATIENCE: usize = 100_000;
 /// In place of the lock of who writes: nobody does any more.
 const FINISHED: u64 = 2;
 
-/// How far a call has come by a lease.
-pub(super) enum Done<T> {
+/// How far a call has come by a lease, in bytes.
+pub(super) enum Done {
     /// All the way.
-    Yes(T),
+    Yes(usize),
     /// So far; the placeholder has the rest.
     Lost(usize),
 }
@@ -122,7 +123,7 @@ impl Rings {
         let sent = match pieces.len() <= PIECES && skip == 0 {
             true => sendmsg(p, pieces, &mut SendAncillaryBuffer::default(), flags),
             false => {
-                let count = rest_of(pieces, skip, usize::MAX, &mut rest);
+                let count = rest_of(pieces, Part { skip, most: usize::MAX }, &mut rest);
                 sendmsg(p, &rest[..count], &mut SendAncillaryBuffer::default(), flags)
             }
         };
@@ -197,26 +198,35 @@ impl Rings {
     }
 }
 
-/// Lays pieces without their first `skip` bytes, and at most `most`, into `rest`; how many they are.
+/// What of a message's pieces, one after the other, a call has to do with yet.
+pub(super) struct Part {
+    /// Bytes before it.
+    pub skip: usize,
+    /// Bytes of it, at most.
+    pub most: usize,
+}
+
+impl Part {
+    /// What of the next piece, which is so long, belongs to it.
+    pub(super) fn of(&mut self, len: usize) -> Range<usize> {
+        let begin = self.skip.min(len);
+        self.skip -= begin;
+        let end = begin + self.most.min(len - begin);
+        self.most -= end - begin;
+        begin..end
+    }
+}
+
+/// Lays a part of the pieces into `rest`; how many pieces of it there are.
 fn rest_of<'a>(
     pieces: &'a [IoSlice<'_>],
-    mut skip: usize,
-    mut most: usize,
+    mut part: Part,
     rest: &mut [IoSlice<'a>; PIECES],
 ) -> usize {
+    let bytes = pieces.iter().map(|piece| &piece[part.of(piece.len())]);
     let mut count = 0;
-    for piece in pieces {
-        if piece.len() <= skip {
-            skip -= piece.len();
-            continue;
-        }
-        if count == PIECES || most == 0 {
-            break;
-        }
-        let bytes = &piece[std::mem::take(&mut skip)..];
-        let bytes = &bytes[..bytes.len().min(most)];
-        most -= bytes.len();
-        rest[count] = IoSlice::new(bytes);
+    for (place, bytes) in rest.iter_mut().zip(bytes.filter(|bytes| !bytes.is_empty())) {
+        *place = IoSlice::new(bytes);
         count += 1;
     }
     count
@@ -259,12 +269,7 @@ pub(super) fn lock(word: &AtomicU64) -> Option<Lock<'_>> {
 }
 
 impl Entered<'_> {
-    fn send(
-        &self,
-        p: BorrowedFd<'_>,
-        pieces: &[IoSlice<'_>],
-        flags: SendFlags,
-    ) -> Result<Done<usize>> {
+    fn send(&self, p: BorrowedFd<'_>, pieces: &[IoSlice<'_>], flags: SendFlags) -> Result<Done> {
         let all: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut sent = 0;
         while sent < all {
@@ -321,7 +326,7 @@ impl Entered<'_> {
     fn lay(
         &self,
         pieces: &[IoSlice<'_>],
-        mut skip: usize,
+        skip: usize,
         wanted: usize,
     ) -> std::result::Result<usize, Lost> {
         let slot = self.slot();
@@ -331,24 +336,18 @@ impl Entered<'_> {
         if room == 0 || self.is_spilled() {
             return Ok(0);
         }
-        let (mut at, end) = (position, position + room.min(wanted as u64));
+        let len = room.min(wanted as u64);
+        let (mut at, mut part) = (position, Part { skip, most: len as usize });
         for piece in pieces {
-            if piece.len() <= skip {
-                skip -= piece.len();
-                continue;
-            }
-            let bytes = &piece[std::mem::take(&mut skip)..];
-            let bytes = &bytes[..bytes.len().min((end - at) as usize)];
-            let [(first, len), (second, _)] = places(slot.index, region::Way::Out, at, bytes.len());
-            slot.rings.write(first, &bytes[..len]);
-            slot.rings.write(second, &bytes[len..]);
+            let bytes = &piece[part.of(piece.len())];
+            let [(first, front), (second, _)] =
+                places(slot.index, region::Way::Out, at, bytes.len());
+            slot.rings.write(first, &bytes[..front]);
+            slot.rings.write(second, &bytes[front..]);
             at += bytes.len() as u64;
-            if at == end {
-                break;
-            }
         }
-        ring::commit(&slot, position, end - position)?;
-        Ok((end - position) as usize)
+        ring::commit(&slot, position, len)?;
+        Ok(len as usize)
     }
 
     /// A part through the placeholder, which may sleep.
@@ -360,7 +359,7 @@ impl Entered<'_> {
         flags: SendFlags,
     ) -> Result<usize> {
         let mut rest = [IoSlice::new(&[]); PIECES];
-        let count = rest_of(pieces, skip, SPILL, &mut rest);
+        let count = rest_of(pieces, Part { skip, most: SPILL }, &mut rest);
         let len: usize = rest[..count].iter().map(|piece| piece.len()).sum();
         self.local.spilled.fetch_add(len as u64, Ordering::AcqRel);
         let sent = sendmsg(p, &rest[..count], &mut SendAncillaryBuffer::default(), flags);

@@ -96,34 +96,19 @@ impl Rings {
 
     fn local(&self, slot: usize) -> Local<'_> {
         let at = HEAD_WORDS + REGIONS * REGION_WORDS + slot * LOCAL_WORDS;
-        match &self.all.words()[at..at + LOCAL_WORDS] {
-            [
-                life,
-                users,
-                lock,
-                taken,
-                spilled,
-                spin,
-                empties,
-                copies,
-                before,
-                reads,
-                settled,
-                ..,
-            ] => Local {
-                life,
-                users,
-                lock,
-                taken,
-                spilled,
-                spin,
-                empties,
-                copies,
-                before,
-                reads,
-                settled,
-            },
-            _ => unreachable!("of this length"),
+        let words = &self.all.words()[at..at + LOCAL_WORDS];
+        Local {
+            life: &words[0],
+            users: &words[1],
+            lock: &words[2],
+            taken: &words[3],
+            spilled: &words[4],
+            spin: &words[5],
+            empties: &words[6],
+            copies: &words[7],
+            before: &words[8],
+            reads: &words[9],
+            settled: &words[10],
         }
     }
 
