@@ -6,6 +6,7 @@ mod asn1;
 mod asn1_dump;
 mod asn1_values;
 mod ber;
+mod calls;
 mod capture;
 mod contexts;
 mod handshake;
@@ -47,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "asn1_dump", run: asn1_dump::run, seeds: asn1_dump::seeds },
     Target { name: "asn1_values", run: asn1_values::run, seeds: asn1_values::seeds },
     Target { name: "ber", run: ber::run, seeds: ber::seeds },
+    Target { name: "calls", run: calls::run, seeds: calls::seeds },
     Target { name: "capture", run: capture::run, seeds: capture::seeds },
     Target { name: "contexts", run: contexts::run, seeds: contexts::seeds },
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },

@@ -20,7 +20,7 @@ use fusewire_transport::machine::Secrets;
 use fusewire_transport::{either, tcp};
 use fusewire_wire::tcp::{Flags, Header, MAX_HEADER_LEN};
 
-const PORT: u16 = 4242;
+pub(super) const PORT: u16 = 4242;
 const ADU_LEN_MAX: usize = 3000;
 const ADUS_MAX: u64 = 64;
 /// An honest connection has delivered everything by then.
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Offset of a TPDU's checksum.
 const CHECKSUM: usize = 16;
 
-static SIDES: LazyLock<(ClientConfig, ServerConfig)> = LazyLock::new(|| {
+pub(super) static SIDES: LazyLock<(ClientConfig, ServerConfig)> = LazyLock::new(|| {
     let client = Arc::new(Identity::ephemeral().expect("a key"));
     let server = Arc::new(Identity::ephemeral().expect("a key"));
     let trust = Trust::Pinned(server.fingerprint());
