@@ -167,7 +167,7 @@ class Context:
         if self.state == "open" and p.format == x.FIRST and not self.is_initiator:
             # 7, rule 7: of an open context's FIRST no data are taken.
             if now - self.began > 10.0:
-                raise x.Dropped("blind-first")
+                raise x.Dropped("blind-open")
             return self.owe("tcntl")
         if p.format == x.FIRST:
             self.owe("tcntl")

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_transport::machine::{CongestionPhase, Counters, Info};
+use fusewire_transport::machine::{CongestionPhase, Counters, Drops, Info};
 use fusewire_view::{Counts, Page, Segment, Socket, Stack as StackView, Transport};
 
 use crate::trace::{Entry, Kind};
@@ -34,8 +34,8 @@ pub struct Numbers {
     pub recv_queue: u64,
     pub send_queue: u64,
     pub names: Vec<(&'static str, String)>,
-    /// What it dropped, where no transport's counters say it.
-    pub drops: Vec<(&'static str, u64)>,
+    /// What it dropped that its counters do not say.
+    pub drops: Drops,
     pub info: Option<Info>,
     /// Its counters are none of another socket's, and so its stack's.
     pub counts: bool,
@@ -53,14 +53,15 @@ impl Numbers {
             recv_queue: 0,
             send_queue: 0,
             names: Vec::new(),
-            drops: Vec::new(),
+            drops: Drops::default(),
             info: None,
             counts: true,
         }
     }
 
     fn socket(&self) -> Socket {
-        let dropped = self.info.iter().flat_map(|info| info.counters.drops.named());
+        let mut drops = self.drops;
+        self.info.iter().for_each(|info| drops.merge(&info.counters.drops));
         Socket {
             id: self.id.clone(),
             protocol: self.protocol.into(),
@@ -69,7 +70,7 @@ impl Numbers {
             send_queue: self.send_queue,
             local: self.local,
             remote: self.remote,
-            drops: nonzero(self.protocol, dropped.chain(self.drops.iter().copied())),
+            drops: nonzero(self.protocol, &drops),
             names: self.names.iter().map(|(what, name)| ((*what).into(), name.clone())).collect(),
             transport: self.info.as_ref().map(|info| Box::new(transport(info))),
         }
@@ -97,9 +98,7 @@ fn words(head: &Head) -> StackView {
         ..StackView::default()
     };
     head.counted.iter().for_each(|(name, n)| view.count(name, *n));
-    for (name, n) in nonzero(head.protocol, head.dropped.iter().copied()) {
-        view.dropped([(&*name, n)]);
-    }
+    view.dropped(head.dropped.iter().copied());
     count(&mut view, head.protocol, &head.past);
     view
 }
@@ -159,18 +158,10 @@ pub fn transport(info: &Info) -> Transport {
     }
 }
 
-/// A transport's cause of drops, named for the protocol that is driven.
-pub fn cause(protocol: &str, name: &str) -> String {
-    match name.strip_prefix("tcp-") {
-        Some(rest) => format!("{protocol}-{rest}"),
-        None => name.into(),
-    }
-}
-
-/// What a socket of this protocol dropped, as far as it did.
-pub fn nonzero(protocol: &str, drops: impl IntoIterator<Item = (&'static str, u64)>) -> Counts {
-    let drops = drops.into_iter().filter(|(_, n)| *n > 0);
-    drops.map(|(name, n)| (cause(protocol, name), n)).collect()
+/// What a transport of this protocol dropped, as far as it did, under its name.
+pub fn nonzero(protocol: &str, drops: &Drops) -> Counts {
+    let drops = drops.named().filter(|(_, n)| *n > 0);
+    drops.map(|(name, n)| (format!("{protocol}-{name}"), n)).collect()
 }
 
 /// Adds a connection's counters, or those of all that are gone, to its stack's, under the name of their protocol.
@@ -201,7 +192,7 @@ pub fn count(stack: &mut StackView, protocol: &str, counters: &Counters) {
     {
         stack.count(&format!("{protocol}_{name}"), *n);
     }
-    for (name, n) in nonzero(protocol, counters.drops.named()) {
+    for (name, n) in nonzero(protocol, &counters.drops) {
         stack.dropped([(&*name, n)]);
     }
 }
@@ -225,5 +216,20 @@ pub fn segment(letters: &str, entry: &Entry, now: Instant) -> Segment {
         ack: entry.ack,
         len: entry.len,
         window: entry.window,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fusewire_transport::machine::DropCause;
+
+    use super::*;
+
+    #[test]
+    fn a_drop_has_the_name_of_its_protocol() {
+        let mut drops = Drops::default();
+        drops.add(DropCause::BlindOpen, 2);
+        assert!(nonzero("xtp", &drops).into_iter().eq([("xtp-blind-open".to_string(), 2)]));
+        assert!(nonzero("tcp", &drops).contains_key("tcp-blind-open"));
     }
 }

@@ -72,7 +72,7 @@ impl Kind {
             Kind::Empty | Kind::Received | Kind::Sent => ["", ""],
             Kind::Held => ["out of order, held", ""],
             Kind::Duplicate => ["received before", ""],
-            Kind::Dropped(cause) => ["dropped", of_any(cause.name())],
+            Kind::Dropped(cause) => ["dropped", cause.name()],
             Kind::Probe => ["probe: window or keep-alive", ""],
             Kind::ResentRack => ["retransmission (RACK)", ""],
             Kind::ResentTimeout => ["retransmission (timeout)", ""],
@@ -80,11 +80,6 @@ impl Kind {
             Kind::ResentPath => ["retransmission (too long for the path)", ""],
         }
     }
-}
-
-/// A cause without the protocol before it: a capture's packets tell that.
-pub fn of_any(cause: &'static str) -> &'static str {
-    cause.strip_prefix("tcp-").unwrap_or(cause)
 }
 
 /// One segment or super-frame.

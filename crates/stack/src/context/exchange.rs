@@ -253,10 +253,10 @@ impl Exchange {
         key.into_iter().chain([service]).collect()
     }
 
-    pub fn drops(&self) -> Vec<(&'static str, u64)> {
+    pub fn drops(&self) -> fusewire_transport::machine::Drops {
         match &self.role {
-            Role::Asks { request, .. } => request.drops().named().collect(),
-            Role::Asked { .. } => Vec::new(),
+            Role::Asks { request, .. } => *request.drops(),
+            Role::Asked { .. } => Default::default(),
         }
     }
 }

@@ -12,7 +12,7 @@ use fusewire_wire::xtp::{Body, HEADER_LEN, Options, Packet};
 use super::output::header_sum;
 use super::place::{Buffer, Proof};
 use super::*;
-use crate::trace::{Kind, of_any};
+use crate::trace::Kind;
 
 /// A packet, taken apart.
 pub(super) struct Came<'a> {
@@ -125,7 +125,7 @@ impl Contexts {
         };
         let initial = association.machine.handle_initial(now, &came.header, came.header.data_len);
         if let Initial::Drop(cause) = initial {
-            return self.watch.dropped(of_any(cause.name()));
+            return self.watch.dropped(cause.name());
         }
         let verdict = match (&initial, came.proof()) {
             (_, None) => Verdict::Reject(DropCause::Checksum),

@@ -37,7 +37,7 @@ impl Contexts {
                 recv_queue: singles.asked.len() as u64,
                 send_queue: singles.responder.half_open() as u64,
                 names: vec![port, ("service", singles.block.kind.name().into())],
-                drops: singles.responder.drops().named().collect(),
+                drops: *singles.responder.drops(),
                 ..numbers
             },
         }

@@ -7,7 +7,7 @@ use fusewire_base::Instant;
 use fusewire_device::capture::feed::{Blocks, Options};
 use fusewire_device::capture::packets;
 use fusewire_transport::machine::Protocol as _;
-use fusewire_view::{Observed, Page, Segment, Socket, Source, Stack as StackView};
+use fusewire_view::{Counts, Observed, Page, Segment, Socket, Source, Stack as StackView};
 
 use super::host::Inner;
 use super::snapshot::{Snapshot, SocketKind, SocketView};
@@ -148,6 +148,11 @@ fn counted(view: &mut StackView, snapshot: &Snapshot) {
     count(view, "tcp", &snapshot.past);
 }
 
+/// Something that was dropped for one cause, if it was.
+fn one(cause: Cause, n: u64) -> Counts {
+    (n > 0).then(|| (cause.name().into(), n)).into_iter().collect()
+}
+
 fn socket(view: &SocketView) -> Socket {
     let mut socket = Socket {
         id: view.id.to_string(),
@@ -163,18 +168,18 @@ fn socket(view: &SocketView) -> Socket {
     };
     match &view.kind {
         SocketKind::Udp { protocol, waiting, overflow } => {
-            socket.drops = nonzero("tcp", [(Cause::UdpOverflow.name(), *overflow)]);
+            socket.drops = one(Cause::UdpOverflow, *overflow);
             socket.protocol = protocol.name().into();
             socket.state = if view.remote.is_some() { "ESTAB" } else { "UNCONN" }.into();
             socket.recv_queue = *waiting as u64;
         }
         SocketKind::Listener { waiting, half_open, drops } => {
-            socket.drops = nonzero("tcp", [(Cause::Listener.name(), *drops)]);
+            socket.drops = one(Cause::Listener, *drops);
             socket.state = "LISTEN".into();
             (socket.recv_queue, socket.send_queue) = (*waiting as u64, *half_open as u64);
         }
         SocketKind::Stream { state: of, unread, closed: _, info } => {
-            socket.drops = nonzero("tcp", info.counters.drops.named());
+            socket.drops = nonzero("tcp", &info.counters.drops);
             socket.state = of.name().into();
             (socket.recv_queue, socket.send_queue) = (*unread as u64, info.unacked);
             socket.transport = Some(Box::new(transport(info)));

@@ -7,13 +7,12 @@ use super::*;
 use crate::application::{Application, Keep, Message, One};
 use crate::machine::header_sum;
 use crate::path::Answered;
-use crate::trace::of_any;
 
 impl Stack {
     /// The frame at hand is dropped.
     pub(super) fn drop_frame(&mut self, cause: Cause) {
         self.drops.count(cause);
-        self.watch.dropped(of_any(cause.name()));
+        self.watch.dropped(cause.name());
     }
 
     // ---- the loop -----------------------------------------------------------------------------
@@ -345,7 +344,7 @@ impl Stack {
             ListenerAction::Accept(machine) => self.accept(now, ends, *machine, segment),
             ListenerAction::Drop(cause) => {
                 self.drops.count(Cause::Listener);
-                self.watch.dropped(of_any(cause.name()));
+                self.watch.dropped(cause.name());
             }
         }
     }

@@ -28,12 +28,12 @@ fn config() -> Config {
 /// What is wrong with a packet, by the causes under which it is counted.
 const WRONG: [(&[Wrong], &[&str]); 7] = [
     (&[Wrong::Key, Wrong::Rtn], &["transport-stray", "transport-malformed"]),
-    (&[Wrong::Sync, Wrong::Alloc, Wrong::Unchecked], &["tcp-protocol"]),
-    (&[Wrong::Seq], &["tcp-out-of-window"]),
-    (&[Wrong::Rseq, Wrong::Echo], &["tcp-bad-ack"]),
-    (&[Wrong::Bytes], &["tcp-tag"]),
-    (&[Wrong::Diag], &["tcp-blind-reset"]),
-    (&[Wrong::Check], &["tcp-checksum"]),
+    (&[Wrong::Sync, Wrong::Alloc, Wrong::Unchecked], &["protocol"]),
+    (&[Wrong::Seq], &["out-of-window"]),
+    (&[Wrong::Rseq, Wrong::Echo], &["bad-ack"]),
+    (&[Wrong::Bytes], &["tag"]),
+    (&[Wrong::Diag], &["blind-reset"]),
+    (&[Wrong::Check], &["checksum"]),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

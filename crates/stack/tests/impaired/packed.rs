@@ -165,8 +165,8 @@ impl Bench {
     /// What was dropped for a record that is none of the peer's, and for a wrong sum.
     fn refused(&self) -> [u64; 2] {
         // An index that is far off is not even looked at.
-        let records = ["tcp-tag", "tcp-malformed", "tcp-no-memory"].map(|name| self.drops(name));
-        [records.iter().sum(), self.drops("tcp-checksum")]
+        let records = ["tag", "malformed", "no-memory"].map(|name| self.drops(name));
+        [records.iter().sum(), self.drops("checksum")]
     }
 
     /// Payloads that have left since the last look.
@@ -330,7 +330,7 @@ fn a_forged_record_takes_what_follows_it_along() {
             bench.send(4);
         }
         bench.world.step();
-        assert_eq!(bench.drops("tcp-tag"), 1);
+        assert_eq!(bench.drops("tag"), 1);
         let upto = before + 4 + if lost { FIT } else { 0 };
         bench.end(upto);
     }
@@ -411,7 +411,7 @@ fn more_adus_wait_than_indices_may_be_ahead() {
             world.client.finish(world.id);
         }
         let mut got = bench.got;
-        let again = bench.drops("tcp-no-memory") > 0;
+        let again = bench.drops("no-memory") > 0;
         assert_eq!(again, !long, "what is short and too far ahead comes again");
         bench.world.run(60.0, "all of them", |w| {
             while sent < upto && w.client.send(w.id, &adu(sent)).unwrap() {

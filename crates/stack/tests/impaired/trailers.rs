@@ -153,16 +153,16 @@ fn what_is_sent_again_has_one_of_its_own() {
         let ([with, without, _], drops) =
             cross(cipher, &over_xtp(Check::Cxor), (Where::Nowhere, rules, seed), 400);
         assert!(with > 600 && without == 0, "{seed}: {with}, {without}");
-        assert!(drops.iter().any(|(cause, _)| *cause == "tcp-checksum"), "{seed}: {drops:?}");
+        assert!(drops.iter().any(|(cause, _)| *cause == "checksum"), "{seed}: {drops:?}");
     }
 }
 
 #[test]
 fn a_changed_bit_is_seen_wherever_it_lies() {
     for (at, causes) in [
-        (Where::Header, &["tcp-checksum", "tcp-protocol"][..]),
-        (Where::Data, &["tcp-checksum"]),
-        (Where::Trailer, &["tcp-checksum"]),
+        (Where::Header, &["checksum", "protocol"][..]),
+        (Where::Data, &["checksum"]),
+        (Where::Trailer, &["checksum"]),
     ] {
         let ([_, _, damaged], drops) =
             cross(Cipher::NONE, &over_xtp(Check::Cxor), (at, Rules::NONE, 1), 200);

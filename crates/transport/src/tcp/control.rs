@@ -50,7 +50,7 @@ impl Connection {
         }
         if h.flags.has(Flags::SYN) {
             // RFC 5961, section 4.2.
-            self.counters.drop(DropCause::BlindSyn);
+            self.counters.drop(DropCause::BlindOpen);
             self.challenge(now);
             return None;
         }

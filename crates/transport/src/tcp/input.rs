@@ -69,7 +69,7 @@ impl Connection {
         let to = end.min(recv.adv).min(recv.fin);
         if from >= to {
             if end > recv.fin {
-                self.counters.drop(DropCause::AfterFin);
+                self.counters.drop(DropCause::AfterEnd);
             }
             return Initial::Payload(nothing(start, payload_len));
         }

@@ -90,7 +90,7 @@ impl Connection {
 
     /// The stream cannot end at two places, nor go on behind its end.
     pub(super) fn ends_elsewhere(&mut self) {
-        self.counters.drop(DropCause::AfterFin);
+        self.counters.drop(DropCause::AfterEnd);
         self.violated();
     }
 

@@ -189,7 +189,7 @@ impl Connection {
         let is_first = matches!(h.body, Body::First(_));
         if is_first && matches!(self.state, State::Open | State::Inactive) {
             if now - self.began > FIRST_ANSWERED {
-                return self.counters.drop(DropCause::BlindSyn);
+                return self.counters.drop(DropCause::BlindOpen);
             }
             self.events.traffic |= self.state == State::Open;
             self.events.end |= self.state == State::Inactive;

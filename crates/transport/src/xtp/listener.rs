@@ -81,7 +81,7 @@ impl Listener {
     /// FIRST under the sender's own key.
     fn open(&mut self, now: Instant, ends: &Ends, h: &Header, first: &First) -> ListenerAction {
         if self.places.has_opened(now, ends.remote, h.key) {
-            return self.dropped(DropCause::BlindSyn);
+            return self.dropped(DropCause::BlindOpen);
         }
         if self.waiting >= self.backlog {
             return self.dropped(DropCause::Backlog);
@@ -111,11 +111,11 @@ impl Listener {
     ) -> ListenerAction {
         let Some(peer) = first.xkey else { return self.dropped(DropCause::Malformed) };
         if !self.cookies.is_cookie(now, &Opening::of(ends, h, first, peer), h.key) {
-            return self.dropped(DropCause::BlindSyn);
+            return self.dropped(DropCause::BlindOpen);
         }
         self.spent.forget(now);
         if self.spent.has(h.key) {
-            return self.dropped(DropCause::BlindSyn);
+            return self.dropped(DropCause::BlindOpen);
         }
         if self.waiting >= self.backlog || !self.spent.spend(now, h.key) {
             return self.dropped(DropCause::Backlog);

@@ -59,7 +59,7 @@ fn a_syn_on_an_open_connection_is_challenged() {
         assert_eq!(pair.b.tcp.state(), State::Established);
         assert_eq!(pair.b.output(pair.now).len(), 1);
     }
-    assert!(pair.b.tcp.counters().dropped(DropCause::BlindSyn) >= 1);
+    assert!(pair.b.tcp.counters().dropped(DropCause::BlindOpen) >= 1);
 }
 
 #[test]

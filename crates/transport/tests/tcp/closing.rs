@@ -224,7 +224,7 @@ fn data_after_fin_is_not_taken() {
     pair.b.take(pair.now, &more);
     assert_eq!(pair.received(), 100);
     assert_eq!(pair.b.accepted.len(), 1);
-    assert_eq!(pair.b.tcp.counters().dropped(fusewire_transport::machine::DropCause::AfterFin), 1);
+    assert_eq!(pair.b.tcp.counters().dropped(fusewire_transport::machine::DropCause::AfterEnd), 1);
 }
 
 #[test]

@@ -84,12 +84,12 @@ fn a_first_for_an_open_context_is_answered_for_ten_seconds() {
         let now = BEGAN + Duration::from_millis(after);
         let again = packet(&b, sync, 0, 500, first());
         let again = Header { key: Key::new(77).unwrap(), returned: false, ..again };
-        let (came, blind) = (b.rcv_nxt_offset(), b.counters().dropped(DropCause::BlindSyn));
+        let (came, blind) = (b.rcv_nxt_offset(), b.counters().dropped(DropCause::BlindOpen));
         take(&mut b, now, &again);
         let answer = b.poll_transmit(now).map(|t| t.header.body);
         assert_eq!(matches!(answer, Some(Body::Tcntl(_))), is_answered, "{answer:?}");
         assert_eq!(b.rcv_nxt_offset(), came, "its data are not taken");
-        let dropped = b.counters().dropped(DropCause::BlindSyn) - blind;
+        let dropped = b.counters().dropped(DropCause::BlindOpen) - blind;
         assert_eq!(dropped, u64::from(!is_answered));
     }
 }

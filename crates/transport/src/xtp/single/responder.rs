@@ -304,7 +304,7 @@ impl Responder {
             let Some(peer) = first.xkey else { return self.dropped(DropCause::Malformed) };
             let is_good = self.cookies.is_cookie(now, &Opening::of(ends, h, first, peer), h.key);
             if !is_good || self.spent.has(h.key) {
-                return self.dropped(DropCause::BlindSyn);
+                return self.dropped(DropCause::BlindOpen);
             }
         } else if !is_proven && !self.places.has_room(self.bounds.half_open, ends.remote) {
             self.cookies_given += 1;
