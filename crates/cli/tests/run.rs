@@ -161,16 +161,17 @@ fn calls_say_what_they_say_on_the_kernels_sockets() {
             hosts.peer.pid()
         ));
         hosts.peer.sh("ip addr add 10.8.0.1/24 dev k1 && ip link set k1 up");
-        let said = |far: &str, own: &str, options: Option<&[&str]>| {
+        let said = |far: &str, own: &str, used: &str, options: Option<&[&str]>| {
             let mut echo = hosts.peer.command("python3");
             let mut echo =
                 echo.args([&script("echo")[..], far, own]).stdout(Stdio::piped()).spawn().unwrap();
             let mut line = String::new();
             BufReader::new(echo.stdout.take().unwrap()).read_line(&mut line).unwrap();
             assert_eq!(line, "ready\n");
-            let calls = ["python3", &script("calls"), far, own];
+            let calls = ["python3", &script("calls"), far, own, used];
+            let calls = &calls[..if used.is_empty() { 4 } else { 5 }];
             let done = match options {
-                Some(options) => hosts.done(options, &calls),
+                Some(options) => hosts.done(options, calls),
                 None => {
                     let mut command = Command::new(calls[0]);
                     command.args(&calls[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -181,12 +182,14 @@ fn calls_say_what_they_say_on_the_kernels_sockets() {
             echo.wait().unwrap();
             done.ok().out
         };
-        let kernel = said("10.8.0.1", "10.8.0.2", None);
-        let ours = said("10.9.0.1", "10.9.0.2", Some(&OURS));
-        assert!(kernel.lines().count() > 25 && !kernel.contains("Error"), "{kernel}");
-        for (kernel, ours) in kernel.lines().zip(ours.lines()) {
-            assert_eq!(kernel, ours, "on the kernel's sockets, and on ours");
+        let kernel = said("10.8.0.1", "10.8.0.2", "", None);
+        assert!(kernel.lines().count() > 30 && !kernel.contains("Error"), "{kernel}");
+        for used in ["", "used"] {
+            let ours = said("10.9.0.1", "10.9.0.2", used, Some(&OURS));
+            for (kernel, ours) in kernel.lines().zip(ours.lines()) {
+                assert_eq!(kernel, ours, "on the kernel's sockets, and on ours, {used}");
+            }
+            assert_eq!(kernel.lines().count(), ours.lines().count());
         }
-        assert_eq!(kernel.lines().count(), ours.lines().count());
     });
 }

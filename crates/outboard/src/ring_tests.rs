@@ -105,6 +105,41 @@ fn room_is_told_to_who_waits_for_it() {
     assert_eq!((room(&words, &mut taken, 10), taken), (Ok((RING_BYTES, 30)), 30));
 }
 
+#[test]
+fn what_a_reader_leaves_that_looked_by_itself_is_rung_for() {
+    for arms in [false, true] {
+        left_by_who_looked(arms);
+    }
+}
+
+/// `arms`: it was about to sleep, and looked once more.
+fn left_by_who_looked(arms: bool) {
+    let (words, mut progress) = (Plain::default(), Progress::default());
+    progress.show(&words, 5);
+    assert_eq!(progress.must_ring(&words), Ok(false), "it looks by itself");
+    if arms {
+        assert_eq!(arm(&words), Ok(After::Rest));
+    }
+    let (read, len) = unread(&words).unwrap();
+    assert_eq!(consume(&words, read, len, 2), Ok(Some(After::Tell)));
+    assert_eq!(progress.must_ring(&words), Ok(true));
+    let (read, len) = unread(&words).unwrap();
+    assert_eq!(consume(&words, read, len, 1), Ok(Some(After::Rest)), "once");
+}
+
+#[test]
+fn who_reads_all_of_a_full_ring_at_once_tells_of_the_room_though_the_bell_had_rung() {
+    let (words, mut progress) = (Plain::default(), Progress::default());
+    arm(&words).unwrap();
+    progress.show(&words, RING_BYTES);
+    assert_eq!(progress.must_ring(&words), Ok(true));
+    progress.want_room(&words, true);
+    let (read, len) = unread(&words).unwrap();
+    assert_eq!(consume(&words, read, len, len), Ok(Some(After::Drain)));
+    assert_eq!(drain(&words), Ok(true));
+    assert!(drained(&words, true));
+}
+
 /// Words, ring and placeholder in loom's memory.
 mod model {
     use loom::sync::Arc;

@@ -1,8 +1,9 @@
-//! Every call that moves data of our sockets. Bytes of a stream go through the placeholder as they are; a datagram has its
-//! peer's address before it.
+//! Every call that moves data of our sockets. Bytes of a stream go by the rings of a lease where there is one, and through
+//! the placeholder as they are otherwise; a datagram has its peer's address before it.
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 
 use fusewire_outboard::client::{self, Result};
 use fusewire_outboard::protocol::{ADDRESS_LEN, Family, parse_address};
@@ -61,11 +62,17 @@ fn receive_stream(
         return Err(Errno::NOTCONN);
     }
     let asked = pieces.iter().any(|piece| !piece.is_empty());
-    let message = recvmsg(socket.p(), pieces, &mut RecvAncillaryBuffer::default(), flags);
-    match message {
-        Ok(message) if message.bytes > 0 || !asked => {
-            Ok(Received { len: message.bytes, from: None, flags: 0 })
+    let received = match library.rings(socket) {
+        Some((_, way)) if !asked && way.is_leased() => Ok(0),
+        Some((rings, way)) => {
+            let (p, handle) = (socket.p(), socket.handle);
+            rings.recv(&library.client, (p, handle, way), pieces, flags)
         }
+        None => recvmsg(socket.p(), pieces, &mut RecvAncillaryBuffer::default(), flags)
+            .map(|message| message.bytes),
+    };
+    match received {
+        Ok(len) if len > 0 || !asked => Ok(Received { len, from: None, flags: 0 }),
         // The end of the stream, or of the connection.
         Ok(_) => match shown_end(library, socket) {
             Some(error) => Err(error),
@@ -154,7 +161,19 @@ fn send_stream(
     flags: SendFlags,
 ) -> Result<usize> {
     can_write(library, socket, flags.contains(SendFlags::DONTWAIT))?;
-    match sendmsg(socket.p(), pieces, &mut SendAncillaryBuffer::default(), flags) {
+    let sent = match library.rings(socket) {
+        Some((rings, way)) => {
+            let (p, handle) = (socket.p(), socket.handle);
+            rings.send(&library.client, (p, handle, way), pieces, flags)
+        }
+        None => sendmsg(socket.p(), pieces, &mut SendAncillaryBuffer::default(), flags),
+    };
+    told(library, socket, sent)
+}
+
+/// Why nothing more can be sent, where the outboard knows.
+fn told(library: &Library, socket: &mut Socket, sent: Result<usize>) -> Result<usize> {
+    match sent {
         Err(Errno::PIPE | Errno::CONNRESET) => Err(why(library, socket).unwrap_or(Errno::PIPE)),
         done => done,
     }
@@ -231,7 +250,13 @@ pub fn next_len(socket: &Socket) -> Result<usize> {
     }
 }
 
-/// A call by which the kernel moves bytes into the placeholder of a stream.
+/// `FIONREAD` of a stream; `None`: it is what the placeholder says.
+pub fn unread(library: &Library, socket: &Socket) -> Option<Result<usize>> {
+    let (rings, way) = library.rings(socket)?;
+    way.is_leased().then(|| rings.unread(socket.p(), way))
+}
+
+/// A call by which the kernel moves bytes into the placeholder of a stream, or out of it: no other way from then on.
 pub fn through(
     library: &Library,
     socket: &mut Socket,
@@ -239,8 +264,43 @@ pub fn through(
     call: impl FnOnce() -> Result<usize>,
 ) -> Result<usize> {
     can_write(library, socket, is_dontwait)?;
-    match call() {
-        Err(Errno::PIPE | Errno::CONNRESET) => Err(why(library, socket).unwrap_or(Errno::PIPE)),
-        done => done,
+    library.give_up(socket);
+    let sent = call();
+    told(library, socket, sent)
+}
+
+/// Bytes of a file that are read at a time, on the stack of who sends them.
+const FILE_PART: usize = 16 << 10;
+
+/// Sends of a file from an offset on, as `sendfile` does.
+pub fn send_file(
+    library: &Library,
+    socket: &mut Socket,
+    file: BorrowedFd<'_>,
+    begin: u64,
+    count: usize,
+) -> Result<usize> {
+    let mut part = [0; FILE_PART];
+    let mut sent = 0;
+    while sent < count {
+        let most = part.len().min(count - sent);
+        let read = match rustix::io::pread(file, &mut part[..most], begin + sent as u64) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(Errno::INTR) => continue,
+            Err(error) if sent == 0 => return Err(error),
+            Err(_) => break,
+        };
+        match send_stream(library, socket, &[IoSlice::new(&part[..read])], SendFlags::NOSIGNAL) {
+            Ok(len) => {
+                sent += len;
+                if len < read {
+                    break;
+                }
+            }
+            Err(error) if sent == 0 => return Err(error),
+            Err(_) => break,
+        }
     }
+    Ok(sent)
 }

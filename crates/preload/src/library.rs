@@ -2,6 +2,7 @@
 //!
 //! - `FUSEWIRE_OUTBOARD`: where the outboard's socket is; without it, where one is found by default.
 //! - `FUSEWIRE_RULES`: rules (`outboard::rules`), or a file of them if it begins with `/` or `.`.
+//! - `FUSEWIRE_LEASE=0`: bytes go by placeholders alone, by no rings.
 #![forbid(unsafe_code)]
 
 use std::ffi::{OsStr, OsString};
@@ -10,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use fusewire_outboard::client::{Client, Welcome};
+use fusewire_outboard::client::{Client, Rings, Way, Welcome};
 use fusewire_outboard::placeholder;
 use fusewire_outboard::protocol::Kind;
 use fusewire_outboard::rules::{Owner, Place, Purpose, Rules, Wanted};
@@ -24,10 +25,12 @@ use crate::table::{Known, Socket, Table, stage};
 const OUTBOARD: &str = "FUSEWIRE_OUTBOARD";
 /// Which sockets are its.
 const RULES: &str = "FUSEWIRE_RULES";
+/// Whether streams get leases.
+const LEASE: &str = "FUSEWIRE_LEASE";
 /// What the dynamic linker loads first.
 const PRELOAD: &str = "LD_PRELOAD";
 /// Variables that a program is started with, however it clears its environment.
-pub const KEPT: [&str; 3] = [PRELOAD, OUTBOARD, RULES];
+pub const KEPT: [&str; 4] = [PRELOAD, OUTBOARD, RULES, LEASE];
 
 /// The library in this process.
 pub struct Library {
@@ -37,6 +40,8 @@ pub struct Library {
     pub table: Table,
     /// [`KEPT`] as `NAME=VALUE` with a zero behind, as they were at the start.
     pub kept: [Option<Box<[u8]>>; KEPT.len()],
+    /// Leases, unless none are wanted.
+    rings: Option<Rings>,
     rules: Rules,
     welcome: Once<Welcome>,
 }
@@ -58,22 +63,22 @@ pub fn library() -> Option<&'static Library> {
 pub fn ours(number: i32) -> Option<(&'static Library, Socket)> {
     let library = library()?;
     match library.table.known(number) {
-        Known::Ours(socket) => Some((library, socket)),
+        Known::Ours(socket) if socket.is(stage::DOUBTFUL) => library.verify(socket),
+        Known::Ours(socket) => Some(socket),
         Known::Kernel => None,
-        Known::Unknown => library.recognise(number).map(|socket| (library, socket)),
+        Known::Unknown => library.recognise(number),
     }
+    .map(|socket| (library, socket))
 }
 
 /// The same for who commands it: a number that was closed behind our back is none any more.
 pub fn commanded(number: i32) -> Option<(&'static Library, Socket)> {
     let (library, socket) = ours(number)?;
-    match rustix::net::sockopt::socket_cookie(socket.p()) {
-        Ok(cookie) if cookie == socket.cookie => Some((library, socket)),
-        _ => {
-            library.table.forget(number);
-            ours(number)
-        }
+    if library.is_still(&socket) {
+        return Some((library, socket));
     }
+    library.forget(number);
+    ours(number)
 }
 
 impl Library {
@@ -89,12 +94,89 @@ impl Library {
         });
         let kept = KEPT.map(|name| of(name).map(|value| assignment(name, &value)));
         let rules = rules(of(RULES))?;
-        Some(Library { client: client.ok()?, table: table?, kept, rules, welcome: Once::new() })
+        // Without memory that a child does not inherit, there are none.
+        let rings =
+            of(LEASE).is_none_or(|lease| lease != "0").then(Rings::new).and_then(Result::ok);
+        let (client, table, welcome) = (client.ok()?, table?, Once::new());
+        Some(Library { client, table, kept, rings, rules, welcome })
+    }
+
+    /// The rings that a stream's bytes may go by, and what is known of its way.
+    pub fn rings(&self, socket: &Socket) -> Option<(&Rings, &Way)> {
+        Some((self.rings.as_ref()?, self.table.way(socket.number)?))
+    }
+
+    /// From now on somebody uses a socket's placeholder by itself: its bytes go that way alone.
+    pub fn give_up(&self, socket: &Socket) {
+        if let Some((rings, way)) = self.rings(socket).filter(|_| socket.is_stream()) {
+            rings.give_up(socket.p(), way);
+            way.refuse();
+        }
+    }
+
+    /// A number is about to be closed, or to become another's.
+    pub fn close(&self, number: i32) {
+        let Known::Ours(socket) = self.table.known(number) else {
+            return self.table.forget(number);
+        };
+        if !self.table.is_of(rustix::process::getpid()) {
+            // A child between `vfork` and `exec` closes its own descriptor, and what is known is its parent's.
+            return self.table.doubt(number);
+        }
+        if let Some((rings, way)) = self.rings(&socket)
+            && way.is_leased()
+        {
+            match self.is_still(&socket) {
+                true => rings.close(socket.p(), way),
+                false => rings.abandon(way),
+            }
+        }
+        self.table.forget(number);
+    }
+
+    /// The same of many, both included.
+    pub fn close_range(&self, first: u32, last: u32) {
+        let last = (last as usize).min(self.table.highest());
+        (first as usize..=last).for_each(|number| self.close(number as i32));
+    }
+
+    /// A number is another's, by whatever way: its lease is nobody's any more.
+    pub fn forget(&self, number: i32) {
+        if let (Some(rings), Some(way)) = (&self.rings, self.table.way(number))
+            && way.is_leased()
+        {
+            rings.abandon(way);
+        }
+        self.table.forget(number);
+    }
+
+    /// A number is a socket of the outboard's. False: such a number cannot be known.
+    pub fn learn(&self, socket: &Socket) -> bool {
+        self.forget(socket.number);
+        self.table.learn(socket)
+    }
+
+    /// A number is what was known of it.
+    fn is_still(&self, socket: &Socket) -> bool {
+        rustix::net::sockopt::socket_cookie(socket.p()) == Ok(socket.cookie)
     }
 
     /// Nothing of this program is the outboard's.
     pub fn is_kernel(&self) -> bool {
         self.rules.is_kernel()
+    }
+
+    /// A number that a child has closed which shares this memory: to the child it is something else, and not of ours.
+    fn verify(&self, mut socket: Socket) -> Option<Socket> {
+        if self.is_still(&socket) {
+            self.table.change(&mut socket, 0, stage::DOUBTFUL);
+            return Some(socket);
+        }
+        if !self.table.is_of(rustix::process::getpid()) {
+            return None;
+        }
+        self.forget(socket.number);
+        self.recognise(socket.number)
     }
 
     /// A number of which nothing is known: from before `exec`, of a parent, by `SCM_RIGHTS`, or a duplicate.
@@ -107,7 +189,7 @@ impl Library {
             socket.stage = self.stage(&socket);
             Some(socket)
         });
-        match known.filter(|socket| self.table.learn(socket)) {
+        match known.filter(|socket| self.learn(socket)) {
             Some(_) => match self.table.known(number) {
                 Known::Ours(socket) => Some(socket),
                 _ => None,

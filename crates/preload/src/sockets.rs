@@ -70,7 +70,7 @@ pub fn open(domain: i32, kind: i32, protocol: i32) -> Option<Result<i32>> {
     match made {
         Ok((p, socket)) if library.table.has(p.as_raw_fd()) => {
             let number = p.into_raw_fd();
-            library.table.learn(&Socket { number, ..socket });
+            library.learn(&Socket { number, ..socket });
             Some(Ok(number))
         }
         // Of too high a number.
@@ -169,7 +169,7 @@ pub fn accept(number: i32, flags: i32) -> Option<Result<(i32, Laid)>> {
         let number = accepted.p.into_raw_fd();
         let addresses = Some((accepted.local, accepted.peer));
         let socket = Socket::new(number, accepted.handle, listener.of, cookie);
-        library.table.learn(&Socket { stage: stage::CONNECTED, addresses, ..socket });
+        library.learn(&Socket { stage: stage::CONNECTED, addresses, ..socket });
         Ok((number, sockaddr::emit(listener.of.family, accepted.peer)))
     })();
     Some(done)
@@ -276,7 +276,10 @@ pub fn shutdown(number: i32, how: i32) -> Option<Result<()>> {
     }
     Some(match (socket.is(is_used), socket.is_stream()) {
         (false, _) => Err(Errno::NOTCONN),
-        (true, true) => rustix::net::shutdown(socket.p(), how),
+        (true, true) => match library.rings(&socket) {
+            Some((rings, way)) => rings.shutdown(socket.p(), way, how),
+            None => rustix::net::shutdown(socket.p(), how),
+        },
         // To shut down the other direction is to leave the socket, to the outboard.
         (true, false) if how == Shutdown::Write => Ok(()),
         (true, false) => rustix::net::shutdown(socket.p(), Shutdown::Read),
@@ -412,7 +415,7 @@ fn renew(library: &Library, socket: &Socket) -> Result<Socket> {
     put(library, socket, new)?;
     let renewed = Socket::new(socket.number, handle, socket.of, cookie);
     let watch = library.table.watch(socket.number);
-    library.table.learn(&renewed);
+    library.learn(&renewed);
     library.table.set_watch(socket.number, watch);
     (0..REPLAYED.len() as u32)
         .filter(|bit| set & 1 << bit != 0)

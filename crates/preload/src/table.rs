@@ -7,9 +7,12 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
+use fusewire_outboard::client::Way;
 use fusewire_outboard::protocol::{
     ADDRESS_LEN, Family, Handle, Kind, SocketType, emit_address, parse_address,
 };
+
+use rustix::process::Pid;
 
 use crate::sys;
 
@@ -34,6 +37,8 @@ pub mod stage {
     pub const DEAD: u32 = 1 << 9;
     /// Datagrams were sent.
     pub const SENT: u32 = 1 << 10;
+    /// A child that shares this memory has closed the number: to others it is what it was.
+    pub const DOUBTFUL: u32 = 1 << 11;
 }
 
 // The first word: what it is, and how often that was said.
@@ -51,6 +56,9 @@ const LOCAL: usize = 5;
 const PEER: usize = 8;
 const WATCH: usize = 11;
 const OPTIONS: usize = 13;
+const WAY: usize = 14;
+/// Of number 0: which process this is known to.
+const PROCESS: usize = 15;
 
 /// A socket of the outboard's, as it was known when it was looked up.
 #[derive(Clone, Copy, Debug)]
@@ -186,7 +194,7 @@ impl Table {
         put(HANDLE + 1, word(low));
         put(HANDLE + 2, word(high));
         put(COOKIE, socket.cookie);
-        [WATCH, WATCH + 1, OPTIONS].into_iter().for_each(|index| put(index, 0));
+        [WATCH, WATCH + 1, OPTIONS, WAY].into_iter().for_each(|index| put(index, 0));
         let mut bits = OURS | socket.stage & !(OWNER | IS_V6 | IS_DATAGRAM | stage::NAMED);
         if let Some((local, peer)) = socket.addresses {
             bits |= stage::NAMED;
@@ -199,6 +207,8 @@ impl Table {
         bits |= if socket.is_stream() { 0 } else { IS_DATAGRAM };
         place[0].store(u64::from(said) << 32 | u64::from(bits), Ordering::Release);
         self.highest.fetch_max(socket.number as usize, Ordering::Relaxed);
+        let process = rustix::process::getpid().as_raw_nonzero().get() as u64;
+        self.words[PROCESS].store(process, Ordering::Relaxed);
         true
     }
 
@@ -219,10 +229,22 @@ impl Table {
         }
     }
 
-    /// The same of many, both included.
-    pub fn forget_range(&self, first: u32, last: u32) {
-        let last = (last as usize).min(self.highest.load(Ordering::Relaxed));
-        (first as usize..=last).for_each(|number| self.forget(number as i32));
+    /// No number that is higher is known.
+    pub fn highest(&self) -> usize {
+        self.highest.load(Ordering::Relaxed)
+    }
+
+    /// A child that shares this memory closes a number.
+    pub fn doubt(&self, number: i32) {
+        if let Some(place) = self.place(number) {
+            place[0].fetch_or(u64::from(stage::DOUBTFUL), Ordering::Release);
+        }
+    }
+
+    /// What is known is that process's own, and not its parent's, whose memory it shares.
+    pub fn is_of(&self, process: Pid) -> bool {
+        let known = self.words.get(PROCESS).map(|word| word.load(Ordering::Relaxed));
+        known == Some(process.as_raw_nonzero().get() as u64)
     }
 
     fn say(&self, place: &[AtomicU64; WORDS], owner: u32) -> u32 {
@@ -240,6 +262,11 @@ impl Table {
             ((word >> 32) as u32 == socket.said).then(|| word >> 32 << 32 | u64::from(bits))
         };
         let _ = place[0].fetch_update(Ordering::Release, Ordering::Relaxed, same);
+    }
+
+    /// How a socket's bytes go: by the placeholder, or by rings.
+    pub fn way(&self, number: i32) -> Option<&Way> {
+        Some(sys::way(&self.place(number)?[WAY]))
     }
 
     /// How an epoll watches a socket, as far as it is known; `None` when it does no longer.
@@ -326,7 +353,8 @@ mod tests {
         assert!(
             matches!(table.known(4), Known::Kernel) && matches!(table.known(-1), Known::Kernel)
         );
-        table.forget_range(3, u32::MAX);
+        table.forget(3);
+        table.forget(4);
         assert!(matches!((table.known(3), table.known(4)), (Known::Unknown, Known::Unknown)));
         assert!(!table.learn(&socket(i32::MAX)));
     }

@@ -1,8 +1,9 @@
 # Calls on sockets and what they say, for an unmodified program: run on the kernel's sockets and on an outboard's it prints the
-# same. The first argument is the address of servers of the kernel's (echo.py), the second this host's own.
-import array, ctypes, errno, fcntl, os, select, signal, socket, struct, sys, termios, threading, time
+# same. The first argument is the address of servers of the kernel's (echo.py), the second this host's own. With a third
+# argument each connection to the first of them has carried some messages before, so that it has a lease if it may.
+import array, ctypes, errno, fcntl, os, select, signal, socket, struct, subprocess, sys, termios, threading, time
 
-FAR, OWN = sys.argv[1], sys.argv[2]
+FAR, OWN, IS_USED = sys.argv[1], sys.argv[2], len(sys.argv) > 3
 ECHO, SINK, CLOSED = (FAR, 7000), (FAR, 7001), (FAR, 7009)
 
 
@@ -42,6 +43,9 @@ def exactly(s, n):
 def tcp(to=ECHO):
     s = socket.socket()
     s.connect(to)
+    for _ in range(12 if IS_USED and to == ECHO else 0):
+        s.sendall(b"before")
+        exactly(s, 6)
     return s
 
 
@@ -121,6 +125,108 @@ def through_a_pipe():
     select.select([s], [], [], 5)
     m = os.splice(s.fileno(), w, 4)
     return n, got, m, os.read(r, 4)
+
+
+def polled(s, how):
+    ep = select.epoll()
+    ep.register(s, select.EPOLLIN | how)
+    return [(fd == s.fileno(), e) for fd, e in ep.poll(2)]
+
+
+@step
+def by_parts():
+    # What is left of a message is shown, however the first part was read: there is no end to it that is read by itself.
+    out = set()
+    for wait in [lambda s: bool(select.select([s], [], [], 2)[0]), lambda s: polled(s, 0), lambda s: polled(s, select.EPOLLET)]:
+        s = tcp()
+        for i in range(100):
+            s.sendall(b"12345")
+            s.setblocking(True)
+            first = exactly(s, 2)
+            shown = wait(s)
+            s.setblocking(False)
+            out.add((first, str(shown), exactly(s, 3), said(s.recv, 1), bool(select.select([s], [], [], 0)[0])))
+    return sorted(out)
+
+
+@step
+def edges():
+    s = tcp()
+    s.setblocking(False)
+    ep = select.epoll()
+    ep.register(s, select.EPOLLIN | select.EPOLLET)
+    out = []
+    for part in [b"one", b"two", b"three"]:
+        s.send(part)
+        out.append((len(ep.poll(2)), s.recv(100), said(s.recv, 1), ep.poll(0)))
+    ep.modify(s, select.EPOLLIN | select.EPOLLONESHOT)
+    s.send(b"once")
+    out.append((len(ep.poll(2)), ep.poll(0.05), s.recv(100)))
+    s.send(b"again")
+    out.append(ep.poll(0.2))
+    ep.modify(s, select.EPOLLIN | select.EPOLLONESHOT)
+    return out, len(ep.poll(2)), s.recv(100)
+
+
+@step
+def much_unread():
+    # All that fits waits to be read, and is read at once, again and again.
+    s = tcp()
+    total, got = 900_000, 0
+    t = threading.Thread(target=s.sendall, args=(bytes(total),))
+    t.start()
+    time.sleep(0.3)
+    while got < total and select.select([s], [], [], 10)[0]:
+        got += len(s.recv(1 << 20))
+    t.join()
+    return got
+
+
+@step
+def many_threads():
+    s = tcp()
+    total, got = 4 * 50_000, []
+    writers = [threading.Thread(target=lambda: [s.sendall(b"x" * 50) for _ in range(1000)]) for _ in range(4)]
+    readers = [threading.Thread(target=lambda: [got.append(len(part)) for part in iter(lambda: s.recv(777), b"")])
+               for _ in range(3)]
+    for t in writers + readers:
+        t.start()
+    for t in writers:
+        t.join()
+    s.shutdown(socket.SHUT_WR)
+    for t in readers:
+        t.join()
+    return sum(got) == total
+
+
+@step
+def children_that_begin_others():
+    # They close what is open to them, which is their parent's memory's.
+    s = tcp()
+    done = [subprocess.run(["true"], close_fds=True).returncode, os.system("true")]
+    s.sendall(b"still")
+    kept = exactly(s, 5)
+    done.append(subprocess.run(["sh", "-c", "printf child >&0"], stdin=s).returncode)
+    s.sendall(b" and its parent")
+    return done, kept, exactly(s, 20)
+
+
+@step
+def by_a_stream_of_libc():
+    libc = ctypes.CDLL(None)
+    libc.fdopen.restype = libc.fgets.restype = ctypes.c_void_p
+    s = tcp()
+    file = ctypes.c_void_p(libc.fdopen(os.dup(s.fileno()), b"r+"))
+    s.sendall(b"a line\n")
+    line = ctypes.create_string_buffer(100)
+    libc.fgets(line, 100, file)
+    for _ in range(12):
+        s.sendall(b"more")
+        exactly(s, 4)
+    s.sendall(b"another\n")
+    other = ctypes.create_string_buffer(100)
+    libc.fgets(other, 100, file)
+    return line.value, other.value, libc.fclose(file)
 
 
 @step

@@ -305,6 +305,13 @@ impl Rings {
         }
     }
 
+    /// The descriptor of a lease is another's already: nobody here uses the rings any more, and who has the socket attaches.
+    pub fn abandon(&self, way: &Way) {
+        if let Some(entered) = self.enter(way) {
+            entered.lost(way);
+        }
+    }
+
     /// `TCP_INFO` as the outboard wrote it last, without asking: fills the front of `out`, and gives how long it was. `None`:
     /// there is no lease, ask by [`Client::option`].
     pub fn tcp_info(&self, way: &Way, out: &mut [u8]) -> Option<usize> {

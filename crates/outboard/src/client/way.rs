@@ -18,8 +18,10 @@ const ASKING: u64 = 1 << 30;
 /// There will never be one.
 const NEVER: u64 = 1 << 31;
 
-/// What a process keeps of a socket besides its handle, for [`Rings`](super::Rings). Zeros are one that has no lease yet.
+/// What a process keeps of a socket besides its handle, for [`Rings`](super::Rings). Zeros are one that has no lease yet; any
+/// word is one, of which what cannot be is no lease.
 #[derive(Debug, Default)]
+#[repr(transparent)]
 pub struct Way(AtomicU64);
 
 /// Which lease, and that it is not a later one in its place.
@@ -54,6 +56,11 @@ impl Way {
     /// One that gets no lease.
     pub fn never() -> Way {
         Way(AtomicU64::new(NEVER))
+    }
+
+    /// It gets no lease from now on. One that it has is [given up](super::Rings::give_up) before.
+    pub fn refuse(&self) {
+        self.0.fetch_or(NEVER, Ordering::AcqRel);
     }
 
     /// It has a lease, as far as is known.

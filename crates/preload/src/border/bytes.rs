@@ -14,6 +14,7 @@ use super::{Ours, aliases, interposed, kernel, memory};
 use crate::bytes::{self, Received};
 use crate::library::{Library, ours};
 use crate::sockaddr as address;
+use crate::sys;
 use crate::table::Socket;
 
 /// A data call on a socket of ours. One that turns out to be something else is forgotten: the kernel's call follows.
@@ -21,7 +22,7 @@ fn on(fd: c_int, call: impl FnOnce(&Library, &mut Socket) -> Ours) -> Ours {
     let (library, mut socket) = ours(fd)?;
     match call(library, &mut socket) {
         Some(Err(Errno::NOTSOCK)) => {
-            library.table.forget(fd);
+            library.forget(fd);
             None
         }
         done => done,
@@ -87,9 +88,7 @@ interposed! {
 
     /// Sends of a file.
     fn sendfile = SYS_sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
-        on(out, |library, socket| through(library, socket, false, || {
-            kernel(libc::SYS_sendfile, [out as usize, from as usize, offset as usize, count])
-        }))
+        on(out, |library, socket| send_file(library, socket, from, offset, count))
     }
 
     /// Moves between a pipe and something else.
@@ -97,6 +96,9 @@ interposed! {
         from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, count: size_t, flags: c_uint
     ) -> ssize_t {
         let is_dontwait = flags & libc::SPLICE_F_NONBLOCK != 0;
+        if let Some((library, socket)) = ours(from) {
+            library.give_up(&socket);
+        }
         on(to, |library, socket| through(library, socket, is_dontwait, || {
             let (from_at, to_at) = (from_at as usize, to_at as usize);
             kernel(libc::SYS_splice, [from as usize, from_at, to as usize, to_at, count, flags as usize])
@@ -410,4 +412,48 @@ fn through(
         return Some(Err(Errno::OPNOTSUPP));
     }
     Some(bytes::through(library, socket, is_dontwait, call))
+}
+
+/// Sends of a file: read into the ring's writer where there is one, and by the kernel into the placeholder otherwise.
+///
+/// # Safety
+/// `offset` is null or points to an offset.
+unsafe fn send_file(
+    library: &Library,
+    socket: &mut Socket,
+    from: c_int,
+    offset: *mut off_t,
+    count: usize,
+) -> Ours {
+    let by_kernel = || {
+        // SAFETY: the caller's obligation.
+        unsafe {
+            kernel(
+                libc::SYS_sendfile,
+                [socket.number as usize, from as usize, offset as usize, count],
+            )
+        }
+    };
+    let (Some(file), true) = (sys::borrow(from), socket.is_stream()) else {
+        return Some(Err(if socket.is_stream() { Errno::BADF } else { Errno::OPNOTSUPP }));
+    };
+    // What has no offsets is the kernel's to read.
+    let position = library.rings(socket).is_some().then(|| match offset.is_null() {
+        true => rustix::fs::tell(file).ok(),
+        // SAFETY: not null; the caller's obligation.
+        false => u64::try_from(unsafe { offset.read() }).ok(),
+    });
+    let Some(begin) = position.flatten() else {
+        return through(library, &mut { *socket }, false, by_kernel);
+    };
+    let sent = bytes::send_file(library, socket, file, begin, count);
+    if let Ok(len) = sent {
+        let end = begin + len as u64;
+        match offset.is_null() {
+            true => drop(rustix::fs::seek(file, rustix::fs::SeekFrom::Start(end))),
+            // SAFETY: as above.
+            false => unsafe { offset.write(end as off_t) },
+        }
+    }
+    Some(sent)
 }

@@ -18,7 +18,7 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_
     if let (Ok(new), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC, Some(library)) =
         (done, command, library::library())
     {
-        library.table.forget(new as c_int);
+        library.forget(new as c_int);
     }
     answer(done) as c_int
 }
@@ -30,10 +30,10 @@ aliases! {
 interposed! {
     /// What is there to be read, and interfaces.
     fn ioctl = SYS_ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
-        let (_, socket) = ours(fd)?;
-        // A stream's is what the placeholder says.
+        let (library, socket) = ours(fd)?;
         match request & 0xffff_ffff {
             libc::FIONREAD if !socket.is_stream() => put(argument, bytes::next_len(&socket)),
+            libc::FIONREAD => put(argument, bytes::unread(library, &socket)?),
             SIOCATMARK => put(argument, Ok(0)),
             request if INTERFACES.contains(&request) => Some(sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0).and_then(|any| {
                 use std::os::fd::AsRawFd;

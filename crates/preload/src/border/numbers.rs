@@ -9,17 +9,17 @@ use super::{answer, interposed, kernel};
 use crate::library::{self, ours};
 use crate::table::Watch;
 
-/// A number is closed, or is another's from now on.
-fn forget(number: c_int) {
+/// A number is about to be closed, or to be another's.
+fn closes(number: c_int) {
     if let Some(library) = library::library() {
-        library.table.forget(number);
+        library.close(number);
     }
 }
 
 interposed! {
     /// Closes.
     fn close = SYS_close(fd: c_int) -> c_int {
-        forget(fd);
+        closes(fd);
         None
     }
 
@@ -28,7 +28,7 @@ interposed! {
         if let Some(library) = library::library()
             && flags as c_uint & libc::CLOSE_RANGE_CLOEXEC == 0
         {
-            library.table.forget_range(first, last);
+            library.close_range(first, last);
         }
         None
     }
@@ -57,19 +57,20 @@ pub unsafe extern "C" fn closefrom(first: c_int) {
 pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
     // SAFETY: numbers alone.
     let new = answer(unsafe { kernel(libc::SYS_dup, [fd as usize]) }) as c_int;
-    forget(new);
+    if let Some(library) = library::library() {
+        library.forget(new);
+    }
     new
 }
 
 /// A copy of a number that is given.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
-    // SAFETY: numbers alone.
-    let done = unsafe { kernel(libc::SYS_dup3, [fd as usize, new as usize, flags as usize]) };
-    if done.is_ok() {
-        forget(new);
+    if fd != new {
+        closes(new);
     }
-    answer(done) as c_int
+    // SAFETY: numbers alone.
+    answer(unsafe { kernel(libc::SYS_dup3, [fd as usize, new as usize, flags as usize]) }) as c_int
 }
 
 /// The same, which the number itself may be.
@@ -90,22 +91,43 @@ pub fn next(name: &std::ffi::CStr) -> *mut libc::c_void {
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
+static FDOPEN: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
 static FCLOSE: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// One of [`FDOPEN`] and [`FCLOSE`], looked up at its first use.
+fn found(place: &AtomicPtr<libc::c_void>, name: &std::ffi::CStr) -> *mut libc::c_void {
+    if place.load(Ordering::Relaxed).is_null() {
+        place.store(next(name), Ordering::Relaxed);
+    }
+    place.load(Ordering::Relaxed)
+}
+
+/// Makes a stream of libc's, which reads and writes the descriptor without asking us.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const libc::c_char) -> *mut libc::FILE {
+    type Fdopen = unsafe extern "C" fn(c_int, *const libc::c_char) -> *mut libc::FILE;
+    let found = found(&FDOPEN, c"fdopen");
+    if found.is_null() {
+        answer(Err(Errno::NOSYS));
+        return std::ptr::null_mut();
+    }
+    if let Some((library, socket)) = ours(fd) {
+        library.give_up(&socket);
+    }
+    // SAFETY: what libc has under this name is of this type; the caller's obligation otherwise.
+    unsafe { std::mem::transmute::<*mut libc::c_void, Fdopen>(found)(fd, mode) }
+}
 
 /// Closes a stream of libc's, whose descriptor it closes without asking us.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fclose(file: *mut libc::FILE) -> c_int {
     type Fclose = unsafe extern "C" fn(*mut libc::FILE) -> c_int;
-    let mut found = FCLOSE.load(Ordering::Relaxed);
-    if found.is_null() {
-        found = next(c"fclose");
-        FCLOSE.store(found, Ordering::Relaxed);
-    }
+    let found = found(&FCLOSE, c"fclose");
     if file.is_null() || found.is_null() {
         return answer(Err(Errno::BADF)) as c_int;
     }
     // SAFETY: a stream, as the caller vouches; one without a descriptor says so.
-    forget(unsafe { libc::fileno(file) });
+    closes(unsafe { libc::fileno(file) });
     // SAFETY: what libc has under this name is of this type; the stream is the caller's.
     unsafe { std::mem::transmute::<*mut libc::c_void, Fclose>(found)(file) }
 }

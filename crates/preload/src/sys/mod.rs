@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 
-use fusewire_outboard::client::Result;
+use fusewire_outboard::client::{Result, Way};
 use libc::c_long;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -138,4 +138,11 @@ pub fn words(count: usize) -> Option<&'static [AtomicU64]> {
     // SAFETY: `count` words are mapped here, aligned to a page, and never unmapped; any bytes are integers; they are
     // changed by atomic operations alone, and by the fork that made this process, before it ran.
     Some(unsafe { std::slice::from_raw_parts(at.cast(), count) })
+}
+
+/// The way to a socket that a word of those says.
+pub fn way(word: &AtomicU64) -> &Way {
+    // SAFETY: a `Way` is such a word and nothing else (`repr(transparent)`), of any value, and changed by atomic operations
+    // alone, as this one is.
+    unsafe { &*ptr::from_ref(word).cast() }
 }
