@@ -26,6 +26,8 @@ use crate::protocol::{Kind, name, parse_name};
 pub const STUFFING: usize = 1024;
 /// `SO_SNDBUF` of `P` once it is connected; the kernel doubles it.
 const SEND_BUFFER: usize = 104 << 10;
+/// `SO_SNDBUF` of both ends where whole messages wait; the kernel doubles it, too.
+const MESSAGES_BUFFER: usize = 208 << 10;
 /// `SO_SNDBUF` of one that is stuffed is the least that the kernel gives, below this.
 const STUFFED_BELOW: usize = 16 << 10;
 
@@ -48,10 +50,15 @@ pub fn pair(kind: Kind) -> Result<Pair, Errno> {
     let unix = match kind {
         Kind::Stream => SocketType::STREAM,
         // A pair of datagram sockets shows no hangup.
-        Kind::Datagram => SocketType::SEQPACKET,
+        Kind::Datagram | Kind::Messages => SocketType::SEQPACKET,
     };
     let (p, q) = socketpair(AddressFamily::UNIX, unix, SocketFlags::CLOEXEC, None)?;
     rustix::io::ioctl_fionbio(&q, true)?;
+    if kind == Kind::Messages {
+        // One message on its way is followed by the next.
+        set_socket_send_buffer_size(&p, MESSAGES_BUFFER)?;
+        set_socket_send_buffer_size(&q, MESSAGES_BUFFER)?;
+    }
     let cookie = socket_cookie(&p)?;
     Ok(Pair { p, q, cookie })
 }

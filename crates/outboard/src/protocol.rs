@@ -16,13 +16,22 @@
 //!  a datagram's placeholder, SEQPACKET, both ways
 //!    24 bytes of the peer's address (zeros: whom the socket is connected to), and the message
 //!
+//!  a context's placeholder, SEQPACKET, both ways
+//!    16 bytes of what is said of the ADU (`About`), and the ADU
+//!
 //!  an address: 0 version (4, 6, 0 for none), 1 prefix length, 2 port (2), 4 scope (4), 8 address (4 or 16, zeros)
 //! ```
 //! A socket is known by its [`Handle`]: the token is random and told only to who made the socket or has shown its
 //! placeholder, so that a number alone commands nothing.
 
+mod about;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+pub use about::{
+    ABOUT_LEN, ADU_MAX, About, SOL_XTP, XTP_CHECK, XTP_NOERR, XTP_OVERTAKING, XTP_SORT, XTP_TAGS,
+};
 
 /// What both sides speak.
 pub const VERSION: u32 = 1;
@@ -110,6 +119,13 @@ pub enum Kind {
     Stream = 1,
     /// `SOCK_DGRAM`: UDP.
     Datagram = 2,
+    /// `SOCK_SEQPACKET`: XTP, as protocol 36 of IP; the port of an address is the service.
+    Messages = 3,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::Stream, Kind::Datagram, Kind::Messages];
 }
 
 /// Family and kind of a socket.
@@ -127,9 +143,9 @@ impl SocketType {
     }
 
     fn of(code: u32) -> Result<SocketType> {
-        let all = [Family::V4, Family::V6].into_iter().flat_map(|family| {
-            [Kind::Stream, Kind::Datagram].map(|kind| SocketType { family, kind })
-        });
+        let all = [Family::V4, Family::V6]
+            .into_iter()
+            .flat_map(|family| Kind::ALL.map(|kind| SocketType { family, kind }));
         let found = all.into_iter().find(|one| one.code() == code);
         found.map_or_else(|| malformed("socket type", "a family and a kind", code), Ok)
     }

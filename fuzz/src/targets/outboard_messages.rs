@@ -1,8 +1,8 @@
 //! What an application and an outboard say to each other, read by the other: whatever comes is refused, or is what its
 //! bytes say and nothing beside.
 use fusewire_outboard::protocol::{
-    Family, Handle, Kind, OFFER_LEN, Offer, OptionName, Reply, Request, SocketType, VERDICT_LEN,
-    Verdict, name, parse_name,
+    ABOUT_LEN, About, Family, Handle, Kind, OFFER_LEN, Offer, OptionName, Reply, Request,
+    SocketType, VERDICT_LEN, Verdict, name, parse_name,
 };
 
 /// Runs one input.
@@ -28,6 +28,11 @@ pub fn run(data: &[u8]) {
         && let Ok(verdict) = Verdict::parse(bytes)
     {
         assert_eq!(verdict.emit(), *bytes);
+    }
+    if let Some(bytes) = data.first_chunk::<ABOUT_LEN>()
+        && let Ok(about) = About::parse(bytes)
+    {
+        assert_eq!(about.emit(), *bytes);
     }
     if let Some((instance, socket)) = parse_name(data) {
         assert_eq!(name(instance, socket), *data);
@@ -67,5 +72,6 @@ pub fn seeds() -> Vec<Vec<u8>> {
     all.push(Verdict::Taken(handle).emit().to_vec());
     all.push(Verdict::Lost(handle).emit().to_vec());
     all.push(name(1, 2).to_vec());
+    all.push(About { tag: Some(7), sort: Some(1), is_broken: true }.emit().to_vec());
     all
 }

@@ -14,7 +14,8 @@ use rustix::net::{
 
 use super::Result;
 use crate::protocol::{
-    ADDRESS_LEN, Handle, OFFER_LEN, Offer, Verdict, emit_address, parse_address,
+    ABOUT_LEN, ADDRESS_LEN, ADU_MAX, About, Handle, OFFER_LEN, Offer, Verdict, emit_address,
+    parse_address,
 };
 
 /// A connection that was accepted.
@@ -70,17 +71,75 @@ pub fn send_to(
     to: Option<SocketAddr>,
     flags: SendFlags,
 ) -> Result<usize> {
-    /// Pieces besides the address.
+    send_behind(p, &emit_address(to), bytes, flags)
+}
+
+/// Sends one message: a head of ours, and these pieces behind it, whose bytes alone are counted.
+fn send_behind(
+    p: impl AsFd,
+    head: &[u8],
+    pieces: &[IoSlice<'_>],
+    flags: SendFlags,
+) -> Result<usize> {
+    /// Pieces besides the head.
     const PIECES: usize = 15;
-    let address = emit_address(to);
     let mut all = [IoSlice::new(&[]); PIECES + 1];
-    if bytes.len() > PIECES {
+    if pieces.len() > PIECES {
         return Err(Errno::MSGSIZE);
     }
-    all[0] = IoSlice::new(&address);
-    all[1..=bytes.len()].copy_from_slice(bytes);
-    let sent = sendmsg(p, &all[..=bytes.len()], &mut SendAncillaryBuffer::default(), flags)?;
-    Ok(sent - ADDRESS_LEN)
+    all[0] = IoSlice::new(head);
+    all[1..=pieces.len()].copy_from_slice(pieces);
+    let sent = sendmsg(p, &all[..=pieces.len()], &mut SendAncillaryBuffer::default(), flags)?;
+    Ok(sent - head.len())
+}
+
+/// Sends an ADU of these pieces through the placeholder of a context of XTP: all of it, or nothing.
+///
+/// # Errors
+/// `EAGAIN`, `EINTR`, `EMSGSIZE`: longer than [`ADU_MAX`], or of too many pieces, `EINVAL`: it has no byte; `ECONNRESET`
+/// and `EPIPE`: it is over, and [`Client::error`](super::Client::error) says why.
+pub fn send_message(
+    p: impl AsFd,
+    pieces: &[IoSlice<'_>],
+    about: &About,
+    flags: SendFlags,
+) -> Result<usize> {
+    let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+    match len {
+        0 => return Err(Errno::INVAL),
+        1..=ADU_MAX => {}
+        _ => return Err(Errno::MSGSIZE),
+    }
+    send_behind(p, &about.emit(), pieces, flags)
+}
+
+/// An ADU that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Came {
+    /// Bytes of it that were stored.
+    pub len: usize,
+    /// What is said of it.
+    pub about: About,
+    /// There were more.
+    pub is_cut: bool,
+}
+
+/// Receives an ADU; `None` when the peer sends no more.
+///
+/// # Errors
+/// `EAGAIN`, `EINTR`; `ECONNRESET`: it is over, and [`Client::error`](super::Client::error) says why.
+pub fn recv_message(p: impl AsFd, bytes: &mut [u8], flags: RecvFlags) -> Result<Option<Came>> {
+    let mut about = [0; ABOUT_LEN];
+    let mut pieces = [IoSliceMut::new(&mut about), IoSliceMut::new(bytes)];
+    let message = recvmsg(p, &mut pieces, &mut RecvAncillaryBuffer::default(), flags)?;
+    match message.bytes.checked_sub(ABOUT_LEN) {
+        Some(len) => {
+            let about = About::parse(&about).map_err(|_| Errno::PROTO)?;
+            Ok(Some(Came { len, about, is_cut: message.flags.contains(ReturnFlags::TRUNC) }))
+        }
+        None if message.bytes == 0 => Ok(None),
+        None => Err(Errno::PROTO),
+    }
 }
 
 /// A datagram that came.

@@ -33,7 +33,7 @@ use rustix::net::{
     sendmsg, socket_with,
 };
 
-pub use bytes::{Accepted, Received, accept, recv_from, send_to};
+pub use bytes::{Accepted, Came, Received, accept, recv_from, recv_message, send_message, send_to};
 pub use rings::Rings;
 pub use socket::{Datagram, Outboard, Placeholder, Socket};
 pub use way::Way;

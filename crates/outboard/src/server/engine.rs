@@ -1,6 +1,7 @@
 //! What is done for the sockets of an outboard in their turns.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fusewire_base::Instant;
@@ -11,14 +12,15 @@ use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 
 use super::accounts::{Accounts, Budget, Charged};
+use super::contexts::Xtp;
 use super::lease::{self, Regions};
 use super::pipe::{self, DATAGRAM_MAX, Turn};
 use super::policy::Policy;
 use super::requests::bind_datagrams;
-use super::table::{Partial, Socket, State, Table};
+use super::table::{Listens, Partial, Socket, State, Table};
 use super::tokens;
 use crate::placeholder::{self, Pair};
-use crate::protocol::{Kind, OFFER_LEN, Offer, SocketType, VERDICT_LEN, Verdict};
+use crate::protocol::{Kind, OFFER_LEN, Offer, VERDICT_LEN, Verdict};
 
 /// Connections of a listener that were offered and that nobody has said to have: their descriptors are counted as ours.
 const OFFERS: usize = 16;
@@ -38,6 +40,8 @@ pub struct Engine {
     pub policy: Policy,
     /// Memory that applications share with us.
     pub regions: Regions,
+    /// Contexts of XTP.
+    pub xtp: Xtp,
     /// Sockets of which their applications know less than there is to know.
     pub stale: Vec<u32>,
     /// The leased stream of which most came lately.
@@ -56,7 +60,7 @@ impl Engine {
     ///
     /// # Errors
     /// No descriptor or randomness is left.
-    pub fn new(budget: Budget, policy: Policy) -> io::Result<Engine> {
+    pub fn new(budget: Budget, policy: Policy, xtp: Xtp) -> io::Result<Engine> {
         let scratch = vec![0; DATAGRAM_MAX].into_boxed_slice();
         Ok(Engine {
             table: Table::default(),
@@ -66,6 +70,7 @@ impl Engine {
             accounts: Accounts::new(budget),
             policy,
             regions: Regions::default(),
+            xtp,
             stale: Vec::new(),
             hot: None,
             scratch: scratch.try_into().expect("of this length"),
@@ -169,6 +174,11 @@ impl Engine {
         self.table.mark(index);
     }
 
+    /// What is to be done for contexts of XTP; true if there was something. Nobody has the stack's lock.
+    pub fn poll_contexts(&mut self) -> bool {
+        self.xtp.poll(&mut self.table)
+    }
+
     /// Something happened to a socket of the stack's.
     pub fn happened(&mut self, id: SocketId, event: Event) {
         if event != Event::Congestion
@@ -190,7 +200,9 @@ impl Engine {
         let turn = self.turn_of(index, &mut socket, stack, now)?;
         let messages = stack.counters().udp_messages_sent - messages;
         self.charge(&mut socket, stack, messages);
-        let has_more = socket.shown.readable || socket.lease.is_some();
+        let has_more = socket.shown.readable
+            || socket.lease.is_some()
+            || matches!(socket.state, State::Context(_));
         if !socket.may_send && has_more && !socket.has_finished {
             self.accounts.hold(socket.uid, index);
         }
@@ -228,10 +240,18 @@ impl Engine {
 
     /// Charges a socket's user for what it has waiting and has sent: so many datagrams since the last time.
     fn charge(&mut self, socket: &mut Socket, stack: &mut Stack, messages: u64) {
-        let load = socket.state.id().and_then(|id| stack.load(id).ok()).unwrap_or_default();
         let before = socket.charged;
-        let packets = load.segments.max(before.packets + messages);
-        socket.charged = Charged { bytes: load.bytes, packets };
+        let (bytes, packets) = match &socket.state {
+            State::Context(used) => {
+                let load = self.xtp.load(used);
+                (load.bytes, load.packets)
+            }
+            state => {
+                let load = state.id().and_then(|id| stack.load(id).ok()).unwrap_or_default();
+                (load.bytes, load.segments)
+            }
+        };
+        socket.charged = Charged { bytes, packets: packets.max(before.packets + messages) };
         self.accounts.charge(socket.uid, &before, &socket.charged);
     }
 
@@ -278,7 +298,7 @@ impl Engine {
                 connecting(socket, stack, id, stuffed)
             }
             // Not a byte moves before somebody has it: what went with a lost placeholder would be lost.
-            State::Stream(_) if socket.offered_by.is_some() => {
+            State::Stream(_) | State::Context(_) if socket.offered_by.is_some() => {
                 let is_gone = socket.shown.hangup || socket.shown.error;
                 if is_gone { Turn::Left } else { Turn::Waits }
             }
@@ -290,6 +310,10 @@ impl Engine {
                 }
             }
             State::Listening { .. } => self.listening(socket, stack, now),
+            State::Context(used) => {
+                let used = *used;
+                self.xtp.turn(socket, &used)
+            }
             State::Datagrams { .. } => pipe::datagrams(socket, stack, now, &mut self.scratch)?,
         })
     }
@@ -335,8 +359,16 @@ impl Engine {
             }
             let _ = stack.close(now, id);
         }
-        if let Some(local) = socket.bound {
-            self.bound.release(stack, local);
+        if let State::Context(used) = &socket.state {
+            self.xtp.leave(used, is_dropped || socket.options.aborts(), now);
+        }
+        if let State::Listening { to: Listens::Service(service), .. } = &socket.state {
+            self.xtp.stop(service);
+        }
+        match socket.bound {
+            Some(local) if socket.of.kind == Kind::Messages => self.xtp.release(local),
+            Some(local) => self.bound.release(stack, local),
+            None => {}
         }
         if let Some(listener) = socket.offered_by {
             self.settled(listener);
@@ -403,33 +435,76 @@ impl Engine {
                 Err(_) => return Turn::Left,
             }
         }
-        let State::Listening { id, offers, .. } = &mut socket.state else { return Turn::Waits };
-        let id = *id;
+        let State::Listening { to, offers, .. } = &mut socket.state else { return Turn::Waits };
         while *offers < OFFERS
-            && stack.tcp_waiting(id).is_ok_and(|waiting| waiting > 0)
+            && self.is_called(stack, to)
             && self.accounts.admit_socket(socket.uid).is_ok()
         {
-            let Ok(Some((accepted, peer))) = stack.tcp_accept(id) else { break };
-            let of = SocketType { family: socket.of.family, kind: Kind::Stream };
-            let opened = self.open(of, (socket.uid, socket.pid), State::Stream(accepted), now);
+            let Some((accepted, peer, local)) = self.accept(stack, to) else { break };
+            let opened = self.open(socket.of, (socket.uid, socket.pid), State::Fresh, now);
             let Ok((handle, p)) = opened else {
                 // There is no descriptor for it.
-                let _ = stack.abort(now, accepted);
-                let _ = stack.close(now, accepted);
+                self.refuse(stack, now, &accepted);
                 break;
             };
-            if let Some(other) = self.table.index_of(handle.socket).and_then(|at| self.table.at(at))
+            if let Some(index) = self.table.index_of(handle.socket)
+                && let Some(other) = self.table.at(index)
             {
+                if let State::Context(used) = &accepted {
+                    self.xtp.give(used, index);
+                }
+                other.state = accepted;
                 other.offered_by = Some(socket.handle.socket);
                 other.options = socket.options.clone();
+                other.block = socket.block.clone();
+                self.table.reindex(index);
             }
             *offers += 1;
-            let local = stack.local_addr(accepted).unwrap_or(peer);
             if offer(&socket.q, &Offer { handle, peer, local }, p).is_err() {
                 return Turn::Failed(Errno::PROTO);
             }
         }
         Turn::Waits
+    }
+
+    /// A connection waits to be accepted.
+    fn is_called(&self, stack: &mut Stack, listens: &Listens) -> bool {
+        match listens {
+            Listens::Tcp(id) => stack.tcp_waiting(*id).is_ok_and(|waiting| waiting > 0),
+            Listens::Service(service) => self.xtp.is_called(service),
+        }
+    }
+
+    /// The next one: what it is, its peer, and its own address.
+    fn accept(
+        &mut self,
+        stack: &mut Stack,
+        listens: &Listens,
+    ) -> Option<(State, SocketAddr, SocketAddr)> {
+        match listens {
+            Listens::Tcp(id) => {
+                let (accepted, peer) = stack.tcp_accept(*id).ok()??;
+                let local = stack.local_addr(accepted).unwrap_or(peer);
+                Some((State::Stream(accepted), peer, local))
+            }
+            Listens::Service(service) => {
+                let used = self.xtp.accept(service)?;
+                Some((State::Context(used), used.peer, used.local))
+            }
+        }
+    }
+
+    /// Ends one that no socket is made for.
+    fn refuse(&mut self, stack: &mut Stack, now: Instant, accepted: &State) {
+        match accepted {
+            State::Context(used) => self.xtp.leave(used, true, now),
+            state => {
+                if let Some(id) = state.id() {
+                    let _ = stack.abort(now, id);
+                    let _ = stack.close(now, id);
+                }
+            }
+        }
     }
 
     /// What became of offers, each in 32 bytes of a stream.
@@ -480,16 +555,22 @@ impl Engine {
 
     /// Offers a connection by a new placeholder.
     fn again(&mut self, listener: &Socket, other: &mut Socket, stack: &mut Stack) -> bool {
-        let State::Stream(id) = other.state else { return false };
-        let Ok(tuple) = stack.tcp_tuple(id) else { return false };
-        let Ok(Pair { p, q, cookie }) = placeholder::pair(Kind::Stream) else { return false };
+        let (peer, local) = match other.state {
+            State::Stream(id) => match stack.tcp_tuple(id) {
+                Ok(tuple) => (tuple.remote, tuple.local),
+                Err(_) => return false,
+            },
+            State::Context(used) => (used.peer, used.local),
+            _ => return false,
+        };
+        let Ok(Pair { p, q, cookie }) = placeholder::pair(other.of.kind) else { return false };
         self.table.forget_cookie(other.cookie);
         // With the old one its name is gone.
         (other.q, other.cookie, other.lost_at) = (q, cookie, None);
         placeholder::name_it(&other.q, self.instance, other.handle.socket);
         other.shown = super::table::Shown { writable: true, ..Default::default() };
         (other.has_finished, other.peer_is_told) = (false, false);
-        let offered = Offer { handle: other.handle, peer: tuple.remote, local: tuple.local };
+        let offered = Offer { handle: other.handle, peer, local };
         offer(&listener.q, &offered, p).is_ok()
     }
 }

@@ -9,6 +9,7 @@
 
 mod accounts;
 mod confine;
+mod contexts;
 mod control;
 mod engine;
 mod lease;
@@ -37,6 +38,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 pub use accounts::Budget;
 pub use confine::{Confined, Rights};
+use contexts::Xtp;
 use control::Door;
 use engine::Engine;
 use lease::INFO_EVERY;
@@ -139,21 +141,22 @@ impl Server {
         limit.current = limit.maximum;
         let _ = setrlimit(Resource::Nofile, limit);
         let own = rustix::process::geteuid().as_raw();
-        let engine = Engine::new(settings.budget, Policy::new(&settings.allow, own))?;
-        let door = Door::open(&settings, &engine.epoll)?;
         let stop = Stop { is_over: Arc::default(), waker: Waker::new()? };
+        let stack = Arc::new(Mutex::new(stack));
+        let xtp = Xtp::new(stack.clone(), clock.clone(), stop.waker.clone());
+        let engine = Engine::new(settings.budget, Policy::new(&settings.allow, own), xtp)?;
+        let door = Door::open(&settings, &engine.epoll)?;
         let add = |fd: rustix::fd::BorrowedFd<'_>, token| {
             let data = epoll::EventData::new_u64(token);
             epoll::add(&engine.epoll, fd, data, epoll::EventFlags::IN)
         };
         add(rustix::fd::AsFd::as_fd(&stop.waker), tokens::STOP)?;
-        let interface = stack.interface().as_fd();
-        let has_descriptor = interface.is_some();
-        if let Some(interface) = interface {
-            add(interface, tokens::INTERFACE)?;
-        }
+        let has_descriptor = match lock(&stack).interface().as_fd() {
+            Some(interface) => add(interface, tokens::INTERFACE).map(|()| true)?,
+            None => false,
+        };
         Ok(Server {
-            stack: Arc::new(Mutex::new(stack)),
+            stack,
             clock,
             engine,
             door,
@@ -183,6 +186,7 @@ impl Server {
         };
         let observed = ip::observe_with(ask, move || refused.named())?;
         self._observed = Some(observed);
+        self.engine.xtp.observe();
         Ok(())
     }
 
@@ -231,19 +235,19 @@ impl Server {
         let shared = self.stack.clone();
         while !self.stop.is_over.load(Ordering::Acquire) {
             let now = self.clock.now();
-            let timeout = {
-                let mut stack = lock(&shared);
-                if self.turn(&mut stack, now)? {
-                    spin_until = now + self.spin;
-                }
-                self.timeout(&stack, now, spin_until)
-            };
+            let mut worked = self.turn(&mut lock(&shared), now)?;
+            // Contexts take the lock where they need the stack.
+            worked |= self.engine.poll_contexts();
+            if worked {
+                spin_until = now + self.spin;
+            }
+            let timeout = self.timeout(&lock(&shared), now, spin_until);
             self.sleep(timeout, &mut events)?;
         }
-        let mut stack = lock(&shared);
         let now = self.clock.now();
-        self.engine.end_all(&mut stack, now);
-        stack.transmit(now).map(|_| ())
+        self.engine.end_all(&mut lock(&shared), now);
+        self.engine.poll_contexts();
+        lock(&shared).transmit(now).map(|_| ())
     }
 
     /// What there is to do now, of all a part. True if there was something.
@@ -287,6 +291,7 @@ impl Server {
             return Duration::ZERO;
         }
         let due = stack.poll_timeout().map_or(SLEEP, |at| at.saturating_since(now));
+        let due = due.min(self.engine.xtp.next_timeout().unwrap_or(SLEEP));
         let is_full = stack.is_blocked() || !self.engine.retry.is_empty();
         let retry = if is_full { RETRY } else { SLEEP };
         let unseen =
@@ -321,6 +326,8 @@ impl Server {
                 tokens::SOCKET => self.engine.shown(index, flags),
                 tokens::CONTROL => self.door.ask(index),
                 tokens::DOOR => self.door.knock(),
+                // Whoever wakes it has said elsewhere why.
+                tokens::STOP => self.stop.waker.drain(),
                 _ => {}
             }
         }

@@ -9,13 +9,14 @@ use fusewire_stack::ip::{Stack, State as TcpState, TcpConfig, unconnected_tcp_in
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_cookie;
 
+use super::contexts;
 use super::engine::Engine;
 use super::pipe::number_of;
-use super::table::{Partial, Shown, Socket, State};
+use super::table::{Listens, Partial, Shown, Socket, State};
 use crate::placeholder;
 use crate::protocol::{
-    Addresses, Family, Handle, KEY_LEN, Kind, Message, OptionName, Reply, Request, SocketType,
-    VALUE_MAX, VERSION, emit_addresses,
+    Addresses, Family, Handle, KEY_LEN, Kind, Message, OptionName, Reply, Request, SOL_XTP,
+    SocketType, VALUE_MAX, VERSION, emit_addresses,
 };
 
 /// What a request is answered, before it is laid down.
@@ -106,7 +107,8 @@ impl Engine {
                 }
                 match (socket.of.kind, remote) {
                     (Kind::Stream, Some(remote)) => engine.connect(stack, now, socket, remote, &p),
-                    (Kind::Stream, None) => Err(Errno::OPNOTSUPP),
+                    (Kind::Messages, Some(remote)) => engine.call(stack, now, socket, remote),
+                    (Kind::Stream | Kind::Messages, None) => Err(Errno::OPNOTSUPP),
                     (Kind::Datagram, remote) => {
                         engine.connect_datagrams(stack, now, socket, remote)
                     }
@@ -129,6 +131,9 @@ impl Engine {
                 None => Err(Errno::BADF),
             },
             Request::SetOption(handle, name, value) => self.on(&handle, |engine, socket| {
+                if name.level == SOL_XTP {
+                    return engine.set_xtp(socket, name.name, value);
+                }
                 let is_tcp = socket.of.kind == Kind::Stream;
                 if posix::is_membership(name.level, name.name) {
                     let any = socket.of.family.unspecified();
@@ -210,6 +215,7 @@ impl Engine {
             of,
             q: pair.q,
             state,
+            block: (of.kind == Kind::Messages).then(|| Box::new(contexts::control_block())),
             options: Default::default(),
             bound: None,
             error: None,
@@ -262,6 +268,7 @@ impl Engine {
                 socket.bound = Some(bound.map_err(number_of)?);
             }
             Kind::Datagram => bind_datagrams(stack, socket, local)?,
+            Kind::Messages => socket.bound = Some(self.xtp.bind(stack, local)?),
         }
         Ok(Answer::Done)
     }
@@ -274,12 +281,16 @@ impl Engine {
         backlog: u32,
     ) -> Result<Answer> {
         match socket.state {
-            _ if socket.of.kind != Kind::Stream => return Err(Errno::OPNOTSUPP),
+            _ if socket.of.kind == Kind::Datagram => return Err(Errno::OPNOTSUPP),
             State::Listening { .. } => return Ok(Answer::Done),
             State::Fresh => {}
             _ => return Err(Errno::INVAL),
         }
         let any = self.policy.place(socket.uid, socket.of.family.unspecified())?;
+        let backlog = backlog.clamp(1, 4096) as usize;
+        if socket.of.kind == Kind::Messages {
+            return self.offer(stack, now, socket, any, backlog);
+        }
         let sharing = socket.options.sharing(true, socket.uid);
         let local = match socket.bound {
             Some(local) => local,
@@ -289,11 +300,65 @@ impl Engine {
             }
         };
         let config = settings(stack, socket);
-        let backlog = backlog.clamp(1, 4096) as usize;
         let id = stack.tcp_listen_sharing(local, backlog, &config, sharing).map_err(number_of)?;
-        socket.state = State::Listening { id, offers: 0, verdict: Partial::default() };
+        let to = Listens::Tcp(id);
+        socket.state = State::Listening { to, offers: 0, verdict: Partial::default() };
         apply(stack, now, socket, Effect::Tune)?;
         apply(stack, now, socket, Effect::Marking)
+    }
+
+    /// Offers a service of XTP.
+    fn offer(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        socket: &mut Socket,
+        any: SocketAddr,
+        backlog: usize,
+    ) -> Result<Answer> {
+        let local = match socket.bound {
+            Some(local) => local,
+            None => *socket.bound.insert(self.xtp.bind(stack, any)?),
+        };
+        let index = self.table.index_of_taken(socket.handle.socket);
+        let block = socket.block.as_deref().ok_or(Errno::OPNOTSUPP)?;
+        let service = self.xtp.listen(stack, now, (index, local, backlog), block)?;
+        let to = Listens::Service(service);
+        socket.state = State::Listening { to, offers: 0, verdict: Partial::default() };
+        Ok(Answer::Done)
+    }
+
+    /// Calls a service of XTP. What is sent leaves before the peer has answered.
+    fn call(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        socket: &mut Socket,
+        remote: SocketAddr,
+    ) -> Result<Answer> {
+        if !matches!(socket.state, State::Fresh) {
+            return Err(Errno::ISCONN);
+        }
+        discard(socket);
+        let any = match socket.bound {
+            Some(local) => local,
+            None => self.policy.place(socket.uid, socket.of.family.unspecified())?,
+        };
+        let index = self.table.index_of_taken(socket.handle.socket);
+        let block = socket.block.as_deref().ok_or(Errno::OPNOTSUPP)?;
+        let used = self.xtp.connect(stack, now, (index, any, remote), block)?;
+        socket.state = State::Context(used);
+        Ok(Answer::Done)
+    }
+
+    fn set_xtp(&mut self, socket: &mut Socket, name: i32, value: &[u8]) -> Result<Answer> {
+        let used = match &socket.state {
+            State::Context(used) => Some(used),
+            State::Listening { .. } => return Err(Errno::INVAL),
+            _ => None,
+        };
+        let block = socket.block.as_deref_mut().ok_or(Errno::NOPROTOOPT)?;
+        self.xtp.set_option(name, value, block, used).map(|()| Answer::Done)
     }
 
     fn connect(
@@ -309,10 +374,7 @@ impl Engine {
             State::Connecting { .. } => return Err(Errno::ALREADY),
             _ => return Err(Errno::ISCONN),
         }
-        // Nobody can have meant it: it was sent before there was a connection.
-        let mut nowhere = [0; 4096];
-        let flags = rustix::net::RecvFlags::DONTWAIT;
-        while rustix::net::recv(&socket.q, &mut nowhere, flags).is_ok_and(|(_, len)| len > 0) {}
+        discard(socket);
         // Of a user with addresses of his own the stack chooses none.
         let any = socket.of.family.unspecified();
         let own = self.policy.place(socket.uid, any)?;
@@ -368,10 +430,24 @@ impl Engine {
             (libc::SOL_SOCKET, libc::SO_ERROR) => {
                 socket.error.take().map_or(0, Errno::raw_os_error)
             }
-            (libc::SOL_SOCKET, libc::SO_TYPE) if is_tcp => libc::SOCK_STREAM,
-            (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_DGRAM,
-            (libc::SOL_SOCKET, libc::SO_PROTOCOL) if is_tcp => libc::IPPROTO_TCP,
-            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_UDP,
+            (libc::SOL_SOCKET, libc::SO_TYPE) => match socket.of.kind {
+                Kind::Stream => libc::SOCK_STREAM,
+                Kind::Datagram => libc::SOCK_DGRAM,
+                Kind::Messages => libc::SOCK_SEQPACKET,
+            },
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => match socket.of.kind {
+                Kind::Stream => libc::IPPROTO_TCP,
+                Kind::Datagram => libc::IPPROTO_UDP,
+                Kind::Messages => SOL_XTP,
+            },
+            (SOL_XTP, name) => {
+                let block = socket.block.as_deref().ok_or(Errno::NOPROTOOPT)?;
+                let used = match &socket.state {
+                    State::Context(used) => Some(used),
+                    _ => None,
+                };
+                self.xtp.option(name, block, used)?
+            }
             (libc::SOL_SOCKET, libc::SO_DOMAIN) => match socket.of.family {
                 Family::V4 => libc::AF_INET,
                 Family::V6 => libc::AF_INET6,
@@ -418,7 +494,9 @@ fn apply(stack: &mut Stack, now: Instant, socket: &Socket, effect: Effect) -> Re
     match (effect, &socket.state) {
         (
             Effect::Tune,
-            State::Stream(id) | State::Connecting { id, .. } | State::Listening { id, .. },
+            State::Stream(id)
+            | State::Connecting { id, .. }
+            | State::Listening { to: Listens::Tcp(id), .. },
         ) => {
             socket.options.tune(stack, now, *id).map_err(number_of)?;
         }
@@ -461,7 +539,17 @@ pub fn bind_datagrams(stack: &mut Stack, socket: &mut Socket, local: SocketAddr)
     Ok(())
 }
 
+/// Forgets what was sent before there was a connection: nobody can have meant it.
+fn discard(socket: &Socket) {
+    let mut nowhere = [0; 4096];
+    let flags = rustix::net::RecvFlags::DONTWAIT;
+    while rustix::net::recv(&socket.q, &mut nowhere, flags).is_ok_and(|(_, len)| len > 0) {}
+}
+
 fn local(stack: &mut Stack, now: Instant, socket: &Socket) -> Result<SocketAddr> {
+    if let State::Context(used) = &socket.state {
+        return Ok(used.local);
+    }
     let Some(id) = socket.state.id() else {
         return Ok(socket.bound.unwrap_or(socket.of.family.unspecified()));
     };
@@ -482,6 +570,7 @@ fn local(stack: &mut Stack, now: Instant, socket: &Socket) -> Result<SocketAddr>
 fn peer(stack: &mut Stack, socket: &Socket) -> Result<Option<SocketAddr>> {
     match &socket.state {
         State::Datagrams { peer, .. } => Ok(*peer),
+        State::Context(used) => Ok(Some(used.peer)),
         State::Stream(id) if stack.tcp_state(*id).map_err(number_of)? != TcpState::Closed => {
             Ok(Some(stack.tcp_tuple(*id).map_err(number_of)?.remote))
         }

@@ -6,11 +6,13 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use fusewire_base::Instant;
+use fusewire_stack::context::ControlBlock;
 use fusewire_stack::ip::SocketId;
 use fusewire_stack::ip::posix::Options;
 use rustix::io::Errno;
 
 use super::accounts::Charged;
+use super::contexts::{Service, Used};
 use super::lease::Lease;
 use super::turns::Turns;
 use crate::protocol::{Handle, SocketType, VERDICT_LEN};
@@ -36,7 +38,9 @@ pub struct Socket {
     pub q: OwnedFd,
     pub state: State,
     pub options: Options,
-    /// What a TCP socket is bound to.
+    /// What a context of XTP is to be.
+    pub block: Option<Box<ControlBlock>>,
+    /// What a socket for connections is bound to.
     pub bound: Option<SocketAddr>,
     /// An error that waits to be told.
     pub error: Option<Errno>,
@@ -64,7 +68,9 @@ pub enum State {
     /// A connection.
     Stream(SocketId),
     /// A listener.
-    Listening { id: SocketId, offers: usize, verdict: Partial },
+    Listening { to: Listens, offers: usize, verdict: Partial },
+    /// A context of XTP.
+    Context(Used),
     /// A socket for datagrams.
     Datagrams { id: SocketId, peer: Option<SocketAddr>, pending: Option<Vec<u8>> },
 }
@@ -73,13 +79,22 @@ impl State {
     /// What the stack calls it.
     pub fn id(&self) -> Option<SocketId> {
         match self {
-            State::Fresh => None,
+            State::Fresh | State::Context(_) => None,
+            State::Listening { to: Listens::Service(_), .. } => None,
             State::Connecting { id, .. }
             | State::Stream(id)
-            | State::Listening { id, .. }
+            | State::Listening { to: Listens::Tcp(id), .. }
             | State::Datagrams { id, .. } => Some(*id),
         }
     }
+}
+
+/// What a listener offers connections of.
+#[derive(Clone)]
+pub enum Listens {
+    Tcp(SocketId),
+    /// A service of XTP.
+    Service(Service),
 }
 
 /// The beginning of a verdict whose end has not come.
@@ -294,6 +309,7 @@ mod tests {
             of: SocketType { family: Family::V4, kind: Kind::Stream },
             q: UnixStream::pair().unwrap().0.into(),
             state: State::Fresh,
+            block: None,
             options: Options::default(),
             bound: None,
             error: None,

@@ -392,7 +392,6 @@ impl Association {
     }
 
     /// Bytes of messages that were told and not released, and of parts of others.
-    #[cfg(feature = "view")]
     pub fn unread(&self) -> u64 {
         self.machine.rcv_nxt_offset().saturating_sub(self.released)
     }

@@ -123,6 +123,22 @@ impl Contexts {
         }
     }
 
+    /// What a stream costs: for who gives each of his users so much and no more.
+    pub fn load(&self, context: Context) -> Load {
+        self.get(context).map_or_else(Load::default, |association| Load {
+            bytes: association.unsent() as u64 + association.unread(),
+            packets: association.machine.counters().segments_sent,
+        })
+    }
+
+    /// What proves the packets that a stream sends from now on: what its control block says, as far as its peer takes it.
+    pub fn check(&self, context: Context) -> Option<Check> {
+        Some(match self.get(context)?.machine.sends_trailers() {
+            true => Check::Cxor,
+            false => Check::Internet,
+        })
+    }
+
     /// Estimates and counters.
     pub fn info(&self, context: Context) -> Option<Info> {
         Some(self.get(context)?.machine.info())

@@ -52,6 +52,8 @@ use fusewire_transport::xtp::{self, Listener, Name, State};
 use fusewire_wire::xtp::Key;
 
 pub use fusewire_transport::machine::Secrets;
+/// XTP's number as a protocol of IP.
+pub use fusewire_wire::xtp::NUMBER;
 
 pub use block::{Check, ControlBlock, Kind, Rate, Retransmission};
 pub use event::{Code, Diag, Ended, Event, Message, Reason};
@@ -128,6 +130,15 @@ pub struct About {
     pub tag: Option<u64>,
     /// Its priority, with [`ControlBlock::sort`]; otherwise the context's.
     pub sort: Option<u16>,
+}
+
+/// What a stream has, and what it has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Bytes that wait here: of messages that were sent and not acknowledged, came and were not released.
+    pub bytes: u64,
+    /// Packets that it has sent.
+    pub packets: u64,
 }
 
 /// A context that was made and is not open: what it will be, and the memory that was lent to it.
@@ -323,8 +334,7 @@ impl Contexts {
     /// are dropped. `None`: one is under way.
     pub fn capture(&mut self, options: Options) -> Option<Blocks> {
         let (caps, local, now) = (self.device.caps(), self.device.local_addr(), self.clock.now());
-        let number = fusewire_wire::xtp::NUMBER;
-        self.watch.begin(|| feed::of_device(caps.name, local, number, options, now))
+        self.watch.begin(|| feed::of_device(caps.name, local, NUMBER, options, now))
     }
 
     /// What came and left of services 1 to 3.

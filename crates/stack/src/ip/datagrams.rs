@@ -120,7 +120,7 @@ impl Stack {
     }
 
     /// As [`Stack::udp_take`], of the queue alone.
-    pub(super) fn udp_take_queue(&mut self, id: SocketId, taker: &mut dyn Taker) -> Result<usize> {
+    pub(crate) fn udp_take_queue(&mut self, id: SocketId, taker: &mut dyn Taker) -> Result<usize> {
         let level = self.core.config.level;
         let udp = self.core.table.udp(id)?;
         let mut taken = 0;

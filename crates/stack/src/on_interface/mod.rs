@@ -10,6 +10,7 @@
 //! is one copy each way: out of the send ring into the interface's memory, and from there into the batch.
 
 mod open;
+mod shared;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,6 +27,7 @@ use crate::clock::Clock;
 use crate::ip::{self, Incoming, Messages, SocketId, Taken, Taker};
 
 pub use open::{Carrier, Kind, Name, Own, Settings, connect, listen, stack};
+pub use shared::Shared;
 
 /// Batches of the interface's that one call takes, where they come packet by packet.
 const ROUNDS: usize = 4;
@@ -167,6 +169,14 @@ fn failed(error: ip::Error) -> io::Error {
     }
 }
 
+/// What a device says of what failed with one peer.
+fn failure(ip::Failure { peer, error }: ip::Failure) -> Event {
+    match error {
+        ip::Error::TooLong { len, .. } => Event::TooBig { peer, len },
+        _ => Event::Unreachable { peer },
+    }
+}
+
 /// The capabilities of a device on a stack's interface as it is now.
 fn describe(stack: &ip::Stack, carrier: Carrier, local: SocketAddr) -> Capabilities {
     let interface = stack.capabilities();
@@ -295,10 +305,6 @@ impl Device for OnInterface {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        let ip::Failure { peer, error } = self.stack.udp_poll_failure(self.socket)?;
-        Some(match error {
-            ip::Error::TooLong { len, .. } => Event::TooBig { peer, len },
-            _ => Event::Unreachable { peer },
-        })
+        self.stack.udp_poll_failure(self.socket).map(failure)
     }
 }
