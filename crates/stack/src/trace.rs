@@ -2,7 +2,7 @@
 
 use fusewire_base::Instant;
 use fusewire_transport::machine::{
-    Again, Connection, DropCause, Header, Initial, Note, Transmit, TransmitKind, Verdict,
+    Again, DropCause, Header, Initial, Note, Transmit, TransmitKind, Verdict,
 };
 
 /// Entries kept.
@@ -34,11 +34,13 @@ pub enum Kind {
     ResentTailLoss,
     /// Went again in pieces that fit the path.
     ResentPath,
+    /// Went again, for what it answers came again.
+    SaidAgain,
 }
 
-impl Kind {
-    /// Of a segment that goes again.
-    fn again(why: Again) -> Kind {
+/// Of a segment that goes again.
+impl From<Again> for Kind {
+    fn from(why: Again) -> Kind {
         match why {
             Again::Rack => Kind::ResentRack,
             Again::Timeout => Kind::ResentTimeout,
@@ -46,7 +48,9 @@ impl Kind {
             Again::Path => Kind::ResentPath,
         }
     }
+}
 
+impl Kind {
     /// Of a segment that came.
     pub(crate) fn of(initial: &Initial, verdict: &Verdict) -> Kind {
         match (verdict, initial) {
@@ -57,10 +61,10 @@ impl Kind {
         }
     }
 
-    /// Of a segment that leaves.
-    pub(crate) fn leaving<C: Connection>(transmit: &Transmit<C::Header>, machine: &C) -> Kind {
+    /// Of a segment that leaves; `again` says why, if it was sent before.
+    pub(crate) fn leaving<H>(transmit: &Transmit<H>, again: impl Into<Kind>) -> Kind {
         match transmit.kind {
-            _ if transmit.retransmission => Kind::again(machine.again()),
+            _ if transmit.retransmission => again.into(),
             TransmitKind::Probe => Kind::Probe,
             _ => Kind::Sent,
         }
@@ -78,6 +82,7 @@ impl Kind {
             Kind::ResentTimeout => ["retransmission (timeout)", ""],
             Kind::ResentTailLoss => ["retransmission (tail loss probe)", ""],
             Kind::ResentPath => ["retransmission (too long for the path)", ""],
+            Kind::SaidAgain => ["answered again", ""],
         }
     }
 }
@@ -101,18 +106,19 @@ pub struct Entry {
     pub kind: Kind,
 }
 
-/// See the module's text.
+/// See the module's text. Where many share one, each entry is somebody's: `Of` tells whose.
 #[derive(Debug)]
-pub struct Trace {
-    entries: Box<[Entry; ENTRIES]>,
+pub struct Trace<Of = ()> {
+    entries: Box<[(Of, Entry); ENTRIES]>,
     next: usize,
     /// For whoever measures what it costs.
     pub(crate) off: bool,
 }
 
-impl Default for Trace {
+impl<Of: Copy + Default> Default for Trace<Of> {
     fn default() -> Self {
-        Trace { entries: Box::new([Entry::default(); ENTRIES]), next: 0, off: false }
+        let nothing = (Of::default(), Entry::default());
+        Trace { entries: Box::new([nothing; ENTRIES]), next: 0, off: false }
     }
 }
 
@@ -120,21 +126,44 @@ impl Trace {
     /// Notes a segment.
     #[inline]
     pub(crate) fn segment(&mut self, kind: Kind, at: Instant, h: &impl Header, len: u32) {
+        self.segment_of((), kind, at, h, len);
+    }
+}
+
+impl<Of: Copy + PartialEq> Trace<Of> {
+    /// Notes a segment of one of those who share it.
+    #[inline]
+    pub(crate) fn segment_of(
+        &mut self,
+        of: Of,
+        kind: Kind,
+        at: Instant,
+        h: &impl Header,
+        len: u32,
+    ) {
         if self.off {
             return;
         }
         let Note { seq, ack, window, flags } = h.note();
-        self.entries[self.next % ENTRIES] = Entry { at, seq, ack, len, window, flags, kind };
+        self.entries[self.next % ENTRIES] = (of, Entry { at, seq, ack, len, window, flags, kind });
         self.next = self.next.wrapping_add(1);
+    }
+
+    fn all(&self) -> impl Iterator<Item = &(Of, Entry)> {
+        let at = self.next % ENTRIES;
+        let all = self.entries[at..].iter().chain(&self.entries[..at]);
+        all.filter(|(_, entry)| entry.kind != Kind::Empty)
     }
 
     /// The entries, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        let at = self.next % ENTRIES;
-        self.entries[at..]
-            .iter()
-            .chain(&self.entries[..at])
-            .filter(|entry| entry.kind != Kind::Empty)
+        self.all().map(|(_, entry)| entry)
+    }
+
+    /// Those of one who shares it, oldest first.
+    #[cfg(feature = "view")]
+    pub(crate) fn of(&self, who: Of) -> impl Iterator<Item = &Entry> {
+        self.all().filter(move |(of, _)| *of == who).map(|(_, entry)| entry)
     }
 }
 
@@ -145,6 +174,6 @@ mod tests {
     #[test]
     fn an_entry_stays_small() {
         assert_eq!(size_of::<Kind>(), 1);
-        assert_eq!(size_of::<Entry>(), 24);
+        assert_eq!((size_of::<Entry>(), size_of::<((), Entry)>()), (24, 24));
     }
 }

@@ -137,7 +137,8 @@ pub struct Segment {
     pub ago_us: u64,
     /// What happened: `sent`, `received`, `retransmission (RACK)`, `dropped: checksum` and so on.
     pub what: String,
-    /// Flags in letters: `S` SYN, `A` ACK, `P` PSH, `F` FIN, `R` RST, `U` URG, `E` ECE, `W` CWR.
+    /// Flags in letters. TCP: `S` SYN, `A` ACK, `P` PSH, `F` FIN, `R` RST, `U` URG, `E` ECE, `W` CWR. XTP: `S` SREQ, `D`
+    /// DREQ, `R` RCLOSE, `W` WCLOSE, `M` EOM, `E` END, `B` BTAG, `N` FASTNAK.
     pub flags: String,
     /// Sequence number.
     pub seq: u32,

@@ -12,7 +12,7 @@ use super::{reports, who};
 use crate::output::{LOCAL_EXIT_CODES, Result, json, printable};
 
 /// The states that stacks tell.
-const STATES: [&str; 12] = [
+const STATES: [&str; 17] = [
     "closed",
     "listen",
     "unconn",
@@ -25,6 +25,12 @@ const STATES: [&str; 12] = [
     "closing",
     "last-ack",
     "time-wait",
+    // XTP's.
+    "opening",
+    "half-open",
+    "open",
+    "inactive",
+    "quiescent",
 ];
 
 /// Which sockets to list, and how much of each.
@@ -43,7 +49,7 @@ pub struct Ss {
     /// Only sockets with this port at either end.
     #[arg(short, long, value_name = "PORT")]
     port: Option<u16>,
-    /// Only sockets in this state, such as estab, listen, time-wait; may be given several times.
+    /// Only sockets in this state, such as estab, listen, time-wait, or open of XTP; may be given several times.
     #[arg(short, long, value_name = "STATE", ignore_case = true, value_parser = STATES)]
     state: Vec<String>,
     /// Only TCP, XTP, UDP, shared memory (shm) or the kernel's TCP (kernel-tcp).
@@ -74,10 +80,13 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Nothing when the connection has gone meanwhile.
+    /// Nothing where nothing is kept, or the connection has gone meanwhile.
     fn trace(&self) -> Vec<Segment> {
-        let trace = self.process.trace(self.stack.id, &self.socket.id);
-        if self.socket.transport.is_some() { trace.unwrap_or_default() } else { Vec::new() }
+        // Of XTP, services of single messages have one, too.
+        if self.socket.transport.is_none() && self.socket.protocol != "xtp" {
+            return Vec::new();
+        }
+        self.process.trace(self.stack.id, &self.socket.id).unwrap_or_default()
     }
 }
 

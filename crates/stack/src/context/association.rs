@@ -20,6 +20,7 @@ use crate::path::Path;
 use crate::path::question::Keys;
 use crate::pieces::Pieces;
 use crate::send_ring::{Place, SendRing};
+use crate::trace::Trace;
 use crate::{Error, Result};
 
 /// A message that has no offset yet.
@@ -39,6 +40,8 @@ pub(super) struct Association {
     pub path: Path,
     /// The second name, once it is known.
     pub also: Option<Name>,
+    /// What it did last.
+    pub trace: Trace,
     level: Level,
     /// The receive buffer; the byte at stream offset `o` lies at `o % len`. The application's, or made with the first byte.
     memory: Vec<u8>,
@@ -78,6 +81,7 @@ impl Association {
         Association {
             standing: Standing::new(remote),
             also: None,
+            trace: Trace::default(),
             ring: SendRing::new(ring, records.min(1 << 16), machine.trailer_room()),
             level,
             memory: Vec::new(),

@@ -12,11 +12,13 @@ use fusewire_transport::xtp::Name;
 use fusewire_transport::xtp::single::{Id, Outcome, Request, Responder};
 use fusewire_wire::xtp::{Code, Diag};
 
+use super::Context;
 use super::block::{ControlBlock, Kind};
 use super::event::{Ended, Event, Message};
 use super::place::{Buffer, Scatter, gather};
 use super::standing::Standing;
 use crate::pieces::Pieces;
+use crate::trace::Trace;
 
 /// Bytes that leave, in pieces of one length, with the sum of each that one pass made when it brought them here.
 #[derive(Default)]
@@ -285,12 +287,16 @@ pub(super) struct Singles {
     pub held: usize,
     /// It waits for a turn.
     pub is_ready: bool,
+    /// What came and left last. What comes for a message is its context's; its answer is nobody's, for the application has
+    /// let go of the context.
+    pub trace: Trace<Option<Context>>,
 }
 
 impl Singles {
     pub fn new(responder: Responder, block: ControlBlock) -> Singles {
         let (asked, answers) = (HashMap::new(), HashMap::new());
-        Singles { responder, block, asked, answers, held: 0, is_ready: false }
+        let trace = Trace::default();
+        Singles { responder, block, asked, answers, held: 0, is_ready: false, trace }
     }
 
     /// There is memory for a piece that ends at `end`, of a message that has some already.

@@ -123,8 +123,10 @@ impl Contexts {
         let Some(Some(Place::Open(association))) = self.places.get_mut(index as usize) else {
             return;
         };
-        let initial = association.machine.handle_initial(now, &came.header, came.header.data_len);
+        let (header, len) = (&came.header, came.header.data_len);
+        let initial = association.machine.handle_initial(now, header, len);
         if let Initial::Drop(cause) = initial {
+            association.trace.segment(Kind::Dropped(cause), now, header, len);
             return self.watch.dropped(cause.name());
         }
         let verdict = match (&initial, came.proof()) {
@@ -135,8 +137,10 @@ impl Contexts {
             (_, Some(proof)) if proof.of(level, came.data) => Verdict::Control,
             _ => Verdict::Reject(DropCause::Checksum),
         };
-        association.machine.handle_final(now, &came.header, &initial, verdict, false);
-        self.watch.became(Kind::of(&initial, &verdict));
+        let kind = Kind::of(&initial, &verdict);
+        association.trace.segment(kind, now, header, len);
+        association.machine.handle_final(now, header, &initial, verdict, false);
+        self.watch.became(kind);
     }
 
     /// A packet of this context's came: it is looked at behind the batch.
@@ -172,8 +176,14 @@ impl Contexts {
         match streams.listener.handle_stray(now, &ends, header, header.data_len) {
             ListenerAction::Reply(reply) => self.reply(now, came.peer, &reply),
             ListenerAction::Accept(machine) => self.accept(now, service, machine, came, app),
-            ListenerAction::Drop(_) => self.drop_frame(Cause::Listener),
+            ListenerAction::Drop(cause) => self.refused(cause),
         }
+    }
+
+    /// A listener drops a packet.
+    pub(super) fn refused(&mut self, why: DropCause) {
+        self.drops.count(Cause::Listener);
+        self.watch.dropped(why.name());
     }
 
     /// A packet is dropped that is no context's.

@@ -65,6 +65,7 @@ use crate::drops::{Cause, Drops};
 use crate::generations::Generations;
 use crate::path::Path;
 use crate::path::question::Nonces;
+use crate::trace::Trace;
 use crate::watch::Watch;
 use crate::{Error, Refusals, Result};
 use association::Association;
@@ -276,6 +277,8 @@ pub struct Contexts {
     /// Counters of streams that are gone.
     past: Counters,
     watch: Watch,
+    /// What became last of messages that go alone, and of what answers them.
+    requests: Trace<Option<Context>>,
     asked: Option<Asked<Contexts>>,
     last_work: Instant,
 }
@@ -309,6 +312,7 @@ impl Contexts {
             question: Vec::new(),
             past: Counters::default(),
             watch: Watch::default(),
+            requests: Trace::default(),
             asked: None,
             last_work: now,
             config,

@@ -6,7 +6,9 @@ use fusewire_device::capture::feed::{Blocks, Options};
 
 use super::*;
 use crate::asked::{Last, Visible};
+use crate::generations;
 use crate::observe::{Head, Numbers};
+use crate::trace::Entry;
 
 impl Contexts {
     /// From now on other processes of this user may look: `fusewire ss`, `fusewire top`, `fusewire metrics`, `fusewire
@@ -41,6 +43,18 @@ impl Contexts {
                 ..numbers
             },
         }
+    }
+
+    /// Of a message alone: what its service, or all requests together, keep of it.
+    fn last_of_single(&self, context: Context, exchange: &Exchange) -> Vec<Entry> {
+        let trace = match exchange.role {
+            Role::Asks { .. } => &self.requests,
+            Role::Asked { service, .. } => match self.listening.get(&service) {
+                Some(Listening::Singles(singles)) => &singles.trace,
+                _ => return Vec::new(),
+            },
+        };
+        trace.of(Some(context)).copied().collect()
     }
 
     fn numbers(&self, index: u32, place: &Place) -> Numbers {
@@ -101,9 +115,23 @@ impl Visible for Contexts {
         (numbers, taken.next().map(|(index, _)| index))
     }
 
-    /// Nothing is kept of what a context did last.
-    fn last(&self, _: &str) -> Option<Last> {
-        None
+    fn last(&self, name: &str) -> Option<Last> {
+        let entries = if let Some(service) = name.strip_prefix("service-") {
+            match self.listening.get(&service.parse().ok()?)? {
+                Listening::Streams(_) => Vec::new(),
+                Listening::Singles(singles) => singles.trace.iter().copied().collect(),
+            }
+        } else {
+            let (index, generation) = generations::parse(name)?;
+            let context = Context { index, generation };
+            match self.place(context)? {
+                Place::Made(_) => Vec::new(),
+                Place::Open(association) => association.trace.iter().copied().collect(),
+                Place::Single(exchange) => self.last_of_single(context, exchange),
+            }
+        };
+        let letters = xtp::Config::default().letters();
+        Some(Last { entries, letters, now: self.clock.now() })
     }
 
     fn begin_capture(&mut self, options: Options) -> Option<Blocks> {

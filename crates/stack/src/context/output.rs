@@ -12,6 +12,7 @@ use super::*;
 use crate::machine::HEADROOM;
 use crate::pieces::{Payload, Pieces, put_trailer};
 use crate::stack::hand_over;
+use crate::trace::{Kind, Trace};
 
 /// Frames given to the device in one call.
 const FRAMES: usize = 128;
@@ -41,6 +42,7 @@ struct Planned {
     owner: Owner,
     header: At,
     payload: At,
+    kind: Kind,
 }
 
 /// What leaves next.
@@ -61,12 +63,18 @@ impl Output {
     }
 
     /// Plans a packet of a context.
-    fn plan(&mut self, context: u32, association: &mut Association, t: &Transmit, level: Level) {
+    fn plan(
+        &mut self,
+        context: u32,
+        association: &mut Association,
+        (t, kind): (&Transmit, Kind),
+        level: Level,
+    ) {
         let (scratch, owner) = (self.planned.len(), Owner::Context(context));
         let Some(range) = &t.payload else {
             let len = emit(&t.header, &mut self.headers[scratch], Sum::ZERO);
             let (header, payload) = (At::Scratch(scratch, len), At::Memory(0, 0));
-            return self.planned.push(Planned { owner, header, payload });
+            return self.planned.push(Planned { owner, header, payload, kind });
         };
         let located = association.ring.locate(range);
         let (from, to) = (located.payload.start, located.payload.end);
@@ -90,11 +98,17 @@ impl Output {
             Payload::Ring(from, to) => At::Memory(from, to),
             Payload::Detour(from, to) => At::Detour(from, to),
         };
-        self.planned.push(Planned { owner, header, payload });
+        self.planned.push(Planned { owner, header, payload, kind });
     }
 
     /// Plans a packet of one message, or of an answer, that lies there.
-    fn plan_said(&mut self, owner: Owner, said: Option<&Said>, t: &Transmit, level: Level) {
+    fn plan_said(
+        &mut self,
+        owner: Owner,
+        said: Option<&Said>,
+        (t, kind): (&Transmit, Kind),
+        level: Level,
+    ) {
         let scratch = self.planned.len();
         let range = t.payload.as_ref().map_or(0..0, |r| r.start as usize..r.end as usize);
         let sum = match said {
@@ -105,8 +119,19 @@ impl Output {
         };
         let header = At::Scratch(scratch, emit(&t.header, &mut self.headers[scratch], sum));
         let payload = At::Memory(range.start, range.end);
-        self.planned.push(Planned { owner, header, payload });
+        self.planned.push(Planned { owner, header, payload, kind });
     }
+}
+
+/// Notes a packet that leaves.
+fn note<Of: Copy + PartialEq>(
+    trace: &mut Trace<Of>,
+    of: Of,
+    kind: Kind,
+    now: Instant,
+    t: &Transmit,
+) {
+    trace.segment_of(of, kind, now, &t.header, t.header.data_len);
 }
 
 /// The tag before the data.
@@ -181,8 +206,11 @@ impl Contexts {
                         return (sent, None);
                     };
                     let Some(transmit) = request.poll_transmit(now) else { return (sent, None) };
-                    let owner = Owner::Context(index);
-                    self.output.plan_said(owner, Some(said), &transmit, self.config.level);
+                    let kind = Kind::leaving(&transmit, request.again());
+                    let of = Context { index, generation: self.generations.of(index) };
+                    note(&mut self.requests, Some(of), kind, now, &transmit);
+                    let (owner, leaves) = (Owner::Context(index), (&transmit, kind));
+                    self.output.plan_said(owner, Some(said), leaves, self.config.level);
                     continue;
                 }
                 _ => return (sent, None),
@@ -197,7 +225,9 @@ impl Contexts {
             if transmit.retransmission && transmit.payload.is_some() {
                 association.lost(transmit.header.packet_len());
             }
-            self.output.plan(index, association, &transmit, self.config.level);
+            let kind = Kind::leaving(&transmit, association.machine.again());
+            note(&mut association.trace, (), kind, now, &transmit);
+            self.output.plan(index, association, (&transmit, kind), self.config.level);
         }
         let place = self.places.get(index as usize).and_then(Option::as_ref);
         (turns, place.map(Place::sort))
@@ -212,12 +242,15 @@ impl Contexts {
             let Some((id, to, transmit)) = self.poll_service(now, service) else {
                 return (sent, None);
             };
-            let Some(Listening::Singles(singles)) = self.listening.get(&service) else {
+            let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) else {
                 return (sent, None);
             };
-            let owner = Owner::Answer(service, id, to);
+            let again = singles.responder.again(id).map_or(Kind::SaidAgain, Kind::from);
+            let kind = Kind::leaving(&transmit, again);
+            note(&mut singles.trace, None, kind, now, &transmit);
+            let (owner, leaves) = (Owner::Answer(service, id, to), (&transmit, kind));
             let said = singles.answers.get(&id);
-            self.output.plan_said(owner, said, &transmit, self.config.level);
+            self.output.plan_said(owner, said, leaves, self.config.level);
         }
         match self.listening.get(&service) {
             Some(Listening::Singles(singles)) => (turns, Some(singles.block.sort.unwrap_or(0))),
@@ -248,6 +281,7 @@ impl Contexts {
         let Contexts { device, places, listening, output, watch, .. } = self;
         let peer = device.local_addr();
         let mut frames = [TxFrame { peer, header: &[], payload: &[], ecn: Ecn::NotEct }; N];
+        let mut kinds = [Kind::Sent; N];
         let mut region = None;
         let mut is_one = true;
         let mut count = 0;
@@ -279,9 +313,10 @@ impl Contexts {
             };
             let (header, payload) = (bytes(planned.header), bytes(planned.payload));
             frames[count] = TxFrame { peer, header, payload, ecn: Ecn::NotEct };
+            kinds[count] = planned.kind;
             count += 1;
         }
-        watch.sent_tpdus(&frames[..count], |_| ["", ""]);
+        watch.sent_tpdus(&frames[..count], |at| kinds[at].words());
         hand_over(&mut **device, region.filter(|_| is_one), &frames[..count]);
         output.planned.clear();
         output.detour.clear();

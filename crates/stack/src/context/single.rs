@@ -13,6 +13,7 @@ use fusewire_wire::xtp::HEADER_LEN;
 use super::exchange::Said;
 use super::input::{Came, take_payload};
 use super::*;
+use crate::trace::Kind;
 
 /// How long an answer may take before a message goes again: nothing is known of the path.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -240,9 +241,13 @@ impl Contexts {
             return;
         };
         let Role::Asks { request, .. } = &mut exchange.role else { return };
-        let initial = request.handle_initial(now, &came.header, came.header.data_len);
+        let (header, len) = (&came.header, came.header.data_len);
+        let initial = request.handle_initial(now, header, len);
         let taken = match (&initial, came.proof()) {
-            (Initial::Drop(_), _) => return,
+            (Initial::Drop(cause), _) => {
+                self.requests.segment_of(Some(id), Kind::Dropped(*cause), now, header, len);
+                return self.watch.dropped(cause.name());
+            }
             (_, None) => Verdict::Reject(DropCause::Checksum),
             (Initial::Payload(plan), Some(proof)) if !plan.duplicate => {
                 take_payload(id, &mut **exchange, came, plan, &proof, level, app)
@@ -254,8 +259,11 @@ impl Contexts {
             exchange.took(len as usize, output::tag(&came.header));
         }
         if let Role::Asks { request, .. } = &mut exchange.role {
-            request.handle_final(now, &came.header, &initial, taken);
+            request.handle_final(now, header, &initial, taken);
         }
+        let kind = Kind::of(&initial, &taken);
+        self.requests.segment_of(Some(id), kind, now, header, len);
+        self.watch.became(kind);
         self.touch(index);
     }
 
@@ -285,11 +293,15 @@ impl Contexts {
         let len = header.data_len;
         let (initial, is_alone) =
             match singles.responder.handle_initial(now, &ends, false, header, len) {
-                Incoming::Drop(_) => return self.drop_frame(Cause::Listener),
+                Incoming::Drop(cause) => {
+                    singles.trace.segment_of(None, Kind::Dropped(cause), now, header, len);
+                    return self.refused(cause);
+                }
                 Incoming::Reply(reply) => {
                     if !came.proof().is_some_and(|proof| proof.of(level, came.data)) {
-                        return self.drop_frame(Cause::Checksum);
+                        return self.drop_single(now, service, came, DropCause::Checksum);
                     }
+                    singles.trace.segment_of(None, Kind::Received, now, header, len);
                     return self.reply(now, came.peer, &reply);
                 }
                 Incoming::Datagram(initial) => (initial, true),
@@ -297,13 +309,15 @@ impl Contexts {
             };
         let known = singles.responder.id_of(came.peer, header).filter(|_| !is_alone);
         let known = known.and_then(|id| singles.asked.get(&id)).copied();
-        let Some(proof) = came.proof() else { return self.drop_frame(Cause::Checksum) };
+        let Some(proof) = came.proof() else {
+            return self.drop_single(now, service, came, DropCause::Checksum);
+        };
         let mut index = known;
         let verdict = match &initial {
             Initial::Payload(plan) if !plan.duplicate => {
                 let end = plan.offset + u64::from(plan.len);
                 let Some(at) = self.memory_for(service, came.peer, known, end) else {
-                    return self.drop_frame(Cause::TooManyConnections);
+                    return self.drop_single(now, service, came, DropCause::Backlog);
                 };
                 index = Some(at);
                 self.place_single(at, came, (plan, &proof), app)
@@ -312,10 +326,15 @@ impl Contexts {
             _ => Verdict::Reject(DropCause::Checksum),
         };
         let new = index.filter(|_| known.is_none());
-        if matches!(verdict, Verdict::Reject(_) | Verdict::Part { .. }) {
+        if let Verdict::Reject(cause) | Verdict::Part { rest: cause, .. } = verdict {
             new.into_iter().for_each(|index| self.remove(index));
-            return self.drop_frame(Cause::Checksum);
+            return self.drop_single(now, service, came, cause);
         }
+        let (of, kind) = (index.map(|index| self.id(index)), Kind::of(&initial, &verdict));
+        if let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) {
+            singles.trace.segment_of(of, kind, now, header, len);
+        }
+        self.watch.became(kind);
         if is_alone {
             let btag = output::tag(header);
             return self.hand_over(service, new, None, (len, btag, came.peer));
@@ -329,6 +348,19 @@ impl Contexts {
             _ => {}
         }
         self.hear_service(service);
+    }
+
+    /// A packet of a message to a service of ours is dropped after its head was found right.
+    fn drop_single(&mut self, now: Instant, service: u16, came: &Came<'_>, why: DropCause) {
+        self.drops.count(match why {
+            DropCause::Backlog => Cause::TooManyConnections,
+            _ => Cause::Checksum,
+        });
+        self.watch.dropped(why.name());
+        if let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) {
+            let (kind, header) = (Kind::Dropped(why), &came.header);
+            singles.trace.segment_of(None, kind, now, header, header.data_len);
+        }
     }
 
     /// The context of a message that is to have memory up to `end`, if there is room for it.

@@ -4,7 +4,8 @@ use std::io;
 
 use fusewire_device::Device;
 use fusewire_device::capture::feed::{Blocks, Options};
-use fusewire_transport::machine::{Counters, Info};
+use fusewire_transport::machine::{Counters, Info, Protocol as _};
+use fusewire_transport::xtp;
 
 use super::turns::Turns;
 use super::{Receiver, Sender};
@@ -31,6 +32,15 @@ fn head<D: Device>(turns: &Turns<D>) -> Head {
         counted: Vec::new(),
         past: Counters::default(),
     }
+}
+
+/// What came and left last, members' packets with it: of a member alone nothing is kept.
+fn last<D: Device>(turns: &Turns<D>, name: &str) -> Option<Last> {
+    let entries = match name {
+        "group" => turns.trace.iter().copied().collect(),
+        _ => Vec::new(),
+    };
+    Some(Last { entries, letters: xtp::Config::default().letters(), now: turns.clock.now() })
 }
 
 impl<D: Device + 'static> Sender<D> {
@@ -115,9 +125,8 @@ impl<D: Device + 'static> Visible for Sender<D> {
         (numbers, members.next().map(|(at, _)| at))
     }
 
-    /// Nothing is kept of what it did last.
-    fn last(&self, _: &str) -> Option<Last> {
-        None
+    fn last(&self, name: &str) -> Option<Last> {
+        last(&self.turns, name)
     }
 
     fn begin_capture(&mut self, options: Options) -> Option<Blocks> {
@@ -163,9 +172,8 @@ impl<D: Device + 'static> Visible for Receiver<D> {
         (vec![one], None)
     }
 
-    /// Nothing is kept of what it did last.
-    fn last(&self, _: &str) -> Option<Last> {
-        None
+    fn last(&self, name: &str) -> Option<Last> {
+        last(&self.turns, name)
     }
 
     fn begin_capture(&mut self, options: Options) -> Option<Blocks> {

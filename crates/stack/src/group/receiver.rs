@@ -15,6 +15,7 @@ use fusewire_wire::xtp::Key;
 use super::turns::Turns;
 use super::{Counters, Reason, ReceiverConfig, address, device_group};
 use crate::asked::Asked;
+use crate::trace::Kind;
 use crate::{Error, Result};
 
 /// A group that was heard of.
@@ -169,7 +170,7 @@ impl<D: Device> Receiver<D> {
         let received = self.turns.take(|from, header, sum, data| {
             let initial = machine.handle_initial(from, header, data.len() as u32);
             let verdict = match &initial {
-                Initial::Drop(_) => return,
+                Initial::Drop(cause) => return Kind::Dropped(*cause),
                 Initial::Payload(plan) if plan.len > 0 && plan.is_whole() => {
                     let stored = store(level, memory, plan.offset, data, header.checks_all());
                     match (sum + stored).verifies() {
@@ -188,12 +189,13 @@ impl<D: Device> Receiver<D> {
                 _ => Verdict::Control,
             };
             machine.handle_final(now, from, header, &initial, verdict);
+            Kind::of(&initial, &verdict)
         })?;
         self.machine.handle_timeout(now);
         let mut sent = 0;
         while let Some(transmit) = self.machine.poll_transmit(now) {
             if let Some(peer) = self.machine.peer() {
-                self.turns.plan(peer, &transmit.header, &[], 0..0);
+                self.turns.plan(peer, &transmit, &[], 0..0);
                 sent += self.turns.give(&[]);
             }
         }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fusewire_device::{Device, Waker, udp};
+use fusewire_transport::machine::DropCause;
 use fusewire_transport::xtp::Rate;
 use fusewire_transport::xtp::group::{self as machine, Leaving, MemberInfo, To};
 use fusewire_wire::xtp::Service;
@@ -13,6 +14,7 @@ use fusewire_wire::xtp::Service;
 use super::turns::Turns;
 use super::{AskId, Counters, MemberId, SenderConfig, address, device_group, draw_key};
 use crate::asked::Asked;
+use crate::trace::Kind;
 use crate::{Error, Result};
 
 /// Packets to one member each go out in batches of at most so many before data.
@@ -220,9 +222,14 @@ impl<D: Device> Sender<D> {
         let machine = &mut self.machine;
         let received = self.turns.take(|from, header, sum, data| {
             // What is for a sender has no data but a DIAG's text.
-            if data.is_empty() && sum.verifies() {
-                machine.handle(now, from, header);
-            }
+            let wrong = match (sum.verifies(), data.is_empty()) {
+                (true, true) => None,
+                (true, false) => Some(DropCause::Protocol),
+                (false, _) => Some(DropCause::Checksum),
+            };
+            wrong.into_iter().for_each(|cause| machine.reject(cause));
+            let dropped = wrong.or_else(|| machine.handle(now, from, header));
+            dropped.map_or(Kind::Received, Kind::Dropped)
         })?;
         self.machine.handle_timeout(now);
         self.ring.release(self.machine.acked());
@@ -238,7 +245,7 @@ impl<D: Device> Sender<D> {
                     To::One(addr) => addr,
                 };
                 let payload = transmit.payload.as_ref().map_or(0..0, |r| self.ring.locate(r));
-                self.turns.plan(peer, &transmit.header, &self.ring.memory, payload);
+                self.turns.plan(peer, &transmit, &self.ring.memory, payload);
             }
             let full = self.turns.is_full();
             sent += self.turns.give(&self.ring.memory);

@@ -8,9 +8,11 @@ use fusewire_base::{Instant, Sum};
 use fusewire_device::capture::feed::{self, Blocks, Options};
 use fusewire_device::{Device, Ecn, RxBatch, TxFrame};
 use fusewire_kernels::Level;
-use fusewire_transport::xtp::{Header, SPANS};
+use fusewire_transport::machine::{Again, DropCause};
+use fusewire_transport::xtp::{Header, SPANS, Transmit};
 use fusewire_wire::xtp::{CHECK_AT, HEADER_LEN, Packet};
 
+use crate::trace::{Kind, Trace};
 use crate::watch::Watch;
 use crate::{Clock, Error, Result};
 
@@ -31,6 +33,8 @@ pub(super) struct Turns<D> {
     pub device: D,
     pub clock: Clock,
     pub level: Level,
+    /// What came and left last.
+    pub trace: Trace,
     watch: Watch,
     batch: RxBatch,
     headers: Box<[[u8; HEADER_MAX]; FRAMES]>,
@@ -43,6 +47,7 @@ struct Planned {
     header_len: usize,
     /// Where its payload lies.
     payload: std::ops::Range<usize>,
+    kind: Kind,
 }
 
 impl<D: Device> Turns<D> {
@@ -51,6 +56,7 @@ impl<D: Device> Turns<D> {
             device,
             clock: Clock::new(),
             level: Level::detect(),
+            trace: Trace::default(),
             watch: Watch::default(),
             batch: RxBatch::new(SLOTS),
             headers: vec![[0; HEADER_MAX]; FRAMES].try_into().expect("so many"),
@@ -67,10 +73,14 @@ impl<D: Device> Turns<D> {
     pub fn plan(
         &mut self,
         peer: SocketAddr,
-        header: &Header,
+        transmit: &Transmit,
         memory: &[u8],
         payload: std::ops::Range<usize>,
     ) {
+        let header = &transmit.header;
+        // What goes to a group again is what members say that they miss.
+        let kind = Kind::leaving(transmit, Again::Rack);
+        self.trace.segment(kind, self.clock.now(), header, header.data_len);
         let room = &mut self.headers[self.planned.len()];
         let header_len = header.emit(room);
         let mut sum = Sum::of_few(&room[..header_len]);
@@ -78,7 +88,7 @@ impl<D: Device> Turns<D> {
             sum += fusewire_kernels::sum(self.level, &memory[payload.clone()]);
         }
         room[CHECK_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
-        self.planned.push(Planned { peer, header_len, payload });
+        self.planned.push(Planned { peer, header_len, payload, kind });
     }
 
     /// Gives the device what is planned; how many frames that were.
@@ -93,7 +103,7 @@ impl<D: Device> Turns<D> {
         }
         let count = self.planned.len();
         self.watch.now = self.clock.now();
-        self.watch.sent_tpdus(&frames[..count], |_| ["", ""]);
+        self.watch.sent_tpdus(&frames[..count], |at| self.planned[at].kind.words());
         let mut left = &frames[..count];
         while !left.is_empty() {
             match self.device.transmit(left) {
@@ -112,17 +122,22 @@ impl<D: Device> Turns<D> {
     }
 
     /// Takes what waits in the device; `each` gets who sent it, the header, the header's sum with its check, and the
-    /// data. How many there were.
-    pub fn take(&mut self, mut each: impl FnMut(SocketAddr, &Header, Sum, &[u8])) -> Result<usize> {
+    /// data, and says what became of it. How many there were.
+    pub fn take(
+        &mut self,
+        mut each: impl FnMut(SocketAddr, &Header, Sum, &[u8]) -> Kind,
+    ) -> Result<usize> {
         let mut count = 0;
-        self.watch.now = self.clock.now();
+        let now = self.clock.now();
+        self.watch.now = now;
         for _ in 0..TAKES_MAX {
             self.device.receive(&mut self.batch).map_err(Error::os("receiving"))?;
             for packet in self.batch.iter() {
                 for frame in packet.frames() {
                     count += 1;
+                    let kind = take_frame(now, packet.peer, frame, &mut self.trace, &mut each);
+                    self.watch.became(kind);
                     self.watch.received_tpdu(packet.peer, packet.ecn, frame);
-                    take_frame(packet.peer, frame, &mut each);
                 }
             }
             if self.batch.len() < self.batch.capacity() {
@@ -159,17 +174,21 @@ impl<D: Device> Turns<D> {
 }
 
 fn take_frame(
+    now: Instant,
     from: SocketAddr,
     frame: &[u8],
-    each: &mut impl FnMut(SocketAddr, &Header, Sum, &[u8]),
-) {
+    trace: &mut Trace,
+    each: &mut impl FnMut(SocketAddr, &Header, Sum, &[u8]) -> Kind,
+) -> Kind {
     // What cannot be read is nobody's.
-    let Ok(parsed) = Packet::parse(frame) else { return };
+    let Ok(parsed) = Packet::parse(frame) else { return Kind::Dropped(DropCause::Malformed) };
     if parsed.trailer.is_some() {
-        return;
+        return Kind::Dropped(DropCause::Protocol);
     }
     let header = parsed.header.keep::<SPANS>();
     let before = frame.len() - parsed.data.len();
     let covered = if header.checks_all() { before } else { HEADER_LEN };
-    each(from, &header, Sum::of_few(&frame[..covered]), parsed.data);
+    let kind = each(from, &header, Sum::of_few(&frame[..covered]), parsed.data);
+    trace.segment(kind, now, &header, header.data_len);
+    kind
 }

@@ -225,7 +225,7 @@ impl Output {
             };
             let ecn = if transmit.ecn_capable { 2 } else { 0 };
             let Some(mut payload) = transmit.payload.clone() else {
-                let kind = Kind::leaving(&transmit, &stream.tcp);
+                let kind = Kind::leaving(&transmit, stream.tcp.again());
                 stream.trace.segment(kind, now, &transmit.header, 0);
                 let marking = stream.marking;
                 self.plan(via, &transmit.header, 0, Sum::ZERO, marking, ecn).kind = kind;
@@ -236,7 +236,7 @@ impl Output {
                 held = offload.merge(now, stream, &mut transmit, &mut payload, segment_len);
             }
             let len = (payload.end - payload.start) as usize;
-            let kind = Kind::leaving(&transmit, &stream.tcp);
+            let kind = Kind::leaving(&transmit, stream.tcp.again());
             stream.trace.segment(kind, now, &transmit.header, len as u32);
             let payload_sum =
                 if offload.checksum { Sum::ZERO } else { stream.payload_sum(&payload) };

@@ -72,7 +72,7 @@ impl Stack {
         let mut data_segments = 0;
         while self.planned.len() < TRANSMIT_FRAMES {
             let Some(transmit) = connection.machine.poll_transmit(now) else { break };
-            let kind = crate::trace::Kind::leaving(&transmit, &connection.machine);
+            let kind = crate::trace::Kind::leaving(&transmit, connection.machine.again());
             let len = transmit.payload.as_ref().map_or(0, |range| range.end - range.start);
             connection.trace.segment(kind, now, &transmit.header, len as u32);
             let ecn = if transmit.ecn_capable { Ecn::Ect0 } else { Ecn::NotEct };

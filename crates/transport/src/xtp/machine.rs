@@ -161,7 +161,12 @@ impl machine::Header for Header {
         for (bit, option) in letters.into_iter().enumerate() {
             flags |= u8::from(self.options.has(option)) << bit;
         }
-        flags |= u8::from(self.options.has(Options::FASTNAK)) << 7;
+        let btag = match &self.body {
+            Body::Data { btag } => *btag,
+            Body::First(first) => first.btag,
+            _ => None,
+        };
+        flags |= u8::from(btag.is_some()) << 6 | u8::from(self.options.has(Options::FASTNAK)) << 7;
         let (ack, window) = self.body.control().map_or((0, 0), |control| {
             let window = u16::try_from((control.alloc - control.rseq) >> 10).unwrap_or(u16::MAX);
             (control.rseq as u32, window)

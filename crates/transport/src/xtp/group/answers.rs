@@ -22,33 +22,41 @@ const LOSS_ROUNDS: u32 = 8;
 
 impl Sender {
     /// A packet came to us whose check is right.
-    pub fn handle(&mut self, now: Instant, from: SocketAddr, h: &Header) {
+    pub fn handle(&mut self, now: Instant, from: SocketAddr, h: &Header) -> Option<DropCause> {
         self.counters.segments_received += 1;
+        let dropped = self.take(now, from, h).err();
+        dropped.into_iter().for_each(|cause| self.counters.drop(cause));
+        dropped
+    }
+
+    /// A packet is not looked at, for its check is wrong or what it has is nobody's.
+    pub fn reject(&mut self, cause: DropCause) {
+        self.counters.drop(cause);
+    }
+
+    fn take(&mut self, now: Instant, from: SocketAddr, h: &Header) -> Result<(), DropCause> {
         if !h.returned || self.stage == Stage::Over {
             // Our own, or another sender's.
-            return self.counters.drop(DropCause::Closed);
+            return Err(DropCause::Closed);
         }
         if h.key == self.key {
             return match &h.body {
                 Body::Jcntl(join) => self.take_join(now, from, h, join),
-                _ => self.counters.drop(DropCause::Protocol),
+                _ => Err(DropCause::Protocol),
             };
         }
         if self.members.get(&h.key).is_none_or(|m| m.addr != from) {
-            if !self.answer_gone(now, from, h) {
-                self.counters.drop(DropCause::Closed);
-            }
-            return;
+            return match self.answer_gone(now, from, h) {
+                true => Ok(()),
+                false => Err(DropCause::Closed),
+            };
         }
-        let result = match &h.body {
+        match &h.body {
             Body::Cntl(control) => self.take_control(now, h, control, None),
             Body::Ecntl(control, spans) => self.take_control(now, h, control, Some(spans)),
             // It has no such context, or no more.
             Body::Diag(_) => Err(DropCause::BlindReset),
             _ => Err(DropCause::Protocol),
-        };
-        if let Err(cause) = result {
-            self.counters.drop(cause);
         }
     }
 

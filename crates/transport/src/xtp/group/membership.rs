@@ -53,12 +53,13 @@ impl Sender {
         from: SocketAddr,
         h: &Header,
         join: &JoinControl,
-    ) {
+    ) -> Result<(), DropCause> {
         let key = join.traffic.xkey;
         let known = self.members.iter_mut().find(|(_, m)| m.key == key && m.addr == from);
         if let Some((&id, m)) = known {
             m.joined_at = None;
-            return self.answer_join(id, h.sync);
+            self.answer_join(id, h.sync);
+            return Ok(());
         }
         let refused = if !self.is_reliable() || self.wclosed || self.stage != Stage::Open {
             Some(Reason::State)
@@ -73,21 +74,24 @@ impl Sender {
             None
         };
         if let Some(reason) = refused {
-            return self.refuse(now, from, key, reason);
+            self.refuse(now, from, key, reason);
+            return Ok(());
         }
         if let Some(ask) = self.asks.iter_mut().find(|ask| ask.key == key && ask.from == from) {
             ask.sync = h.sync;
-            return;
+            return Ok(());
         }
         if self.members.len() >= self.cfg.members_max {
-            return self.refuse(now, from, key, Reason::NoResource);
+            self.refuse(now, from, key, Reason::NoResource);
+            return Ok(());
         }
         if self.asks.len() == self.cfg.members_max {
             // Who is not told of asks again; what others make up is bounded by that.
-            return self.counters.drop(DropCause::Backlog);
+            return Err(DropCause::Backlog);
         }
         self.asks.push_back(Ask { key, from, sync: h.sync });
         self.events.push_back(SenderEvent::Asked { key, from });
+        Ok(())
     }
 
     /// Who asked with `key` becomes a member, known to both by `id`, which is drawn for it; it begins with the next

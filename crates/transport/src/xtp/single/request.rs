@@ -9,7 +9,7 @@ use super::{
     unchecked,
 };
 use crate::machine::{
-    self, Connection as _, DropCause, Drops, Initial, ResetCause, Stage, Verdict,
+    self, Again, Connection as _, DropCause, Drops, Initial, ResetCause, Stage, Verdict,
 };
 use crate::rtt::{self, Estimator};
 use core::net::SocketAddr;
@@ -153,6 +153,14 @@ impl Request {
     /// The message.
     pub fn message(&self) -> &Message {
         &self.message
+    }
+
+    /// Why what is sent again now is sent again.
+    pub fn again(&self) -> Again {
+        match &self.phase {
+            Phase::Talking(c) => c.again(),
+            Phase::Asking(_) | Phase::Over => Again::Timeout,
+        }
     }
 
     /// What was dropped, by cause.

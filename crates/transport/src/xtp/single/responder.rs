@@ -14,7 +14,7 @@ use super::super::listener::{PROVEN, refused};
 use super::super::{Config, Ends, Header, State, Transmit};
 use super::context::{Context, Phase, is_datagram};
 use super::{is_whole_message, take_all};
-use crate::machine::{Connection as _, DropCause, Drops, Initial, Secrets, Stage, Verdict};
+use crate::machine::{Again, Connection as _, DropCause, Drops, Initial, Secrets, Stage, Verdict};
 use crate::timer::Wheel;
 
 /// Resolution of timers.
@@ -170,6 +170,16 @@ impl Responder {
     /// Cookies given out.
     pub fn cookies_given(&self) -> u64 {
         self.cookies_given
+    }
+
+    /// Why what is said again now is said again; `None`: it was asked again.
+    pub fn again(&self, id: Id) -> Option<Again> {
+        let place = self.contexts.get(id.index as usize);
+        let context = place.filter(|place| place.generation == id.generation)?.context.as_ref();
+        match &context?.phase {
+            Phase::Talking(c) => Some(c.again()),
+            _ => None,
+        }
     }
 
     /// What was dropped, by cause.
