@@ -22,7 +22,7 @@ pub enum Check {
     /// The Internet checksum over all of it (RFC 1071).
     #[default]
     Internet,
-    /// The Internet checksum over the header, CXOR behind the data, if the peer has it too; otherwise as above.
+    /// The Internet checksum over the header, CXOR behind the data of a stream, if the peer has it too; otherwise as above.
     Cxor,
 }
 
