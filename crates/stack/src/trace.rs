@@ -161,7 +161,6 @@ impl<Of: Copy + PartialEq> Trace<Of> {
     }
 
     /// Those of one who shares it, oldest first.
-    #[cfg(feature = "view")]
     pub(crate) fn of(&self, who: Of) -> impl Iterator<Item = &Entry> {
         self.all().filter(move |(of, _)| *of == who).map(|(_, entry)| entry)
     }

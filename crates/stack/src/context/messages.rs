@@ -7,6 +7,7 @@ use fusewire_transport::machine::Info;
 
 use super::exchange::Said;
 use super::*;
+use crate::trace::Entry;
 
 impl Contexts {
     /// Sends a message of these pieces, in one pass that gathers and checks them. False when there is no room:
@@ -247,5 +248,22 @@ impl Contexts {
             _ => None,
         };
         self.timers.set(index, at);
+    }
+
+    /// The last packets of a context either way, oldest first, in the time of [`Config::clock`]; `None` when it is gone. Of a
+    /// message by itself there is what its service keeps of it, or if it is ours what all such messages together keep.
+    pub fn trace(&self, context: Context) -> Option<Vec<Entry>> {
+        let trace = match self.place(context)? {
+            Place::Made(_) => return Some(Vec::new()),
+            Place::Open(association) => return Some(association.trace.iter().copied().collect()),
+            Place::Single(exchange) => match exchange.role {
+                Role::Asks { .. } => &self.requests,
+                Role::Asked { service, .. } => match self.listening.get(&service)? {
+                    Listening::Singles(singles) => &singles.trace,
+                    Listening::Streams(_) => return Some(Vec::new()),
+                },
+            },
+        };
+        Some(trace.of(Some(context)).copied().collect())
     }
 }

@@ -8,7 +8,6 @@ use super::*;
 use crate::asked::{Last, Visible};
 use crate::generations;
 use crate::observe::{Head, Numbers};
-use crate::trace::Entry;
 
 impl Contexts {
     /// From now on other processes of this user may look: `fusewire ss`, `fusewire top`, `fusewire metrics`, `fusewire
@@ -43,18 +42,6 @@ impl Contexts {
                 ..numbers
             },
         }
-    }
-
-    /// Of a message alone: what its service, or all requests together, keep of it.
-    fn last_of_single(&self, context: Context, exchange: &Exchange) -> Vec<Entry> {
-        let trace = match exchange.role {
-            Role::Asks { .. } => &self.requests,
-            Role::Asked { service, .. } => match self.listening.get(&service) {
-                Some(Listening::Singles(singles)) => &singles.trace,
-                _ => return Vec::new(),
-            },
-        };
-        trace.of(Some(context)).copied().collect()
     }
 
     fn numbers(&self, index: u32, place: &Place) -> Numbers {
@@ -123,12 +110,7 @@ impl Visible for Contexts {
             }
         } else {
             let (index, generation) = generations::parse(name)?;
-            let context = Context { index, generation };
-            match self.place(context)? {
-                Place::Made(_) => Vec::new(),
-                Place::Open(association) => association.trace.iter().copied().collect(),
-                Place::Single(exchange) => self.last_of_single(context, exchange),
-            }
+            self.trace(Context { index, generation })?
         };
         let letters = xtp::Config::default().letters();
         Some(Last { entries, letters, now: self.clock.now() })

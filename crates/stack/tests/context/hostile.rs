@@ -1,10 +1,13 @@
 //! Whoever sends what he likes: nothing that fails is told, what was placed of it is wiped, and nothing grows.
 
+use std::collections::HashSet;
 use std::io::IoSlice;
 use std::time::Duration;
 
 use fusewire_device::{Device, Ecn, TxFrame};
+use fusewire_stack::TraceKind;
 use fusewire_stack::context::{About, Check, Context, ControlBlock, Facts, Placement, Scatter};
+use fusewire_transport::machine::DropCause;
 use fusewire_wire::xtp::{self, Address, Body, First, Header, Key, Limits, Options, Service};
 use fusewire_wire::xtp::{SpanList, Traffic};
 
@@ -23,7 +26,8 @@ impl Placement for Marked {
     }
 }
 
-/// Packets with a bit that is wrong, of each kind and at each place: nothing of them stays where they were placed.
+/// Packets with a bit that is wrong, of each kind and at each place: nothing of them stays where they were placed, and the
+/// context's trace has each that it dropped, with the cause under which it was counted.
 #[test]
 fn what_fails_is_wiped_and_not_told() {
     for check in [Check::Internet, Check::Cxor] {
@@ -41,8 +45,8 @@ fn what_fails_is_wiped_and_not_told() {
         world.ends[0].contexts.flush();
         let packet = world.ends[0].log.lock().unwrap()[0].clone();
         // The first end goes, and somebody has its address.
-        let mut asked = 0;
-        let network = world.network.clone();
+        let (mut asked, mut causes) = (0, HashSet::new());
+        let (network, called) = (world.network.clone(), world.called());
         let [first, mut second] = world.ends;
         drop(first);
         let mut forger = network.attach(addrs()[0]).unwrap();
@@ -53,13 +57,26 @@ fn what_fails_is_wiped_and_not_told() {
                 TxFrame { peer: addrs()[1], header: &forged, payload: &[], ecn: Ecn::NotEct };
             forger.transmit(&[frame]).unwrap();
             let mut marked = Marked { memory: vec![0xaa; 64 << 10], asked: 0 };
+            let before = second.contexts.info(called).unwrap().counters.drops;
             second.poll(&mut marked);
             asked += marked.asked;
+            let after = second.contexts.info(called).unwrap().counters.drops;
+            let dropped =
+                DropCause::ALL.iter().find(|cause| after.of(**cause) > before.of(**cause));
+            if let Some(cause) = dropped {
+                let trace = second.contexts.trace(called).unwrap();
+                let is_drop = |kind: &TraceKind| matches!(kind, TraceKind::Dropped(_));
+                let last = trace.iter().map(|entry| entry.kind).rfind(is_drop);
+                assert_eq!(last, Some(TraceKind::Dropped(*cause)), "bit {bit}");
+                causes.insert(cause.name());
+            }
             assert_eq!(second.messages.len(), 1, "bit {bit}");
             let touched: Vec<u8> = marked.memory.iter().copied().filter(|b| *b != 0xaa).collect();
             assert!(touched.iter().all(|byte| *byte == 0), "bit {bit} left {touched:?}");
         }
         assert!(asked > 12 * 8, "data were placed before they were judged: {asked}");
+        let some = ["checksum", "protocol"];
+        assert!(some.iter().all(|cause| causes.contains(cause)), "{causes:?}");
         // The right one is still taken.
         let frame = TxFrame { peer: addrs()[1], header: &packet, payload: &[], ecn: Ecn::NotEct };
         forger.transmit(&[frame]).unwrap();
