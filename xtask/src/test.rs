@@ -76,8 +76,11 @@ impl fmt::Display for Choice {
 /// The program.
 const PROGRAM: &str = "fusewire";
 /// Packages that have more than they have by default, and the feature by which.
-const WHOLE: [(&str, &str); 2] =
-    [(PROGRAM, "fusewire/full"), (lean::PACKAGE, "fusewire-stack/tokio")];
+const WHOLE: [(&str, &str); 3] = [
+    (PROGRAM, "fusewire/full"),
+    (lean::PACKAGE, "fusewire-stack/tokio"),
+    ("fusewire-outboard", "fusewire-outboard/tokio"),
+];
 
 /// Tells cargo of these packages, or of all, with all that they have.
 pub fn choose<'a>(command: &'a mut Command, packages: Option<&[String]>) -> &'a mut Command {
@@ -168,7 +171,7 @@ fn steps(options: &Options) -> Result {
         user::all(&ourselves, changed.packages())?;
     }
     if reached.has("fusewire-packetdrill") {
-        packetdrill::own()?;
+        packetdrill::own(false)?;
     }
     let mut documentation = cargo();
     documentation.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links").args([

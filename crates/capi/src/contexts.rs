@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::Waker;
 use fusewire_device::udp::{self, Udp};
+use fusewire_outboard::sockets;
 use fusewire_stack::Error;
 use fusewire_stack::context::{
     About, Check, Config, Context, Contexts, ControlBlock, Ended, Event, Kept, Kind, Message,
@@ -141,7 +142,7 @@ impl Shared {
         let device = Udp::bind(local, &udp::Config::default());
         let device = device.map_err(|error| failed(Error::os("binding the UDP socket")(error)))?;
         let mut contexts = Contexts::new(Box::new(device), Config::default(), &random()?);
-        open::observe(|| contexts.observe())?;
+        sockets::observe(|| contexts.observe())?;
         let waker = contexts.waker();
         let inner = Inner { contexts, heard: HashMap::new(), arrived: VecDeque::new() };
         Ok(Shared { inner: Mutex::new(inner), waker, waiting: AtomicUsize::new(0) })

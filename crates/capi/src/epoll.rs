@@ -142,7 +142,7 @@ impl Epoll {
             ready: self.ready.clone(),
             fd,
             socket: Arc::downgrade(socket),
-            watcher: socket.opened().host.new_watcher(),
+            watcher: socket.opened().host().new_watcher(),
             asked: Mutex::new(asked),
             is_queued: AtomicBool::new(false),
         });
@@ -226,7 +226,7 @@ impl Epoll {
         let stacks: Vec<_> = lock(&self.members).stacks.iter().filter_map(Weak::upgrade).collect();
         for stack in stacks {
             // One whose interface is gone is told by its sockets.
-            let _ = stack.host.turn();
+            let _ = stack.host().turn();
         }
     }
 

@@ -173,7 +173,7 @@ fn wait(
     for id in sockets.iter().flatten().filter_map(ours).filter_map(|(_, view)| view.id) {
         on.extend([(id, Interest::Read), (id, Interest::Write)]);
     }
-    let ready = opened.host.wait_any(&on, timeout, |stack, _| {
+    let ready = opened.host().wait_any(&on, timeout, |stack, _| {
         let mut ready = 0;
         for (one, socket) in asked.iter_mut().zip(sockets) {
             let Some((socket, view)) = socket.as_ref().and_then(ours) else { continue };

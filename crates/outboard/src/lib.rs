@@ -14,6 +14,7 @@
 //! - [`rules`]: which sockets of a program are the outboard's.
 //! - [`server`]: the outboard: one loop over a stack, placeholders and control connections.
 //! - [`client`]: the application's side, without allocation, locks or libc's I/O.
+//! - [`sockets`]: sockets for programs in Rust, inline or the outboard's by one word.
 #![forbid(unsafe_code)]
 
 pub mod client;
@@ -23,3 +24,4 @@ pub mod region;
 pub mod ring;
 pub mod rules;
 pub mod server;
+pub mod sockets;

@@ -204,7 +204,7 @@ impl Socket {
         wait: &Wait,
         mut attempt: impl FnMut(&mut Stack, Instant) -> io::Result<Option<T>>,
     ) -> Result<T> {
-        let host = &self.opened.host;
+        let host = self.opened.host();
         let done = host.wait_any(&[(wait.id, wait.interest)], wait.timeout, |stack, now| {
             self.alive()?;
             attempt(stack, now)
@@ -217,7 +217,7 @@ impl Socket {
         &self,
         f: impl FnOnce(&mut Stack, Instant) -> fusewire_stack::ip::Result<T>,
     ) -> Result<T> {
-        Ok(self.opened.host.with(f)??)
+        Ok(self.opened.host().with(f)??)
     }
 
     /// Waits until `attempt`, which given `true` receives by itself, gives something; `EAGAIN` when the time is over.
@@ -227,7 +227,7 @@ impl Socket {
         timeout: Option<Duration>,
         mut attempt: impl FnMut(&mut Stack, Instant, bool) -> io::Result<Option<T>>,
     ) -> Result<T> {
-        let done = self.opened.host.wait_receiving(id, timeout, |stack, now, receives| {
+        let done = self.opened.host().wait_receiving(id, timeout, |stack, now, receives| {
             self.alive()?;
             attempt(stack, now, receives)
         })?;
@@ -331,7 +331,7 @@ impl Socket {
 
     /// TCP's settings as the options want them.
     fn config(&self, options: &Options) -> Result<TcpConfig> {
-        let config = self.opened.host.with(|stack, _| stack.config().tcp.clone())?;
+        let config = self.opened.host().with(|stack, _| stack.config().tcp.clone())?;
         Ok(options.set.apply(config))
     }
 
@@ -386,7 +386,7 @@ impl Socket {
         self.shut_write.fetch_or(write, Ordering::AcqRel);
         if let Some(id) = inner.state.id() {
             drop(inner);
-            self.opened.host.wake(id);
+            self.opened.host().wake(id);
         }
         Ok(())
     }
@@ -409,13 +409,13 @@ impl Socket {
         let inner = self.lock();
         if let Some(id) = inner.state.id() {
             // A stack whose interface is gone has nobody to tell.
-            let _ = self.opened.host.with(|stack, now| {
+            let _ = self.opened.host().with(|stack, now| {
                 if inner.options.set.aborts() && matches!(inner.state, State::Stream { .. }) {
                     let _ = stack.abort(now, id);
                 }
                 stack.close(now, id)
             });
-            self.opened.host.wake(id);
+            self.opened.host().wake(id);
         }
         if let Some(local) = inner.bound {
             self.opened.release(local);
@@ -430,7 +430,7 @@ impl Socket {
         };
         let Some(time) = time.filter(|time| !time.is_zero()) else { return };
         let waits = [(id, Interest::Write)];
-        let _ = self.opened.host.wait_any(&waits, Some(time), |stack, _| {
+        let _ = self.opened.host().wait_any(&waits, Some(time), |stack, _| {
             // What was not read resets the connection: there is nothing to wait for.
             if stack.tcp_room(id)?.0 > 0 {
                 return Ok(Some(()));
@@ -468,7 +468,7 @@ impl Socket {
     /// What is the case now, in the bits of `poll`; `waker` is woken once when that may have changed.
     pub fn watch(&self, watcher: u64, waker: &Waker) -> i16 {
         let view = self.view();
-        let host = &self.opened.host;
+        let host = self.opened.host();
         let is = match view.id {
             Some(id) => host.watch(id, watcher, waker, |stack| self.poll(stack, view)),
             None => host.with(|stack, _| self.poll(stack, view)),
@@ -480,7 +480,7 @@ impl Socket {
     pub fn unwatch(&self, watcher: u64, waker: &Waker) {
         self.watchers().retain(|known| !known.will_wake(waker));
         if let Some(id) = self.view().id {
-            self.opened.host.unwatch(id, watcher);
+            self.opened.host().unwatch(id, watcher);
         }
     }
 

@@ -51,13 +51,17 @@ impl Socket {
         let effect = inner.options.set.set((level, name), value, self.kind == Kind::Stream);
         let set = match effect.map_err(Errno)? {
             Effect::None => return Ok(()),
-            Effect::Tune | Effect::Marking => inner.options.set.clone(),
+            Effect::Tune | Effect::Push | Effect::Marking => inner.options.set.clone(),
         };
         match (effect, inner.state) {
             (Ok(Effect::Marking), state) => {
                 let Some(id) = state.id() else { return Ok(()) };
                 self.with_stack(|stack, _| stack.set_marking(id, set.marking))
             }
+            (Ok(Effect::Push), State::Stream { id, .. }) => self.with_stack(|stack, now| {
+                set.tune(stack, now, id)?;
+                stack.tcp_machine(id).map(|tcp| tcp.push())
+            }),
             (_, State::Stream { id, .. } | State::Listening(id)) => {
                 self.with_stack(|stack, now| set.tune(stack, now, id))
             }
@@ -100,14 +104,14 @@ impl Socket {
                 State::Stream { id, .. } => {
                     self.with_stack(|stack, _| stack.tcp_info(id))?.max_payload as i32
                 }
-                _ => 0,
+                _ => inner.options.set.segment(),
             },
             _ => {
                 let of = |stack: &Stack| {
                     let (tcp, hops) = (&stack.config().tcp, stack.layer().config().hop_limit);
                     inner.options.set.value((level, name), tcp, hops, is_tcp)
                 };
-                return self.opened.host.with(|stack, _| of(stack))?.map_err(Errno);
+                return self.opened.host().with(|stack, _| of(stack))?.map_err(Errno);
             }
         };
         Ok(int.to_ne_bytes().to_vec())

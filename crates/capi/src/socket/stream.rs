@@ -34,7 +34,7 @@ impl Socket {
                 State::Fresh => {}
                 State::Listening(_) | State::Datagram(_) => return Err(Errno(libc::EISCONN)),
                 State::Stream { id, is_told } => {
-                    let how = self.opened.host.with(|stack, _| handshake(stack, id))?;
+                    let how = self.opened.host().with(|stack, _| handshake(stack, id))?;
                     return match how {
                         Ok(None) => Err(Errno(libc::EALREADY)),
                         Ok(Some(())) if is_told => Err(Errno(libc::EISCONN)),

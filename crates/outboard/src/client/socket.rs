@@ -7,7 +7,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,6 +92,12 @@ pub struct Placeholder(Arc<End>);
 impl AsFd for Placeholder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.p.as_fd()
+    }
+}
+
+impl AsRawFd for Placeholder {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.p.as_raw_fd()
     }
 }
 

@@ -463,7 +463,7 @@ impl Engine {
             }
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if is_tcp => match socket.state {
                 State::Stream(id) => stack.tcp_info(id).map_err(number_of)?.max_payload as i32,
-                _ => 0,
+                _ => socket.options.segment(),
             },
             _ => {
                 let hops = stack.layer().config().hop_limit;
@@ -493,12 +493,15 @@ fn settings(stack: &Stack, socket: &Socket) -> TcpConfig {
 fn apply(stack: &mut Stack, now: Instant, socket: &Socket, effect: Effect) -> Result<Answer> {
     match (effect, &socket.state) {
         (
-            Effect::Tune,
+            Effect::Tune | Effect::Push,
             State::Stream(id)
             | State::Connecting { id, .. }
             | State::Listening { to: Listens::Tcp(id), .. },
         ) => {
             socket.options.tune(stack, now, *id).map_err(number_of)?;
+            if let (Effect::Push, State::Stream(id)) = (effect, &socket.state) {
+                stack.tcp_machine(*id).map_err(number_of)?.push();
+            }
         }
         (Effect::Marking, state) => {
             if let Some(id) = state.id() {

@@ -95,6 +95,8 @@ pub enum Effect {
     None,
     /// A connection or a listener: [`Options::tune`].
     Tune,
+    /// The same, and what a connection has waiting goes.
+    Push,
     /// Its IP headers: [`Stack::set_marking`].
     Marking,
 }
@@ -171,13 +173,23 @@ impl Options {
     ) -> Result<Effect, i32> {
         match level {
             libc::SOL_SOCKET => self.set_general(name, value),
-            libc::IPPROTO_TCP if is_tcp => self.set_tcp(name, value).map(|()| Effect::Tune),
+            libc::IPPROTO_TCP if is_tcp => {
+                self.set_tcp(name, value)?;
+                let pushes = name == libc::TCP_NODELAY && self.nodelay;
+                Ok(if pushes { Effect::Push } else { Effect::Tune })
+            }
             libc::IPPROTO_IPV6 if name == libc::IPV6_V6ONLY => {
                 self.v6_only = int(value)? != 0;
                 Ok(Effect::None)
             }
             _ => {
                 let field = is_marking(level, name).ok_or(libc::ENOPROTOOPT)?;
+                let word = value.first().map(|byte| i32::from(*byte).to_ne_bytes());
+                let value = match &word {
+                    // Those of IPv4 may be a byte long.
+                    Some(word) if level == libc::IPPROTO_IP && value.len() < word.len() => word,
+                    _ => value,
+                };
                 self.set_marking(field, value).map(|()| Effect::Marking)
             }
         }
@@ -319,6 +331,11 @@ impl Options {
         self.keep_alive.then_some(self.keep)
     }
 
+    /// `TCP_MAXSEG` of what is not connected; 536 where nobody has said (RFC 9293, MUST-15).
+    pub fn segment(&self) -> i32 {
+        self.max_segment.map_or(536, i32::from)
+    }
+
     /// TCP's settings with what is set here.
     pub fn apply(&self, mut config: TcpConfig) -> TcpConfig {
         config.nagle = !self.nodelay;
@@ -383,6 +400,24 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_is_enough_for_ipv4_and_no_delay_lets_go() {
+        let mut options = Options::default();
+        let tos = (libc::IPPROTO_IP, libc::IP_TOS);
+        assert_eq!(options.set(tos, &[4], true), Ok(Effect::Marking));
+        assert_eq!(options.marking.traffic_class, 4);
+        assert_eq!(options.set(tos, &[], true), Err(libc::EINVAL));
+        let class = (libc::IPPROTO_IPV6, libc::IPV6_TCLASS);
+        assert_eq!(options.set(class, &[4], true), Err(libc::EINVAL));
+        let nodelay = (libc::IPPROTO_TCP, libc::TCP_NODELAY);
+        assert_eq!(options.set(nodelay, &1i32.to_ne_bytes(), true), Ok(Effect::Push));
+        assert_eq!(options.set(nodelay, &0i32.to_ne_bytes(), true), Ok(Effect::Tune));
+        assert_eq!(options.segment(), 536);
+        let segment = (libc::IPPROTO_TCP, libc::TCP_MAXSEG);
+        assert_eq!(options.set(segment, &1100i32.to_ne_bytes(), true), Ok(Effect::Tune));
+        assert_eq!(options.segment(), 1100);
+    }
 
     #[test]
     fn times_come_back_as_they_went() {
