@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: the tests that take too long for `cargo xtask test`, which leaves them out.
 
+use crate::packetdrill;
 use crate::shell::{Result, cargo, step};
 
 /// Random seeds of the simulated link.
@@ -22,6 +23,7 @@ pub fn run() -> Result {
     };
     step("applications killed", &mut killed("kernel", "killed_at_any_moment"))?;
     step("applications and outboards killed within rings", &mut killed("lease_faults", "killed"))?;
+    packetdrill::own(true)?;
     let simulated = ["--package", "fusewire-transport", "--test", "simulated", "--test", "xtp"];
     step("a million files", &mut ignored("fusewire-files", "scale"))?;
     step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;

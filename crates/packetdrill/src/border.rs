@@ -13,9 +13,9 @@ use std::sync::OnceLock;
 use fusewire_base::Instant;
 use libc::{epoll_event, iovec, msghdr, pollfd, size_t, sockaddr, socklen_t, ssize_t, timeval};
 
+use crate::calls::{Calls, Received};
 use crate::driver::Driver;
 use crate::errno::{Errno, Result};
-use crate::file::{Files, Received};
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
 
@@ -97,7 +97,7 @@ fn driver() -> &'static Driver {
 }
 
 /// A call that does not block.
-fn call<T>(f: impl FnOnce(&mut Files, Instant) -> Result<T>) -> Result<T> {
+fn call<T>(f: impl FnOnce(&mut dyn Calls, Instant) -> Result<T>) -> Result<T> {
     driver().call(f)
 }
 
@@ -373,7 +373,7 @@ interface! {
         let ready = driver().blocking(Some(timeout_ms), |files, _| {
             let mut ready = 0;
             for entry in &mut *list {
-                entry.revents = files.poll(entry.fd, entry.events);
+                entry.revents = files.ready(entry.fd, entry.events);
                 ready += i32::from(entry.revents != 0);
             }
             Ok((ready > 0).then_some(ready))

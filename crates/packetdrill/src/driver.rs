@@ -10,8 +10,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use crate::calls::Calls;
 use crate::errno::Result;
 use crate::file::Files;
+use crate::outboard::Outboard;
 use crate::settings::Settings;
 use fusewire_base::Instant;
 
@@ -31,7 +33,7 @@ pub struct Driver {
 
 struct World {
     now_us: u64,
-    files: Files,
+    files: Box<dyn Calls>,
     /// The second thread is in a call and awake, or has returned and not yet looked at the time.
     busy: bool,
     /// The second thread sleeps in a call.
@@ -47,7 +49,7 @@ impl World {
 
     /// The next time at which something happens by itself.
     fn next_us(&self) -> Option<u64> {
-        let timer = self.files.host.next_timeout().map(|at| {
+        let timer = self.files.next_timeout().map(|at| {
             // Rounded up: a timer never fires early.
             (EPOCH_US + at.as_ns().div_ceil(1000)).max(self.now_us)
         });
@@ -58,10 +60,18 @@ impl World {
     }
 }
 
+/// The stack as it is wanted: inline, or in an outboard.
+fn stack(settings: Settings) -> Box<dyn Calls> {
+    match settings.outboard.clone() {
+        Some(path) => Box::new(Outboard::new(settings, &path)),
+        None => Box::new(Files::new(settings)),
+    }
+}
+
 impl Driver {
     /// A stack as `flags` describes it.
     pub fn new(flags: &str) -> Driver {
-        let files = Files::new(Settings::parse(flags));
+        let files = stack(Settings::parse(flags));
         Driver {
             world: Mutex::new(World {
                 now_us: EPOCH_US,
@@ -115,7 +125,7 @@ impl Driver {
         while let Some(next_us) = world.next_us().filter(|next| *next <= to_us) {
             world.now_us = world.now_us.max(next_us);
             let now = world.now();
-            world.files.host.poll(now);
+            world.files.poll(now);
             world = self.hand_over(world);
             if world.next_us() == Some(next_us) && next_us == to_us {
                 // A timer that stays due must not hold the clock.
@@ -127,11 +137,12 @@ impl Driver {
     }
 
     /// A call that does not block.
-    pub fn call<T>(&self, f: impl FnOnce(&mut Files, Instant) -> Result<T>) -> Result<T> {
+    pub fn call<T>(&self, f: impl FnOnce(&mut dyn Calls, Instant) -> Result<T>) -> Result<T> {
         let mut world = self.enter();
         let now = world.now();
-        let result = f(&mut world.files, now);
-        world.files.host.poll(now);
+        world.files.at(now);
+        let result = f(&mut *world.files, now);
+        world.files.poll(now);
         if self.is_main() {
             drop(self.hand_over(world));
         }
@@ -143,15 +154,16 @@ impl Driver {
     pub fn blocking<T>(
         &self,
         timeout_ms: Option<i32>,
-        mut attempt: impl FnMut(&mut Files, Instant) -> Result<Option<T>>,
+        mut attempt: impl FnMut(&mut dyn Calls, Instant) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let mut world = self.enter();
         let timeout_us = timeout_ms.and_then(|ms| u64::try_from(ms).ok()).map(|ms| ms * 1000);
         let gives_up_us = world.now_us + timeout_us.unwrap_or(PATIENCE_US);
         loop {
             let now = world.now();
-            let result = attempt(&mut world.files, now);
-            world.files.host.poll(now);
+            world.files.at(now);
+            let result = attempt(&mut *world.files, now);
+            world.files.poll(now);
             if !matches!(result, Ok(None)) || world.now_us >= gives_up_us {
                 return result;
             }
@@ -197,8 +209,8 @@ impl Driver {
     pub fn inject(&self, packet: &[u8]) {
         let mut world = self.enter();
         let now = world.now();
-        world.files.host.handle(now, packet);
-        world.files.host.poll(now);
+        world.files.handle(now, packet);
+        world.files.poll(now);
         drop(self.hand_over(world));
     }
 
@@ -207,7 +219,7 @@ impl Driver {
         let mut world = self.enter();
         let gives_up_us = world.now_us + PATIENCE_US;
         loop {
-            if let Some((at, packet)) = world.files.host.departure() {
+            if let Some((at, packet)) = world.files.departure() {
                 return (packet, EPOCH_US + at.as_ns() / 1000);
             }
             match world.next_us().filter(|next| *next < gives_up_us) {

@@ -1,4 +1,4 @@
-//! What a descriptor stands for, and the calls on it. `None` from a call means: it would block.
+//! What a descriptor stands for over a stack of this process, and the calls on it.
 //!
 //! packetdrill closes with the kernel's `close(2)` whatever is open at the end, so each descriptor is a real
 //! one of `/dev/null`.
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use fusewire_base::Instant;
 use fusewire_stack::ip::{SendFlags, State};
 
+use crate::calls::{Calls, Events, Received};
 use crate::errno::{Errno, Result};
 use crate::host::{Host, Id};
 use crate::option::Options;
@@ -19,19 +20,6 @@ use crate::settings::{Role, Settings};
 
 /// `TCP_INQ` and `TCP_CM_INQ`, which the C library's headers lack.
 pub const TCP_INQ: i32 = 36;
-
-/// Event bits and the user's data, as `struct epoll_event` has them.
-pub type Events = (u32, u64);
-
-/// What `recvmsg` gives besides bytes.
-pub struct Received {
-    /// Bytes.
-    pub len: usize,
-    /// `msg_flags`.
-    pub flags: i32,
-    /// With `TCP_INQ`: bytes that are left.
-    pub queued: Option<u32>,
-}
 
 /// A socket.
 #[derive(Default)]
@@ -81,17 +69,17 @@ pub struct Files {
     pub settings: Arc<Settings>,
 }
 
-fn fail<T>(errno: i32) -> Result<T> {
+pub fn fail<T>(errno: i32) -> Result<T> {
     Err(Errno(errno))
 }
 
 /// What a call that has to wait gives: an error where it does not block.
-fn would_block<T>(nonblocking: bool, errno: i32) -> Result<Option<T>> {
+pub fn would_block<T>(nonblocking: bool, errno: i32) -> Result<Option<T>> {
     if nonblocking { fail(errno) } else { Ok(None) }
 }
 
 /// A mapped address as the IPv4 address that it is.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
@@ -107,18 +95,6 @@ impl Files {
         let fd = file.as_raw_fd();
         self.entries.insert(fd, (file, entry));
         Ok(fd)
-    }
-
-    /// True for a descriptor of ours.
-    pub fn owns(&self, fd: i32) -> bool {
-        self.entries.contains_key(&fd)
-    }
-
-    /// Leaves every descriptor to the kernel.
-    pub fn forget(&mut self) {
-        for (_, (file, _)) in std::mem::take(&mut self.entries) {
-            let _ = file.into_raw_fd();
-        }
     }
 
     pub fn get(&self, fd: i32) -> Result<&Socket> {
@@ -137,8 +113,117 @@ impl Files {
         }
     }
 
-    /// `socket(2)`: TCP alone.
-    pub fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<i32> {
+    /// What ended the connection, once (`SO_ERROR`).
+    pub fn take_error(&mut self, fd: i32, id: Id) -> Option<Errno> {
+        let error = self.host.error(id)?;
+        let socket = self.get_mut(fd).ok()?;
+        (!std::mem::replace(&mut socket.error_was_told, true)).then_some(error)
+    }
+
+    /// A write found no room: that there is room again will be news.
+    fn await_room(&mut self, fd: i32) {
+        for (_, entry) in self.entries.values_mut() {
+            if let Entry::Epoll(epoll) = entry
+                && let Some(Interest { seen: Some((events, _)), .. }) = epoll.interests.get_mut(&fd)
+            {
+                *events &= !(libc::EPOLLOUT as u32);
+            }
+        }
+    }
+
+    fn bits(&mut self, fd: i32) -> u32 {
+        let Ok(socket) = self.get(fd) else { return 0 };
+        let (kind, told) = (socket.kind, socket.error_was_told);
+        let (shut_read, shut_write) = (socket.shut_read, socket.shut_write);
+        let mut events = 0;
+        match kind {
+            Kind::New => events = libc::EPOLLOUT | libc::EPOLLHUP,
+            Kind::Listener(id) => {
+                let waiting = self.host.stack.tcp_waiting(id).unwrap_or(0);
+                events = if waiting > 0 { libc::EPOLLIN } else { 0 };
+            }
+            Kind::Stream(id) => {
+                let state = self.host.state(id);
+                let closed = state == State::Closed;
+                let over = self.host.peer_has_finished(id) || closed || shut_read;
+                if self.host.readable(id) > 0 || over {
+                    events |= libc::EPOLLIN;
+                }
+                if over {
+                    events |= libc::EPOLLRDHUP;
+                }
+                if closed || (over && shut_write) {
+                    events |= libc::EPOLLHUP;
+                }
+                if !told && self.host.error(id).is_some() {
+                    events |= libc::EPOLLERR;
+                }
+                if closed || shut_write || self.host.is_writable(id) {
+                    events |= libc::EPOLLOUT;
+                }
+                if state == State::SynSent {
+                    events = 0;
+                }
+            }
+        }
+        events as u32
+    }
+
+    /// Bytes and FIN that have come: what makes an edge.
+    fn received(&mut self, fd: i32) -> u64 {
+        match self.get(fd).map(|socket| socket.kind) {
+            Ok(Kind::Stream(id)) => {
+                let finished = u64::from(self.host.peer_has_finished(id));
+                self.host.machine(id).map_or(0, |tcp| tcp.rcv_nxt_offset()) + finished
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl Calls for Files {
+    fn poll(&mut self, now: Instant) {
+        self.host.poll(now);
+    }
+
+    fn handle(&mut self, now: Instant, packet: &[u8]) {
+        self.host.handle(now, packet);
+    }
+
+    fn departure(&mut self) -> Option<(Instant, Vec<u8>)> {
+        self.host.departure()
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.host.next_timeout()
+    }
+
+    fn set_option(
+        &mut self,
+        now: Instant,
+        fd: i32,
+        level: i32,
+        name: i32,
+        value: &[u8],
+    ) -> Result<i32> {
+        self.set(now, fd, (level, name), value)
+    }
+
+    fn option(&mut self, now: Instant, fd: i32, level: i32, name: i32) -> Result<Vec<u8>> {
+        self.value(now, fd, (level, name))
+    }
+
+    fn owns(&self, fd: i32) -> bool {
+        self.entries.contains_key(&fd)
+    }
+
+    fn forget(&mut self) {
+        for (_, (file, _)) in std::mem::take(&mut self.entries) {
+            let _ = file.into_raw_fd();
+        }
+    }
+
+    fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<i32> {
         let v6 = match domain {
             libc::AF_INET => false,
             libc::AF_INET6 => true,
@@ -151,8 +236,7 @@ impl Files {
         self.open(Entry::Socket(Box::new(Socket { v6, nonblocking, ..Socket::default() })))
     }
 
-    /// `bind(2)`.
-    pub fn bind(&mut self, fd: i32, address: SocketAddr) -> Result<i32> {
+    fn bind(&mut self, fd: i32, address: SocketAddr) -> Result<i32> {
         let socket = self.get_mut(fd)?;
         if socket.bound.is_some() || socket.kind != Kind::New {
             return fail(libc::EINVAL);
@@ -161,8 +245,7 @@ impl Files {
         Ok(0)
     }
 
-    /// `listen(2)`.
-    pub fn listen(&mut self, fd: i32, backlog: i32) -> Result<i32> {
+    fn listen(&mut self, fd: i32, backlog: i32) -> Result<i32> {
         let socket = self.get(fd)?;
         let Some(bound) = socket.bound.filter(|_| socket.kind == Kind::New) else {
             return fail(libc::EINVAL);
@@ -173,8 +256,7 @@ impl Files {
         Ok(0)
     }
 
-    /// `accept(2)`.
-    pub fn accept(&mut self, now: Instant, fd: i32) -> Result<Option<(i32, SocketAddr)>> {
+    fn accept(&mut self, now: Instant, fd: i32) -> Result<Option<(i32, SocketAddr)>> {
         let listener = self.get(fd)?;
         let Kind::Listener(id) = listener.kind else { return fail(libc::EINVAL) };
         let (v6, nonblocking) = (listener.v6, listener.nonblocking);
@@ -188,8 +270,7 @@ impl Files {
         Ok(Some((opened?, outward(v6, peer))))
     }
 
-    /// The first half of `connect(2)`: SYN leaves.
-    pub fn connect(&mut self, now: Instant, fd: i32, to: SocketAddr) -> Result<i32> {
+    fn connect(&mut self, now: Instant, fd: i32, to: SocketAddr) -> Result<i32> {
         let to = canonical(to);
         let socket = self.get(fd)?;
         let (kind, bound) = (socket.kind, socket.bound);
@@ -209,8 +290,7 @@ impl Files {
         Ok(0)
     }
 
-    /// The second half of `connect(2)`.
-    pub fn connected(&mut self, fd: i32) -> Result<Option<i32>> {
+    fn connected(&mut self, fd: i32) -> Result<Option<i32>> {
         let socket = self.get(fd)?;
         let Kind::Stream(id) = socket.kind else { return fail(libc::EINVAL) };
         let nonblocking = socket.nonblocking;
@@ -223,20 +303,7 @@ impl Files {
         would_block(nonblocking, libc::EINPROGRESS)
     }
 
-    /// What ended the connection, once (`SO_ERROR`).
-    pub fn take_error(&mut self, fd: i32, id: Id) -> Option<Errno> {
-        let error = self.host.error(id)?;
-        let socket = self.get_mut(fd).ok()?;
-        (!std::mem::replace(&mut socket.error_was_told, true)).then_some(error)
-    }
-
-    /// `recvmsg(2)`.
-    pub fn receive(
-        &mut self,
-        fd: i32,
-        into: &mut [&mut [u8]],
-        flags: i32,
-    ) -> Result<Option<Received>> {
+    fn receive(&mut self, fd: i32, into: &mut [&mut [u8]], flags: i32) -> Result<Option<Received>> {
         let socket = self.get(fd)?;
         let Kind::Stream(id) = socket.kind else { return fail(libc::ENOTCONN) };
         let wait_all = flags & libc::MSG_WAITALL != 0;
@@ -265,8 +332,7 @@ impl Files {
         would_block(nonblocking, libc::EAGAIN)
     }
 
-    /// `sendmsg(2)`; `done` bytes of `from` were taken before it had to wait.
-    pub fn send(
+    fn send(
         &mut self,
         now: Instant,
         fd: i32,
@@ -311,8 +377,7 @@ impl Files {
         }
     }
 
-    /// `fcntl(2)`.
-    pub fn fcntl(&mut self, fd: i32, command: i32, argument: i32) -> Result<i32> {
+    fn fcntl(&mut self, fd: i32, command: i32, argument: i32) -> Result<i32> {
         let socket = self.get_mut(fd)?;
         match command {
             libc::F_GETFL => {
@@ -326,8 +391,7 @@ impl Files {
         }
     }
 
-    /// `ioctl(2)`.
-    pub fn ioctl(&mut self, fd: i32, request: u64) -> Result<i32> {
+    fn ioctl(&mut self, fd: i32, request: u64) -> Result<i32> {
         let Kind::Stream(id) = self.get(fd)?.kind else { return fail(libc::EINVAL) };
         const SIOCOUTQNSD: u64 = 0x894b;
         match request {
@@ -339,8 +403,7 @@ impl Files {
         }
     }
 
-    /// `close(2)`.
-    pub fn close(&mut self, now: Instant, fd: i32) -> Result<i32> {
+    fn close(&mut self, now: Instant, fd: i32) -> Result<i32> {
         let Some((_, entry)) = self.entries.remove(&fd) else { return fail(libc::EBADF) };
         for (_, other) in self.entries.values_mut() {
             if let Entry::Epoll(epoll) = other {
@@ -361,8 +424,7 @@ impl Files {
         Ok(0)
     }
 
-    /// `shutdown(2)`.
-    pub fn shutdown(&mut self, fd: i32, how: i32) -> Result<i32> {
+    fn shutdown(&mut self, fd: i32, how: i32) -> Result<i32> {
         let socket = self.get_mut(fd)?;
         let Kind::Stream(id) = socket.kind else { return fail(libc::ENOTCONN) };
         let (read, write) = match how {
@@ -379,92 +441,26 @@ impl Files {
         Ok(0)
     }
 
-    /// The peer, as the socket's family shows it.
-    pub fn peer(&mut self, fd: i32) -> Option<SocketAddr> {
+    fn peer(&mut self, fd: i32) -> Option<SocketAddr> {
         let socket = self.get(fd).ok()?;
         let Kind::Stream(id) = socket.kind else { return None };
         let v6 = socket.v6;
         self.host.stack.tcp_tuple(id).ok().map(|tuple| outward(v6, tuple.remote))
     }
 
-    // ---- readiness
-
-    /// A write found no room: that there is room again will be news.
-    fn await_room(&mut self, fd: i32) {
-        for (_, entry) in self.entries.values_mut() {
-            if let Entry::Epoll(epoll) = entry
-                && let Some(Interest { seen: Some((events, _)), .. }) = epoll.interests.get_mut(&fd)
-            {
-                *events &= !(libc::EPOLLOUT as u32);
-            }
-        }
-    }
-
-    fn ready(&mut self, fd: i32) -> u32 {
-        let Ok(socket) = self.get(fd) else { return 0 };
-        let (kind, told) = (socket.kind, socket.error_was_told);
-        let (shut_read, shut_write) = (socket.shut_read, socket.shut_write);
-        let mut events = 0;
-        match kind {
-            Kind::New => events = libc::EPOLLOUT | libc::EPOLLHUP,
-            Kind::Listener(id) => {
-                let waiting = self.host.stack.tcp_waiting(id).unwrap_or(0);
-                events = if waiting > 0 { libc::EPOLLIN } else { 0 };
-            }
-            Kind::Stream(id) => {
-                let state = self.host.state(id);
-                let closed = state == State::Closed;
-                let over = self.host.peer_has_finished(id) || closed || shut_read;
-                if self.host.readable(id) > 0 || over {
-                    events |= libc::EPOLLIN;
-                }
-                if over {
-                    events |= libc::EPOLLRDHUP;
-                }
-                if closed || (over && shut_write) {
-                    events |= libc::EPOLLHUP;
-                }
-                if !told && self.host.error(id).is_some() {
-                    events |= libc::EPOLLERR;
-                }
-                if closed || shut_write || self.host.is_writable(id) {
-                    events |= libc::EPOLLOUT;
-                }
-                if state == State::SynSent {
-                    events = 0;
-                }
-            }
-        }
-        events as u32
-    }
-
-    /// `poll(2)` for one descriptor.
-    pub fn poll(&mut self, fd: i32, wanted: i16) -> i16 {
+    fn ready(&mut self, fd: i32, wanted: i16) -> i16 {
         if !self.owns(fd) {
             return libc::POLLNVAL;
         }
         let always = libc::POLLERR | libc::POLLHUP;
-        self.ready(fd) as i16 & (wanted | always)
+        self.bits(fd) as i16 & (wanted | always)
     }
 
-    /// Bytes and FIN that have come: what makes an edge.
-    fn received(&mut self, fd: i32) -> u64 {
-        match self.get(fd).map(|socket| socket.kind) {
-            Ok(Kind::Stream(id)) => {
-                let finished = u64::from(self.host.peer_has_finished(id));
-                self.host.machine(id).map_or(0, |tcp| tcp.rcv_nxt_offset()) + finished
-            }
-            _ => 0,
-        }
-    }
-
-    /// `epoll_create(2)`.
-    pub fn epoll_create(&mut self) -> Result<i32> {
+    fn epoll_create(&mut self) -> Result<i32> {
         self.open(Entry::Epoll(Epoll::default()))
     }
 
-    /// `epoll_ctl(2)`.
-    pub fn epoll_control(
+    fn epoll_control(
         &mut self,
         epoll: i32,
         operation: i32,
@@ -491,13 +487,12 @@ impl Files {
         Ok(0)
     }
 
-    /// `epoll_wait(2)` without the waiting.
-    pub fn epoll_events(&mut self, epoll: i32, most: usize) -> Result<Vec<Events>> {
+    fn epoll_events(&mut self, epoll: i32, most: usize) -> Result<Vec<Events>> {
         let Some((_, Entry::Epoll(set))) = self.entries.get(&epoll) else {
             return fail(libc::EBADF);
         };
         let fds: Vec<i32> = set.interests.keys().copied().collect();
-        let states: Vec<_> = fds.iter().map(|fd| (self.ready(*fd), self.received(*fd))).collect();
+        let states: Vec<_> = fds.iter().map(|fd| (self.bits(*fd), self.received(*fd))).collect();
         let Some((_, Entry::Epoll(set))) = self.entries.get_mut(&epoll) else {
             return fail(libc::EBADF);
         };
@@ -531,7 +526,7 @@ impl Files {
 }
 
 /// An address as a socket of this family shows it.
-fn outward(v6: bool, address: SocketAddr) -> SocketAddr {
+pub fn outward(v6: bool, address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),
         _ => address,

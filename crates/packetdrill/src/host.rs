@@ -40,25 +40,26 @@ fn errno(error: Error) -> Errno {
     })
 }
 
+/// A stack on such queues, with the addresses that packetdrill gives it.
+pub fn stack(settings: &Settings, queues: Queues) -> Stack {
+    let tape = Tape::new(settings.mtu.into(), queues).expect("a descriptor is left");
+    let everywhere =
+        |any| Cidr::new(any, 0).map(|destination| Route { destination, gateway: None });
+    let anyone: [std::net::IpAddr; 2] = [[0, 0, 0, 0].into(), [0u16; 8].into()];
+    let net = NetConfig {
+        mtu: settings.mtu.into(),
+        addresses: settings.addresses().into_iter().filter_map(|(a, n)| Cidr::new(a, n)).collect(),
+        routes: anyone.into_iter().filter_map(everywhere).collect(),
+        ..NetConfig::new(NetLink::Ip)
+    };
+    Stack::new(Box::new(tape), net, Config::default(), [7; 32], Instant::ZERO)
+}
+
 impl Host {
     /// A stack with the addresses that packetdrill gives it.
     pub fn new(settings: Arc<Settings>) -> Host {
         let queues = Queues::default();
-        let tape = Tape::new(settings.mtu.into(), queues.clone()).expect("a descriptor is left");
-        let everywhere =
-            |any| Cidr::new(any, 0).map(|destination| Route { destination, gateway: None });
-        let anyone: [std::net::IpAddr; 2] = [[0, 0, 0, 0].into(), [0u16; 8].into()];
-        let net = NetConfig {
-            mtu: settings.mtu.into(),
-            addresses: settings
-                .addresses()
-                .into_iter()
-                .filter_map(|(a, n)| Cidr::new(a, n))
-                .collect(),
-            routes: anyone.into_iter().filter_map(everywhere).collect(),
-            ..NetConfig::new(NetLink::Ip)
-        };
-        let stack = Stack::new(Box::new(tape), net, Config::default(), [7; 32], Instant::ZERO);
+        let stack = stack(&settings, queues.clone());
         Host { settings, stack, queues, out: VecDeque::new() }
     }
 

@@ -6,17 +6,21 @@
 //! |---|---|
 //! | `border` | the C functions: pointers in, `errno` out; the only `unsafe` |
 //! | `driver` | the virtual clock, blocking calls, who waits for whom |
-//! | `file` | what a descriptor stands for: sockets, epoll |
+//! | `calls` | what a script calls, wherever the stack is |
+//! | `file` | inline: what a descriptor stands for, sockets, epoll |
+//! | `outboard` | the same in an outboard, in a thread of this process |
 //! | `option` | socket options |
 //! | `host`, `tape` | `stack::ip::Stack` on an interface in memory |
 //! | `settings` | `--so_flags`, and the kernel's `net.ipv4.tcp_*` as our configuration |
 #![deny(unsafe_code)]
 
 mod border;
+mod calls;
 mod driver;
 mod errno;
 mod file;
 mod host;
 mod option;
+mod outboard;
 mod settings;
 mod tape;

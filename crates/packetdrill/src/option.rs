@@ -17,6 +17,9 @@ use crate::settings::{Role, Settings};
 const TCP_USER_TIMEOUT: i32 = 18;
 const TCP_NOTSENT_LOWAT: i32 = 25;
 
+/// `SO_MEMINFO`, which the C library's headers lack.
+pub const SO_MEMINFO: i32 = 55;
+
 /// What was set on a socket.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -101,12 +104,11 @@ fn int(value: &[u8]) -> Result<i32> {
 
 impl Files {
     /// `setsockopt(2)`.
-    pub fn set_option(
+    pub fn set(
         &mut self,
         now: Instant,
         fd: i32,
-        level: i32,
-        name: i32,
+        (level, name): (i32, i32),
         value: &[u8],
     ) -> Result<i32> {
         let socket = self.get_mut(fd)?;
@@ -181,8 +183,7 @@ impl Files {
     }
 
     /// `getsockopt(2)`.
-    pub fn option(&mut self, now: Instant, fd: i32, level: i32, name: i32) -> Result<Vec<u8>> {
-        const SO_MEMINFO: i32 = 55;
+    pub fn value(&mut self, now: Instant, fd: i32, (level, name): (i32, i32)) -> Result<Vec<u8>> {
         let kind = self.get(fd)?.kind;
         if let Kind::Stream(id) = kind {
             match (level, name) {

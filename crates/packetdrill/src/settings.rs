@@ -2,7 +2,8 @@
 //!
 //! Flags: `mtu=N` (default 1500), `local=ADDRESS` for connecting sockets (default packetdrill's own),
 //! `sysctls` to follow `net.ipv4.tcp_*` of the network namespace that packetdrill runs in, `device=FILE`
-//! whose text is what the script last told `tc` about its device. Separated by commas.
+//! whose text is what the script last told `tc` about its device, `outboard=PATH` for a stack in an outboard whose socket
+//! is made there. Separated by commas.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -20,6 +21,8 @@ pub struct Settings {
     local: Option<IpAddr>,
     sysctls: bool,
     device: Option<PathBuf>,
+    /// Where the outboard's socket is to lie, if the stack is in one.
+    pub outboard: Option<PathBuf>,
 }
 
 /// Which side of a connection is configured.
@@ -34,7 +37,8 @@ pub enum Role {
 impl Settings {
     /// Reads `--so_flags`; what it does not know it names on standard error.
     pub fn parse(flags: &str) -> Settings {
-        let mut settings = Settings { mtu: 1500, local: None, sysctls: false, device: None };
+        let mut settings =
+            Settings { mtu: 1500, local: None, sysctls: false, device: None, outboard: None };
         for flag in flags.split([',', ' ']).filter(|flag| !flag.is_empty()) {
             let known = match flag.split_once('=').unwrap_or((flag, "")) {
                 ("mtu", value) => value.parse().map(|mtu| settings.mtu = mtu).is_ok(),
@@ -47,11 +51,15 @@ impl Settings {
                     settings.device = Some(value.into());
                     true
                 }
+                ("outboard", value) => {
+                    settings.outboard = Some(value.into());
+                    true
+                }
                 _ => false,
             };
             if !known {
                 eprintln!(
-                    "fusewire: --so_flags: {flag:?} is none of mtu=, local=, sysctls, device="
+                    "fusewire: --so_flags: {flag:?} is none of mtu=, local=, sysctls, device=, outboard="
                 );
             }
         }

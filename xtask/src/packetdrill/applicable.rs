@@ -24,6 +24,13 @@ const NOT_OURS: &[(&str, &str)] = &[
     ("--mss=", "packetdrill's merged segments, which want its own device"),
 ];
 
+/// What a script's text holds, and why it is then not for an outboard.
+const NOT_ITS: &[(&str, &str)] = &[
+    ("MSG_EOR", "outboard: where a call ends does not pass the placeholder"),
+    ("MSG_MORE", "outboard: where a call ends does not pass the placeholder"),
+    ("NOTSENT_LOWAT", "outboard: what is written waits in the placeholder, too"),
+];
+
 /// By the name: `…v4.pkt` is not for IPv6, `…v6.pkt` for that alone.
 pub fn to(script: &Path, ip: Ip) -> bool {
     let name = script.file_name().unwrap_or_default().to_string_lossy();
@@ -41,8 +48,18 @@ pub fn tests(text: &str) -> Tests {
 
 /// Why it is not for a user-level stack; `None`: it is.
 pub fn reason(text: &str) -> Option<&'static str> {
+    find(text, NOT_OURS)
+}
+
+fn find(text: &str, list: &[(&str, &'static str)]) -> Option<&'static str> {
     let code: String = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
-    NOT_OURS.iter().find(|(word, _)| code.contains(word)).map(|(_, reason)| *reason)
+    list.iter().find(|(word, _)| code.contains(word)).map(|(_, reason)| *reason)
+}
+
+/// Why it is not for an outboard, as its words or its head say.
+pub fn outboard_differs(text: &str) -> Option<&str> {
+    let head = text.lines().find_map(|line| line.strip_prefix("// Outboard: "));
+    head.or_else(|| find(text, NOT_ITS))
 }
 
 /// Where the kernel is known to differ, as the script's head says.
@@ -71,6 +88,9 @@ mod tests {
     fn comments_do_not_count() {
         assert_eq!(reason("// no MSG_ERRQUEUE here\n+0 read(3, ..., 1) = 1"), None);
         assert!(reason("+0 recvmsg(4, ..., MSG_ERRQUEUE) = 0").is_some());
+        assert!(outboard_differs("+0 send(4, ..., 9, MSG_EOR) = 9").is_some());
+        assert_eq!(outboard_differs("// Outboard: why\n+0 read(3, ..., 1) = 1"), Some("why"));
+        assert_eq!(outboard_differs("// MSG_EOR\n+0 read(3, ..., 1) = 1"), None);
         assert!(!runs_commands("// `x`\n+0 read(3, ..., 1) = 1"));
         assert!(runs_commands("`./defaults.sh`"));
     }

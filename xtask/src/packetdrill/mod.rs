@@ -35,6 +35,9 @@ pub struct Options {
     /// On the kernel's TCP instead, in a namespace of its own: root and /dev/net/tun are needed.
     #[arg(long)]
     kernel: bool,
+    /// Over an outboard in a thread of the library's.
+    #[arg(long, conflicts_with = "kernel")]
+    outboard: bool,
     /// Only over these.
     #[arg(long, value_enum, value_delimiter = ',')]
     ip: Vec<Ip>,
@@ -81,20 +84,21 @@ pub fn run(options: &Options) -> Result {
     }
 }
 
-/// Our own scripts, where there is a packetdrill; else says that there is none.
-pub fn own() -> Result {
+/// Our own scripts, inline or over an outboard, where there is a packetdrill; else says that there is none.
+pub fn own(outboard: bool) -> Result {
     if program::find(None)?.is_none() {
         println!(
             "── conformance: skipped, there is no packetdrill (set FUSEWIRE_PACKETDRILL to its source folder)"
         );
         return Ok(());
     }
-    println!("── conformance");
+    println!("── conformance{}", if outboard { " over an outboard" } else { "" });
     run(&Options {
         paths: Vec::new(),
         packetdrill: None,
         json: false,
         kernel: false,
+        outboard,
         ip: Vec::new(),
         jobs: None,
         verbose: false,
@@ -102,7 +106,7 @@ pub fn own() -> Result {
 }
 
 fn all(options: &Options, program: &Path) -> Result<Tally> {
-    let bench = run::Bench::new(program, options.kernel)?;
+    let bench = run::Bench::new(program, options.kernel, options.outboard)?;
     let own = [root().join("conformance")];
     let mut scripts = Vec::new();
     for path in if options.paths.is_empty() { &own[..] } else { &options.paths } {

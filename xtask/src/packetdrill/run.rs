@@ -43,6 +43,8 @@ pub struct Bench {
     program: PathBuf,
     /// `None`: the kernel's TCP.
     shared_object: Option<PathBuf>,
+    /// That library's stack is in an outboard.
+    outboard: bool,
     folder: PathBuf,
     /// What makes a network namespace, if anything does.
     namespace: Option<Vec<&'static str>>,
@@ -51,7 +53,7 @@ pub struct Bench {
 
 impl Bench {
     /// Builds the library, and the commands that scripts find instead of the system's.
-    pub fn new(program: &Path, kernel: bool) -> Result<Bench> {
+    pub fn new(program: &Path, kernel: bool, outboard: bool) -> Result<Bench> {
         let shared_object = if kernel { None } else { Some(library()?) };
         let folder = root().join("target/packetdrill");
         let bin = folder.join("bin");
@@ -76,6 +78,7 @@ impl Bench {
         Ok(Bench {
             program: program.to_path_buf(),
             shared_object,
+            outboard,
             folder,
             namespace: namespace.map(<[_]>::to_vec),
             count: AtomicUsize::new(0),
@@ -102,6 +105,11 @@ impl Bench {
         {
             return Outcome::NotApplicable(reason.into());
         }
+        if self.outboard
+            && let Some(how) = applicable::outboard_differs(text)
+        {
+            return Outcome::NotApplicable(how.into());
+        }
         if self.shared_object.is_none()
             && let Some(how) = applicable::kernel_differs(text)
         {
@@ -117,6 +125,7 @@ impl Bench {
             Ok(child) => wait(child),
             Err(error) => Outcome::Failed(format!("{}: {error}", self.program.display())),
         };
+        let _ = std::fs::remove_file(device.with_extension("sock"));
         let _ = std::fs::remove_file(device);
         outcome
     }
@@ -144,7 +153,13 @@ impl Bench {
         if let Some(library) = &self.shared_object {
             words.push(format!("--so_filename={}", library.display()));
             let sysctls = if commands { ",sysctls" } else { "" };
-            words.push(format!("--so_flags=mtu={mtu},device={}{sysctls}", device.display()));
+            let socket = device.with_extension("sock");
+            let outboard = match self.outboard {
+                true => format!(",outboard={}", socket.display()),
+                false => String::new(),
+            };
+            let device = device.display();
+            words.push(format!("--so_flags=mtu={mtu},device={device}{sysctls}{outboard}"));
         }
         words.extend(addresses(ip).iter().map(|word| (*word).to_string()));
         words.push("--send_omit_free".into());

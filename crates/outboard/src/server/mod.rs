@@ -235,9 +235,7 @@ impl Server {
         let shared = self.stack.clone();
         while !self.stop.is_over.load(Ordering::Acquire) {
             let now = self.clock.now();
-            let mut worked = self.turn(&mut lock(&shared), now)?;
-            // Contexts take the lock where they need the stack.
-            worked |= self.engine.poll_contexts();
+            let worked = self.work(now)?;
             if worked {
                 spin_until = now + self.spin;
             }
@@ -248,6 +246,51 @@ impl Server {
         self.engine.end_all(&mut lock(&shared), now);
         self.engine.poll_contexts();
         lock(&shared).transmit(now).map(|_| ())
+    }
+
+    /// Does all that there is to do at this moment of its clock: for who owns the clock, and calls this in the place of
+    /// [`Server::run`].
+    ///
+    /// # Errors
+    /// The interface is broken or gone.
+    pub fn settle(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            let worked = self.work(self.clock.now())?;
+            self.sleep(Duration::ZERO, &mut events)?;
+            let is_busy = self.engine.table.ready() > 0 || self.door.is_busy();
+            if !worked && !is_busy && events.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// When something happens by itself; [`Server::settle`] does it then.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let (stack, xtp) = (lock(&self.stack).poll_timeout(), self.engine.xtp.next_timeout());
+        let xtp = xtp.map(|left| self.clock.now() + left);
+        [stack, xtp].into_iter().flatten().min()
+    }
+
+    /// A descriptor that can be read when applications have news, which [`Server::settle`] then takes.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn news(&self) -> io::Result<OwnedFd> {
+        self.engine.epoll.try_clone()
+    }
+
+    /// TCP's settings of sockets that are made from now on.
+    pub fn set_tcp_config(&mut self, config: ip::TcpConfig) {
+        lock(&self.stack).set_tcp_config(config);
+    }
+
+    /// One round. True if there was something to do.
+    fn work(&mut self, now: Instant) -> io::Result<bool> {
+        let shared = self.stack.clone();
+        let worked = self.turn(&mut lock(&shared), now)?;
+        // Contexts take the lock where they need the stack.
+        Ok(self.engine.poll_contexts() || worked)
     }
 
     /// What there is to do now, of all a part. True if there was something.

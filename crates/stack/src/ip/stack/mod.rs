@@ -499,6 +499,11 @@ impl Stack {
         &self.core.config
     }
 
+    /// TCP's settings of sockets that are made from now on, where they do not say otherwise.
+    pub fn set_tcp_config(&mut self, config: super::TcpConfig) {
+        self.core.config.tcp = config;
+    }
+
     /// Sockets at present, those included that the application has closed and the network has not.
     pub fn sockets(&self) -> usize {
         self.core.table.len()
