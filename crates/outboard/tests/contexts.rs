@@ -160,14 +160,14 @@ fn adus_go_between_two_outboards_whole_and_in_order() {
     let [here, there] = Outboard::two("xtp-adus");
     let (near, far) = (here.client(), there.client());
     let tags = [(XTP_TAGS, 1)];
-    let (offered, _) = listener(&far, at(2, 700), &tags);
-    let (p, handle) = calling(&near, at(2, 700), &tags);
+    let (offered, _) = listener(&far, at(2, 4700), &tags);
+    let (p, handle) = calling(&near, at(2, 4700), &tags);
     // It has been sent before there is anybody.
     send(&p, b"first", &About { tag: Some(u64::MAX), ..About::default() });
     let other = accepted(&offered);
-    assert_eq!((other.local, other.peer.ip()), (at(2, 700), at(1, 0).ip()));
+    assert_eq!((other.local, other.peer.ip()), (at(2, 4700), at(1, 0).ip()));
     assert_eq!(near.local(handle).unwrap().ip(), at(1, 0).ip());
-    assert_eq!(near.peer(handle), Ok(at(2, 700)));
+    assert_eq!(near.peer(handle), Ok(at(2, 4700)));
     let mut random = Random::new(36);
     let mut lens: Vec<usize> = (0..200).map(|_| 1 + random.below(9000) as usize).collect();
     lens.extend([1, 2, ADU_MAX, ADU_MAX - 1, 1, ADU_MAX]);
@@ -211,7 +211,7 @@ fn trailers_are_agreed_on_and_otherwise_it_is_one_sum() {
     let [here, there] = Outboard::two("xtp-trailers");
     let (near, far) = (here.client(), there.client());
     for (ours, theirs) in [(1, 1), (1, 0), (0, 1), (0, 0)] {
-        let service = 800 + ours as u16 * 2 + theirs as u16;
+        let service = 4800 + ours as u16 * 2 + theirs as u16;
         let (offered, _) = listener(&far, at(2, service), &[(XTP_CHECK, theirs)]);
         let (p, handle) = calling(&near, at(2, service), &[(XTP_CHECK, ours)]);
         assert_eq!(near.set_option(handle, option(XTP_CHECK), &[0; 4]), Err(Errno::ISCONN));
@@ -241,13 +241,13 @@ fn a_peer_with_its_stack_inline_speaks_with_an_outboard() {
     let config = context::Config { clock, ..context::Config::default() };
     let mut inline = Contexts::new(Box::new(device), config, &[5; 32]);
     let block = ControlBlock { check: Check::Cxor, ..ControlBlock::default() };
-    inline.listen(9, block.clone(), &Secrets { isn: [3; 16], cookie: [4; 16] });
-    let (offered, _) = listener(&near, at(1, 8), &[]);
+    inline.listen(4009, block.clone(), &Secrets { isn: [3; 16], cookie: [4; 16] });
+    let (offered, _) = listener(&near, at(1, 4008), &[]);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut memory = vec![0; ADU_MAX];
             // It calls, and is called.
-            let (p, _) = calling(&near, at(2, 9), &[(XTP_CHECK, 1), (XTP_SORT, 3)]);
+            let (p, _) = calling(&near, at(2, 4009), &[(XTP_CHECK, 1), (XTP_SORT, 3)]);
             for seed in 0..50 {
                 send(&p, &adu(seed, 3000), &About { sort: Some(seed as u16), ..About::default() });
                 let (len, _) = recv(&p, &mut memory).unwrap();
@@ -261,7 +261,7 @@ fn a_peer_with_its_stack_inline_speaks_with_an_outboard() {
             assert_eq!(recv(&p, &mut memory), None);
         });
         let ours = inline.context(block).unwrap();
-        inline.connect(ours, at(1, 0), 8).unwrap();
+        inline.connect(ours, at(1, 0), 4008).unwrap();
         inline.send(ours, &[StdSlice::new(&adu(99, 20_000))], Default::default()).unwrap();
         let (mut has_answer, mut open) = (false, 2);
         let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
@@ -300,22 +300,22 @@ fn who_calls_nobody_is_refused_and_who_is_left_hears_of_it() {
     let [here, there] = Outboard::two("xtp-ends");
     let (near, far) = (here.client(), there.client());
     let refused = || {
-        let (p, handle) = calling(&near, at(2, 701), &[]);
+        let (p, handle) = calling(&near, at(2, 4701), &[]);
         // It may have ended already.
         let hello = [IoSlice::new(b"hello?")];
         let _ = client::send_message(&p, &hello, &About::default(), SendFlags::NOSIGNAL);
         why(&near, &p, handle)
     };
     assert_eq!(refused(), Some(Errno::HOSTUNREACH), "nobody speaks XTP there");
-    let (offered, _) = listener(&far, at(2, 702), &[]);
+    let (offered, _) = listener(&far, at(2, 4702), &[]);
     assert_eq!(refused(), Some(Errno::CONNREFUSED));
-    let (p, handle) = calling(&near, at(2, 702), &[]);
+    let (p, handle) = calling(&near, at(2, 4702), &[]);
     send(&p, b"not read", &About::default());
     drop(accepted(&offered));
     assert_eq!(why(&near, &p, handle), Some(Errno::CONNRESET));
 
     // What was sent before the last close comes, and then the end.
-    let (p, _) = calling(&near, at(2, 702), &[]);
+    let (p, _) = calling(&near, at(2, 4702), &[]);
     (0..20).for_each(|seed| send(&p, &adu(seed, 9000), &About::default()));
     drop(p);
     let other = accepted(&offered);
@@ -327,7 +327,7 @@ fn who_calls_nobody_is_refused_and_who_is_left_hears_of_it() {
     assert_eq!(recv(&other.p, &mut memory), None);
 
     // An outboard that ends resets its contexts.
-    let (p, handle) = calling(&near, at(2, 702), &[]);
+    let (p, handle) = calling(&near, at(2, 4702), &[]);
     send(&p, b"one", &About::default());
     let other = accepted(&offered);
     recv(&other.p, &mut memory).unwrap();
@@ -339,8 +339,8 @@ fn who_calls_nobody_is_refused_and_who_is_left_hears_of_it() {
 fn a_slow_reader_stops_its_writer_and_loses_nothing() {
     let [here, there] = Outboard::two("xtp-slow");
     let (near, far) = (here.client(), there.client());
-    let (offered, _) = listener(&far, at(2, 703), &[]);
-    let (p, _) = calling(&near, at(2, 703), &[]);
+    let (offered, _) = listener(&far, at(2, 4703), &[]);
+    let (p, _) = calling(&near, at(2, 4703), &[]);
     let (mut sent, mut waits) = (0, 0);
     while waits < 20 {
         let bytes = adu(sent, 20_000);
@@ -368,11 +368,11 @@ fn a_slow_reader_stops_its_writer_and_loses_nothing() {
 fn what_is_no_adu_ends_its_own_socket_alone() {
     let [here, there] = Outboard::two("xtp-hostile");
     let (near, far) = (here.client(), there.client());
-    let (offered, _) = listener(&far, at(2, 704), &[]);
-    let (good, _) = calling(&near, at(2, 704), &[]);
+    let (offered, _) = listener(&far, at(2, 4704), &[]);
+    let (good, _) = calling(&near, at(2, 4704), &[]);
     let mut random = Random::new(4);
     for round in 0..100 {
-        let (p, handle) = calling(&near, at(2, 705), &[]);
+        let (p, handle) = calling(&near, at(2, 4705), &[]);
         let mut bytes = vec![0; 1 + random.below(200) as usize];
         random.fill(&mut bytes);
         // Flags that are none.
@@ -391,8 +391,8 @@ fn what_is_no_adu_ends_its_own_socket_alone() {
     for bit in 0..128 {
         let mut wrong = handle;
         wrong.token[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(near.bind(wrong, at(1, 3)), Err(Errno::BADF));
-        assert_eq!(near.connect(p.as_fd(), wrong, Some(at(2, 704))), Err(Errno::BADF));
+        assert_eq!(near.bind(wrong, at(1, 4003)), Err(Errno::BADF));
+        assert_eq!(near.connect(p.as_fd(), wrong, Some(at(2, 4704))), Err(Errno::BADF));
     }
 }
 
