@@ -1,23 +1,21 @@
 //! Contexts of XTP over outboards: two outboards, and an outboard with a peer in its own process, over an interface in
 //! memory.
 
+mod memory;
+
 use std::io::IoSlice as StdSlice;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
-use std::thread::JoinHandle;
 
 use fusewire_device::interface::memory::Memory;
-use fusewire_device::interface::{Link, memory};
 use fusewire_outboard::client::{self, Accepted, Client};
 use fusewire_outboard::protocol::{
     ADU_MAX, About, Family, Handle, Kind, OptionName, SOL_XTP, SocketType, XTP_CHECK, XTP_SORT,
     XTP_TAGS,
 };
-use fusewire_outboard::server::{Budget, Server, Settings, Stop};
+use fusewire_outboard::server::{Budget, Settings};
 use fusewire_stack::Clock;
 use fusewire_stack::context::{self, Check, Contexts, ControlBlock, Event, Kept, Secrets};
-use fusewire_stack::ip::{Config, Stack};
 use fusewire_stack::on_interface::OnInterface;
 use fusewire_testkit::Random;
 use fusewire_testkit::namespace::is_root;
@@ -25,6 +23,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
+
+use memory::{Outboard, link, stack};
 
 const OF: SocketType = SocketType { family: Family::V4, kind: Kind::Messages };
 /// Users that no system has.
@@ -34,53 +34,15 @@ fn at(host: u8, service: u16) -> SocketAddr {
     ([10, 0, 0, host], service).into()
 }
 
-fn stack(interface: Memory, host: u8, clock: &Clock) -> Stack {
-    let mut net = Stack::net_config(&interface);
-    net.addresses = vec![format!("10.0.0.{host}/24").parse().unwrap()];
-    Stack::new(Box::new(interface), net, Config::default(), [host; 32], clock.now())
+/// One that those users may use.
+fn start(name: &str, host: u8, interface: Memory, budget: Budget) -> Outboard {
+    let allow = USERS.map(Into::into).into();
+    Outboard::start(name, host, interface, |settings| Settings { budget, allow, ..settings })
 }
 
-fn pair() -> (Memory, Memory) {
-    memory::pair(memory::Config { link: Link::Ip, ..memory::Config::default() }).unwrap()
-}
-
-/// An outboard in a thread, which ends with this.
-struct Outboard {
-    path: PathBuf,
-    stop: Stop,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Outboard {
-    fn start(name: &str, host: u8, interface: Memory, budget: Budget) -> Outboard {
-        let path = format!("fw-{name}-{host}-{}.sock", std::process::id());
-        let (path, clock) = (std::env::temp_dir().join(path), Clock::new());
-        let allow = USERS.map(Into::into).into();
-        let settings = Settings { budget, allow, ..Settings::at(&path) };
-        let mut server = Server::new(stack(interface, host, &clock), clock, settings).unwrap();
-        let stop = server.stop();
-        let thread = Some(std::thread::spawn(move || server.run().unwrap()));
-        Outboard { path, stop, thread }
-    }
-
-    fn two(name: &str) -> [Outboard; 2] {
-        let (a, b) = pair();
-        [
-            Outboard::start(name, 1, a, Budget::default()),
-            Outboard::start(name, 2, b, Budget::default()),
-        ]
-    }
-
-    fn client(&self) -> Client {
-        Client::new(&self.path).unwrap()
-    }
-}
-
-impl Drop for Outboard {
-    fn drop(&mut self) {
-        self.stop.stop();
-        let _ = self.thread.take().unwrap().join();
-    }
+fn two(name: &str) -> [Outboard; 2] {
+    let (a, b) = link();
+    [start(name, 1, a, Budget::default()), start(name, 2, b, Budget::default())]
 }
 
 /// What never comes is an error, and no wait.
@@ -157,7 +119,7 @@ fn why(client: &Client, p: &OwnedFd, handle: Handle) -> Option<Errno> {
 
 #[test]
 fn adus_go_between_two_outboards_whole_and_in_order() {
-    let [here, there] = Outboard::two("xtp-adus");
+    let [here, there] = two("xtp-adus");
     let (near, far) = (here.client(), there.client());
     let tags = [(XTP_TAGS, 1)];
     let (offered, _) = listener(&far, at(2, 4700), &tags);
@@ -208,7 +170,7 @@ fn adus_go_between_two_outboards_whole_and_in_order() {
 
 #[test]
 fn trailers_are_agreed_on_and_otherwise_it_is_one_sum() {
-    let [here, there] = Outboard::two("xtp-trailers");
+    let [here, there] = two("xtp-trailers");
     let (near, far) = (here.client(), there.client());
     for (ours, theirs) in [(1, 1), (1, 0), (0, 1), (0, 0)] {
         let service = 4800 + ours as u16 * 2 + theirs as u16;
@@ -234,8 +196,8 @@ fn trailers_are_agreed_on_and_otherwise_it_is_one_sum() {
 
 #[test]
 fn a_peer_with_its_stack_inline_speaks_with_an_outboard() {
-    let (a, b) = pair();
-    let outboard = Outboard::start("xtp-inline", 1, a, Budget::default());
+    let (a, b) = link();
+    let outboard = start("xtp-inline", 1, a, Budget::default());
     let (clock, near) = (Clock::new(), outboard.client());
     let device = OnInterface::over_ip(stack(b, 2, &clock), at(2, 0), clock.clone()).unwrap();
     let config = context::Config { clock, ..context::Config::default() };
@@ -297,7 +259,7 @@ fn a_peer_with_its_stack_inline_speaks_with_an_outboard() {
 
 #[test]
 fn who_calls_nobody_is_refused_and_who_is_left_hears_of_it() {
-    let [here, there] = Outboard::two("xtp-ends");
+    let [here, there] = two("xtp-ends");
     let (near, far) = (here.client(), there.client());
     let refused = || {
         let (p, handle) = calling(&near, at(2, 4701), &[]);
@@ -337,7 +299,7 @@ fn who_calls_nobody_is_refused_and_who_is_left_hears_of_it() {
 
 #[test]
 fn a_slow_reader_stops_its_writer_and_loses_nothing() {
-    let [here, there] = Outboard::two("xtp-slow");
+    let [here, there] = two("xtp-slow");
     let (near, far) = (here.client(), there.client());
     let (offered, _) = listener(&far, at(2, 4703), &[]);
     let (p, _) = calling(&near, at(2, 4703), &[]);
@@ -366,7 +328,7 @@ fn a_slow_reader_stops_its_writer_and_loses_nothing() {
 
 #[test]
 fn what_is_no_adu_ends_its_own_socket_alone() {
-    let [here, there] = Outboard::two("xtp-hostile");
+    let [here, there] = two("xtp-hostile");
     let (near, far) = (here.client(), there.client());
     let (offered, _) = listener(&far, at(2, 4704), &[]);
     let (good, _) = calling(&near, at(2, 4704), &[]);
@@ -401,11 +363,11 @@ fn services_are_one_users_and_budgets_count_contexts() {
     if !is_root() {
         return eprintln!("skipped: it takes root to be other users");
     }
-    let (a, b) = pair();
+    let (a, b) = link();
     // One that was closed is given back a little later.
     let budget = Budget { sockets: 16, ..Budget::default() };
-    let outboard = Outboard::start("xtp-policy", 1, a, budget);
-    let _peer = Outboard::start("xtp-policy", 2, b, Budget::default());
+    let outboard = start("xtp-policy", 1, a, budget);
+    let _peer = start("xtp-policy", 2, b, Budget::default());
     let as_user = |uid: u32, f: &(dyn Fn(&Client) + Sync)| {
         std::thread::scope(|scope| {
             let work = || {

@@ -1,16 +1,15 @@
 //! An application that means harm, at an outboard over an interface in memory: it breaks itself alone.
 
+mod memory;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
+use std::path::Path;
 
-use fusewire_device::interface::{Link, memory};
-use fusewire_outboard::client::{self, Client};
+use fusewire_device::interface::memory::Memory;
+use fusewire_outboard::client;
 use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, Request, SocketType};
-use fusewire_outboard::server::{Budget, Server, Settings, Stop};
-use fusewire_stack::Clock;
-use fusewire_stack::ip::{Config, Stack};
+use fusewire_outboard::server::{Budget, Settings};
 use fusewire_testkit::Random;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -19,44 +18,14 @@ use rustix::net::{
     recv, send, socket_with,
 };
 
+use memory::{Outboard, link};
+
 const STREAM: SocketType = SocketType { family: Family::V4, kind: Kind::Stream };
 
-/// An outboard in a thread, which ends with this.
-struct Outboard {
-    path: PathBuf,
-    stop: Stop,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Outboard {
-    fn start(name: &str, budget: Budget) -> Outboard {
-        let path = std::env::temp_dir().join(format!("fw-{name}-{}.sock", std::process::id()));
-        let config = memory::Config { link: Link::Ip, ..memory::Config::default() };
-        let (ours, theirs) = memory::pair(config).unwrap();
-        let mut net = Stack::net_config(&ours);
-        net.addresses = vec!["10.0.0.1/24".parse().unwrap()];
-        let clock = Clock::new();
-        let stack = Stack::new(Box::new(ours), net, Config::default(), [7; 32], clock.now());
-        let settings = Settings { budget, ..Settings::at(&path) };
-        let mut server = Server::new(stack, clock, settings).unwrap();
-        let stop = server.stop();
-        let thread = std::thread::spawn(move || {
-            let _other_end = theirs;
-            server.run().unwrap();
-        });
-        Outboard { path, stop, thread: Some(thread) }
-    }
-
-    fn client(&self) -> Client {
-        Client::new(&self.path).unwrap()
-    }
-}
-
-impl Drop for Outboard {
-    fn drop(&mut self) {
-        self.stop.stop();
-        let _ = self.thread.take().unwrap().join();
-    }
+/// An outboard whose peer says nothing, which is the second.
+fn alone(name: &str, budget: Budget) -> (Outboard, Memory) {
+    let (ours, theirs) = link();
+    (Outboard::start(name, 1, ours, |settings| Settings { budget, ..settings }), theirs)
 }
 
 fn control(path: &Path) -> OwnedFd {
@@ -74,7 +43,7 @@ fn ends(socket: &OwnedFd) -> bool {
 
 #[test]
 fn what_is_no_request_ends_its_connection_and_nobody_elses() {
-    let outboard = Outboard::start("requests", Budget::default());
+    let (outboard, _far) = alone("requests", Budget::default());
     let (client, mut random) = (outboard.client(), Random::new(26));
     let (p, handle) = client.socket(STREAM).unwrap();
     for _ in 0..300 {
@@ -99,7 +68,7 @@ fn what_is_no_request_ends_its_connection_and_nobody_elses() {
 
 #[test]
 fn who_hears_no_answers_is_asked_no_more() {
-    let outboard = Outboard::start("deaf", Budget::default());
+    let (outboard, _far) = alone("deaf", Budget::default());
     let socket = control(&outboard.path);
     let hello = Request::Hello { version: 1 }.emit();
     let mut sent = 0;
@@ -113,8 +82,8 @@ fn who_hears_no_answers_is_asked_no_more() {
 
 #[test]
 fn a_user_has_so_many_sockets_and_gets_them_back() {
-    let outboard =
-        Outboard::start("budget", Budget { sockets: 8, connections: 4, ..Budget::default() });
+    let budget = Budget { sockets: 8, connections: 4, ..Budget::default() };
+    let (outboard, _far) = alone("budget", budget);
     let client = outboard.client();
     let mut all: Vec<_> = (0..8).map(|_| client.socket(STREAM).unwrap()).collect();
     assert_eq!(client.socket(STREAM).err(), Some(Errno::MFILE));
@@ -129,7 +98,7 @@ fn a_user_has_so_many_sockets_and_gets_them_back() {
 
 #[test]
 fn sockets_are_commanded_by_their_tokens_and_placeholders_alone() {
-    let outboard = Outboard::start("tokens", Budget::default());
+    let (outboard, _far) = alone("tokens", Budget::default());
     let client = outboard.client();
     let (p, handle) = client.socket(STREAM).unwrap();
     let local = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 8080).into();
@@ -155,7 +124,7 @@ fn sockets_are_commanded_by_their_tokens_and_placeholders_alone() {
 
 #[test]
 fn a_listener_that_talks_nonsense_is_ended_alone() {
-    let outboard = Outboard::start("listener", Budget::default());
+    let (outboard, _far) = alone("listener", Budget::default());
     let client = outboard.client();
     let (p, handle) = client.socket(STREAM).unwrap();
     client.listen(handle, 8).unwrap();

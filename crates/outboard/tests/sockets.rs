@@ -1,16 +1,16 @@
 //! One program in Rust, three times: its sockets inline, an outboard's, and the kernel's beside them. What it sees is the same.
 
+mod tap;
+
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
-use std::path::Path;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fusewire_outboard::server::{Server, Stop};
+use fusewire_outboard::client;
+use fusewire_outboard::server::Budget;
 use fusewire_outboard::sockets::{AsyncTcpStream, Sockets};
-use fusewire_outboard::{client, server};
-use fusewire_stack::{ip, on_interface};
 use fusewire_testkit::namespace::{Need, in_namespace, sh};
+use tap::with_outboard;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const OURS: &str = "10.9.0.2";
@@ -167,58 +167,28 @@ const EXPECTED: [&str; 2] = [
      message (1200, 10.9.0.1:7) then none true\n",
 ];
 
-/// The kernel has the other end of a TAP of this name.
-fn has_address() {
-    sh(&format!("ip addr add {KERNEL}/24 dev fw0; ip link set fw0 up"));
-}
-
 #[test]
 fn inline_is_as_expected() {
     in_namespace("inline_is_as_expected", Need::Tap, "", || {
         sh("ip tuntap add mode tap name fw0");
-        has_address();
+        sh(&format!("ip addr add {KERNEL}/24 dev fw0; ip link set fw0 up"));
         assert_eq!(runs("tap:fw0 10.9.0.2/24"), EXPECTED);
     });
-}
-
-/// An outboard in a thread of the test's.
-struct Outboard(Stop, Option<JoinHandle<()>>);
-
-impl Outboard {
-    fn new(path: &Path) -> Outboard {
-        let settings = on_interface::Settings {
-            name: "tap:fw0".parse().unwrap(),
-            own: vec![on_interface::Own { address: "10.9.0.2/24".parse().unwrap(), gateway: None }],
-            carrier: on_interface::Carrier::Udp,
-        };
-        let (stack, clock) = on_interface::stack(&settings, ip::Config::default()).unwrap();
-        let mut server = Server::new(stack, clock, server::Settings::at(path)).unwrap();
-        let stop = server.stop();
-        Outboard(stop, Some(std::thread::spawn(move || server.run().unwrap())))
-    }
-}
-
-impl Drop for Outboard {
-    fn drop(&mut self) {
-        self.0.stop();
-        let _ = self.1.take().unwrap().join();
-    }
 }
 
 #[test]
 fn an_outboard_is_as_inline() {
     in_namespace("an_outboard_is_as_inline", Need::Tap, "", || {
-        let path = std::env::temp_dir().join(format!("fw-sockets-{}.sock", std::process::id()));
-        let word = format!("outboard:{}", path.display());
-        let none = Sockets::open(&word.parse().unwrap()).map(|_| ()).unwrap_err();
+        let none = Sockets::open(&"outboard:/none.sock".parse().unwrap()).map(|_| ()).unwrap_err();
         assert_eq!(none.kind(), io::ErrorKind::NetworkDown, "{none}");
-        let outboard = Outboard::new(&path);
-        has_address();
-        assert_eq!(runs(&word), EXPECTED);
-        // It goes: whoever still waits is told.
-        let stream = Sockets::open(&word.parse().unwrap()).unwrap().tcp_connect(at(KERNEL, 7));
-        drop(outboard);
-        let kind = stream.unwrap().recv(&mut [0; 9]).unwrap_err().kind();
+        let (path, stream) = with_outboard(Budget::default(), |path| {
+            let word = format!("outboard:{}", path.display());
+            assert_eq!(runs(&word), EXPECTED);
+            let sockets = Sockets::open(&word.parse().unwrap()).unwrap();
+            (path.to_owned(), sockets.tcp_connect(at(KERNEL, 7)).unwrap())
+        });
+        // It is gone: whoever still waits is told.
+        let kind = stream.recv(&mut [0; 9]).unwrap_err().kind();
         assert!(matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::NetworkDown));
         assert!(client::Outboard::at(&path).is_err());
     });

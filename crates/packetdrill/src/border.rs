@@ -198,7 +198,7 @@ fn put_control(message: &mut msghdr, received: &Received) {
     unsafe {
         let header = message.msg_control.cast::<libc::cmsghdr>();
         (*header).cmsg_level = libc::SOL_TCP;
-        (*header).cmsg_type = crate::file::TCP_INQ;
+        (*header).cmsg_type = crate::descriptors::TCP_INQ;
         (*header).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
         libc::CMSG_DATA(header).cast::<c_int>().write_unaligned(queued as c_int);
         message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as _;

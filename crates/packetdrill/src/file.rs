@@ -1,25 +1,20 @@
 //! What a descriptor stands for over a stack of this process, and the calls on it.
-//!
-//! packetdrill closes with the kernel's `close(2)` whatever is open at the end, so each descriptor is a real
-//! one of `/dev/null`.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fusewire_base::Instant;
 use fusewire_stack::ip::{SendFlags, State};
 
 use crate::calls::{Calls, Events, Received};
+use crate::descriptors::{
+    Descriptors, Entry, canonical, fail, is_v6, outward, status, would_block,
+};
 use crate::errno::{Errno, Result};
 use crate::host::{Host, Id};
 use crate::option::Options;
 use crate::settings::{Role, Settings};
-
-/// `TCP_INQ` and `TCP_CM_INQ`, which the C library's headers lack.
-pub const TCP_INQ: i32 = 36;
 
 /// A socket.
 #[derive(Default)]
@@ -46,7 +41,7 @@ pub enum Kind {
 }
 
 #[derive(Default)]
-struct Epoll {
+pub struct Epoll {
     interests: BTreeMap<i32, Interest>,
 }
 
@@ -57,82 +52,38 @@ struct Interest {
     seen: Option<(u32, u64)>,
 }
 
-enum Entry {
-    Socket(Box<Socket>),
-    Epoll(Epoll),
-}
-
 /// All descriptors, and the stack below.
 pub struct Files {
-    entries: BTreeMap<i32, (File, Entry)>,
+    pub entries: Descriptors<Socket, Epoll>,
     pub host: Host,
     pub settings: Arc<Settings>,
-}
-
-pub fn fail<T>(errno: i32) -> Result<T> {
-    Err(Errno(errno))
-}
-
-/// What a call that has to wait gives: an error where it does not block.
-pub fn would_block<T>(nonblocking: bool, errno: i32) -> Result<Option<T>> {
-    if nonblocking { fail(errno) } else { Ok(None) }
-}
-
-/// A mapped address as the IPv4 address that it is.
-pub fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 impl Files {
     /// None open.
     pub fn new(settings: Settings) -> Files {
         let settings = Arc::new(settings);
-        Files { entries: BTreeMap::new(), host: Host::new(Arc::clone(&settings)), settings }
-    }
-
-    fn open(&mut self, entry: Entry) -> Result<i32> {
-        let file = File::open("/dev/null").or(fail(libc::EMFILE))?;
-        let fd = file.as_raw_fd();
-        self.entries.insert(fd, (file, entry));
-        Ok(fd)
-    }
-
-    pub fn get(&self, fd: i32) -> Result<&Socket> {
-        match self.entries.get(&fd) {
-            Some((_, Entry::Socket(socket))) => Ok(socket),
-            Some(_) => fail(libc::ENOTSOCK),
-            None => fail(libc::EBADF),
-        }
-    }
-
-    pub fn get_mut(&mut self, fd: i32) -> Result<&mut Socket> {
-        match self.entries.get_mut(&fd) {
-            Some((_, Entry::Socket(socket))) => Ok(socket),
-            Some(_) => fail(libc::ENOTSOCK),
-            None => fail(libc::EBADF),
-        }
+        Files { entries: Descriptors::new(), host: Host::new(Arc::clone(&settings)), settings }
     }
 
     /// What ended the connection, once (`SO_ERROR`).
     pub fn take_error(&mut self, fd: i32, id: Id) -> Option<Errno> {
         let error = self.host.error(id)?;
-        let socket = self.get_mut(fd).ok()?;
+        let socket = self.entries.get_mut(fd).ok()?;
         (!std::mem::replace(&mut socket.error_was_told, true)).then_some(error)
     }
 
     /// A write found no room: that there is room again will be news.
     fn await_room(&mut self, fd: i32) {
-        for (_, entry) in self.entries.values_mut() {
-            if let Entry::Epoll(epoll) = entry
-                && let Some(Interest { seen: Some((events, _)), .. }) = epoll.interests.get_mut(&fd)
-            {
+        for epoll in self.entries.epolls() {
+            if let Some(Interest { seen: Some((events, _)), .. }) = epoll.interests.get_mut(&fd) {
                 *events &= !(libc::EPOLLOUT as u32);
             }
         }
     }
 
     fn bits(&mut self, fd: i32) -> u32 {
-        let Ok(socket) = self.get(fd) else { return 0 };
+        let Ok(socket) = self.entries.get(fd) else { return 0 };
         let (kind, told) = (socket.kind, socket.error_was_told);
         let (shut_read, shut_write) = (socket.shut_read, socket.shut_write);
         let mut events = 0;
@@ -171,7 +122,7 @@ impl Files {
 
     /// Bytes and FIN that have come: what makes an edge.
     fn received(&mut self, fd: i32) -> u64 {
-        match self.get(fd).map(|socket| socket.kind) {
+        match self.entries.get(fd).map(|socket| socket.kind) {
             Ok(Kind::Stream(id)) => {
                 let finished = u64::from(self.host.peer_has_finished(id));
                 self.host.machine(id).map_or(0, |tcp| tcp.rcv_nxt_offset()) + finished
@@ -214,30 +165,21 @@ impl Calls for Files {
     }
 
     fn owns(&self, fd: i32) -> bool {
-        self.entries.contains_key(&fd)
+        self.entries.owns(fd)
     }
 
     fn forget(&mut self) {
-        for (_, (file, _)) in std::mem::take(&mut self.entries) {
-            let _ = file.into_raw_fd();
-        }
+        self.entries.forget();
     }
 
     fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<i32> {
-        let v6 = match domain {
-            libc::AF_INET => false,
-            libc::AF_INET6 => true,
-            _ => return fail(libc::EAFNOSUPPORT),
-        };
-        if kind & 0xf != libc::SOCK_STREAM || !matches!(protocol, 0 | libc::IPPROTO_TCP) {
-            return fail(libc::EPROTONOSUPPORT);
-        }
+        let v6 = is_v6(domain, kind, protocol)?;
         let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
-        self.open(Entry::Socket(Box::new(Socket { v6, nonblocking, ..Socket::default() })))
+        self.entries.open(Entry::Socket(Box::new(Socket { v6, nonblocking, ..Socket::default() })))
     }
 
     fn bind(&mut self, fd: i32, address: SocketAddr) -> Result<i32> {
-        let socket = self.get_mut(fd)?;
+        let socket = self.entries.get_mut(fd)?;
         if socket.bound.is_some() || socket.kind != Kind::New {
             return fail(libc::EINVAL);
         }
@@ -246,18 +188,18 @@ impl Calls for Files {
     }
 
     fn listen(&mut self, fd: i32, backlog: i32) -> Result<i32> {
-        let socket = self.get(fd)?;
+        let socket = self.entries.get(fd)?;
         let Some(bound) = socket.bound.filter(|_| socket.kind == Kind::New) else {
             return fail(libc::EINVAL);
         };
         let cfg = socket.options.config(&self.settings, Role::Server);
         let id = self.host.listen(bound, backlog.max(1) as usize + 1, &cfg)?;
-        self.get_mut(fd)?.kind = Kind::Listener(id);
+        self.entries.get_mut(fd)?.kind = Kind::Listener(id);
         Ok(0)
     }
 
     fn accept(&mut self, now: Instant, fd: i32) -> Result<Option<(i32, SocketAddr)>> {
-        let listener = self.get(fd)?;
+        let listener = self.entries.get(fd)?;
         let Kind::Listener(id) = listener.kind else { return fail(libc::EINVAL) };
         let (v6, nonblocking) = (listener.v6, listener.nonblocking);
         let options = listener.options.clone();
@@ -266,13 +208,13 @@ impl Calls for Files {
         };
         options.apply(now, &self.settings, &mut self.host, id);
         let socket = Socket { v6, kind: Kind::Stream(id), options, ..Socket::default() };
-        let opened = self.open(Entry::Socket(Box::new(socket)));
+        let opened = self.entries.open(Entry::Socket(Box::new(socket)));
         Ok(Some((opened?, outward(v6, peer))))
     }
 
     fn connect(&mut self, now: Instant, fd: i32, to: SocketAddr) -> Result<i32> {
         let to = canonical(to);
-        let socket = self.get(fd)?;
+        let socket = self.entries.get(fd)?;
         let (kind, bound) = (socket.kind, socket.bound);
         match kind {
             Kind::New => {}
@@ -281,17 +223,17 @@ impl Calls for Files {
             }
             _ => return fail(libc::EISCONN),
         }
-        let socket = self.get(fd)?;
+        let socket = self.entries.get(fd)?;
         let options = socket.options.clone();
         let cfg = options.config(&self.settings, Role::Client);
         let id = self.host.connect(now, bound, to, &cfg)?;
         options.apply(now, &self.settings, &mut self.host, id);
-        self.get_mut(fd)?.kind = Kind::Stream(id);
+        self.entries.get_mut(fd)?.kind = Kind::Stream(id);
         Ok(0)
     }
 
     fn connected(&mut self, fd: i32) -> Result<Option<i32>> {
-        let socket = self.get(fd)?;
+        let socket = self.entries.get(fd)?;
         let Kind::Stream(id) = socket.kind else { return fail(libc::EINVAL) };
         let nonblocking = socket.nonblocking;
         if let Some(error) = self.take_error(fd, id) {
@@ -304,7 +246,7 @@ impl Calls for Files {
     }
 
     fn receive(&mut self, fd: i32, into: &mut [&mut [u8]], flags: i32) -> Result<Option<Received>> {
-        let socket = self.get(fd)?;
+        let socket = self.entries.get(fd)?;
         let Kind::Stream(id) = socket.kind else { return fail(libc::ENOTCONN) };
         let wait_all = flags & libc::MSG_WAITALL != 0;
         let nonblocking = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
@@ -340,7 +282,7 @@ impl Calls for Files {
         done: &mut usize,
         flags: i32,
     ) -> Result<Option<usize>> {
-        let socket = self.get(fd)?;
+        let socket = self.entries.get(fd)?;
         let Kind::Stream(id) = socket.kind else { return fail(libc::EPIPE) };
         let nonblocking = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
         let shut = socket.shut_write;
@@ -378,21 +320,11 @@ impl Calls for Files {
     }
 
     fn fcntl(&mut self, fd: i32, command: i32, argument: i32) -> Result<i32> {
-        let socket = self.get_mut(fd)?;
-        match command {
-            libc::F_GETFL => {
-                Ok(libc::O_RDWR | if socket.nonblocking { libc::O_NONBLOCK } else { 0 })
-            }
-            libc::F_SETFL => {
-                socket.nonblocking = argument & libc::O_NONBLOCK != 0;
-                Ok(0)
-            }
-            _ => fail(libc::EINVAL),
-        }
+        status(&mut self.entries.get_mut(fd)?.nonblocking, command, argument)
     }
 
     fn ioctl(&mut self, fd: i32, request: u64) -> Result<i32> {
-        let Kind::Stream(id) = self.get(fd)?.kind else { return fail(libc::EINVAL) };
+        let Kind::Stream(id) = self.entries.get(fd)?.kind else { return fail(libc::EINVAL) };
         const SIOCOUTQNSD: u64 = 0x894b;
         match request {
             // SIOCINQ and SIOCOUTQ are these.
@@ -404,11 +336,9 @@ impl Calls for Files {
     }
 
     fn close(&mut self, now: Instant, fd: i32) -> Result<i32> {
-        let Some((_, entry)) = self.entries.remove(&fd) else { return fail(libc::EBADF) };
-        for (_, other) in self.entries.values_mut() {
-            if let Entry::Epoll(epoll) = other {
-                epoll.interests.remove(&fd);
-            }
+        let entry = self.entries.remove(fd)?;
+        for epoll in self.entries.epolls() {
+            epoll.interests.remove(&fd);
         }
         if let Entry::Socket(socket) = entry {
             match socket.kind {
@@ -425,7 +355,7 @@ impl Calls for Files {
     }
 
     fn shutdown(&mut self, fd: i32, how: i32) -> Result<i32> {
-        let socket = self.get_mut(fd)?;
+        let socket = self.entries.get_mut(fd)?;
         let Kind::Stream(id) = socket.kind else { return fail(libc::ENOTCONN) };
         let (read, write) = match how {
             libc::SHUT_RD => (true, false),
@@ -442,7 +372,7 @@ impl Calls for Files {
     }
 
     fn peer(&mut self, fd: i32) -> Option<SocketAddr> {
-        let socket = self.get(fd).ok()?;
+        let socket = self.entries.get(fd).ok()?;
         let Kind::Stream(id) = socket.kind else { return None };
         let v6 = socket.v6;
         self.host.stack.tcp_tuple(id).ok().map(|tuple| outward(v6, tuple.remote))
@@ -457,7 +387,7 @@ impl Calls for Files {
     }
 
     fn epoll_create(&mut self) -> Result<i32> {
-        self.open(Entry::Epoll(Epoll::default()))
+        self.entries.open(Entry::Epoll(Epoll::default()))
     }
 
     fn epoll_control(
@@ -467,10 +397,8 @@ impl Calls for Files {
         fd: i32,
         (events, data): Events,
     ) -> Result<i32> {
-        self.get(fd)?;
-        let Some((_, Entry::Epoll(epoll))) = self.entries.get_mut(&epoll) else {
-            return fail(libc::EBADF);
-        };
+        self.entries.get(fd)?;
+        let epoll = self.entries.epoll(epoll)?;
         let known = epoll.interests.contains_key(&fd);
         match operation {
             libc::EPOLL_CTL_ADD if known => return fail(libc::EEXIST),
@@ -488,14 +416,9 @@ impl Calls for Files {
     }
 
     fn epoll_events(&mut self, epoll: i32, most: usize) -> Result<Vec<Events>> {
-        let Some((_, Entry::Epoll(set))) = self.entries.get(&epoll) else {
-            return fail(libc::EBADF);
-        };
-        let fds: Vec<i32> = set.interests.keys().copied().collect();
+        let fds: Vec<i32> = self.entries.epoll(epoll)?.interests.keys().copied().collect();
         let states: Vec<_> = fds.iter().map(|fd| (self.bits(*fd), self.received(*fd))).collect();
-        let Some((_, Entry::Epoll(set))) = self.entries.get_mut(&epoll) else {
-            return fail(libc::EBADF);
-        };
+        let set = self.entries.epoll(epoll)?;
         let always = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
         let mut found = Vec::new();
         for (fd, (ready, received)) in fds.into_iter().zip(states) {
@@ -522,13 +445,5 @@ impl Calls for Files {
             }
         }
         Ok(found)
-    }
-}
-
-/// An address as a socket of this family shows it.
-pub fn outward(v6: bool, address: SocketAddr) -> SocketAddr {
-    match address.ip() {
-        IpAddr::V4(ip) if v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),
-        _ => address,
     }
 }

@@ -7,6 +7,7 @@
 //! | `border` | the C functions: pointers in, `errno` out; the only `unsafe` |
 //! | `driver` | the virtual clock, blocking calls, who waits for whom |
 //! | `calls` | what a script calls, wherever the stack is |
+//! | `descriptors` | numbers of descriptors, and what is the same for all that they stand for |
 //! | `file` | inline: what a descriptor stands for, sockets, epoll |
 //! | `outboard` | the same in an outboard, in a thread of this process |
 //! | `option` | socket options |
@@ -16,6 +17,7 @@
 
 mod border;
 mod calls;
+mod descriptors;
 mod driver;
 mod errno;
 mod file;

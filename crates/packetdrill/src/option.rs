@@ -9,8 +9,9 @@ use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::KeepAlive;
 use fusewire_transport::tcp::Config;
 
+use crate::descriptors::TCP_INQ;
 use crate::errno::{Errno, Result};
-use crate::file::{Files, Kind, TCP_INQ};
+use crate::file::{Files, Kind};
 use crate::host::{Host, Id};
 use crate::settings::{Role, Settings};
 
@@ -111,7 +112,7 @@ impl Files {
         (level, name): (i32, i32),
         value: &[u8],
     ) -> Result<i32> {
-        let socket = self.get_mut(fd)?;
+        let socket = self.entries.get_mut(fd)?;
         let kind = socket.kind;
         let options = &mut socket.options;
         if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
@@ -184,7 +185,7 @@ impl Files {
 
     /// `getsockopt(2)`.
     pub fn value(&mut self, now: Instant, fd: i32, (level, name): (i32, i32)) -> Result<Vec<u8>> {
-        let kind = self.get(fd)?.kind;
+        let kind = self.entries.get(fd)?.kind;
         if let Kind::Stream(id) = kind {
             match (level, name) {
                 (libc::SOL_TCP, libc::TCP_INFO) => {
@@ -207,7 +208,7 @@ impl Files {
             (libc::SOL_SOCKET, SO_MEMINFO) => return Ok(vec![0; 36]),
             _ => {}
         }
-        let options = &self.get(fd)?.options;
+        let options = &self.entries.get(fd)?.options;
         if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
             let mut value = i32::from(options.linger.is_some()).to_ne_bytes().to_vec();
             value.extend(options.linger.unwrap_or(0).to_ne_bytes());

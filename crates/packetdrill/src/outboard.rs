@@ -8,9 +8,8 @@
 //! Between two moments everything is at rest, so that what happens at one of them does not depend on who is faster.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,8 +25,10 @@ use rustix::io::{IoSlice, IoSliceMut};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 use crate::calls::{Calls, Events, Received};
+use crate::descriptors::{
+    Descriptors, Entry, TCP_INQ, canonical, fail, is_v6, outward, status, would_block,
+};
 use crate::errno::{Errno, Result};
-use crate::file::{TCP_INQ, canonical, fail, outward, would_block};
 use crate::host::stack;
 use crate::option::SO_MEMINFO;
 use crate::settings::{Role, Settings};
@@ -45,14 +46,12 @@ struct Socket {
     others: BTreeMap<(i32, i32), Vec<u8>>,
 }
 
-enum Entry {
-    Socket(Box<Socket>),
-    Epoll(OwnedFd, BTreeMap<i32, Placeholder>),
-}
+/// A set of epoll, and the placeholders in it.
+struct Set(OwnedFd, BTreeMap<i32, Placeholder>);
 
 /// All descriptors, and the outboard below.
 pub struct Outboard {
-    entries: BTreeMap<i32, (File, Entry)>,
+    entries: Descriptors<Socket, Set>,
     client: Arc<client::Outboard>,
     server: Arc<Mutex<Server>>,
     is_over: Arc<AtomicBool>,
@@ -91,23 +90,8 @@ impl Outboard {
             }
         });
         let client = client::Outboard::at(path).expect("it answers");
-        let (entries, out) = (BTreeMap::new(), VecDeque::new());
+        let (entries, out) = (Descriptors::new(), VecDeque::new());
         Outboard { entries, client, server, is_over, clock, settings, queues, out }
-    }
-
-    fn open(&mut self, entry: Entry) -> Result<i32> {
-        let file = File::open("/dev/null").or(fail(libc::EMFILE))?;
-        let fd = file.as_raw_fd();
-        self.entries.insert(fd, (file, entry));
-        Ok(fd)
-    }
-
-    fn get(&mut self, fd: i32) -> Result<&mut Socket> {
-        match self.entries.get_mut(&fd) {
-            Some((_, Entry::Socket(socket))) => Ok(socket),
-            Some(_) => fail(libc::ENOTSOCK),
-            None => fail(libc::EBADF),
-        }
     }
 
     fn settle(&self) {
@@ -123,7 +107,7 @@ impl Outboard {
     fn add(&mut self, inner: client::Socket, v6: bool, nonblocking: bool) -> Result<i32> {
         inner.set_nonblocking(true)?;
         let (inq, others) = (false, BTreeMap::new());
-        self.open(Entry::Socket(Box::new(Socket { inner, v6, nonblocking, inq, others })))
+        self.entries.open(Entry::Socket(Box::new(Socket { inner, v6, nonblocking, inq, others })))
     }
 }
 
@@ -179,43 +163,34 @@ impl Calls for Outboard {
     }
 
     fn owns(&self, fd: i32) -> bool {
-        self.entries.contains_key(&fd)
+        self.entries.owns(fd)
     }
 
     fn forget(&mut self) {
         self.is_over.store(true, Ordering::Release);
-        for (_, (file, _)) in std::mem::take(&mut self.entries) {
-            let _ = file.into_raw_fd();
-        }
+        self.entries.forget();
     }
 
     fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<i32> {
-        let v6 = match domain {
-            libc::AF_INET => false,
-            libc::AF_INET6 => true,
-            _ => return fail(libc::EAFNOSUPPORT),
-        };
-        if kind & 0xf != libc::SOCK_STREAM || !matches!(protocol, 0 | libc::IPPROTO_TCP) {
-            return fail(libc::EPROTONOSUPPORT);
-        }
+        let v6 = is_v6(domain, kind, protocol)?;
         let family = if v6 { protocol::Family::V6 } else { protocol::Family::V4 };
         let inner = self.client.socket(SocketType { family, kind: protocol::Kind::Stream })?;
         self.add(inner, v6, kind & libc::SOCK_NONBLOCK != 0)
     }
 
     fn bind(&mut self, fd: i32, address: SocketAddr) -> Result<i32> {
-        self.get(fd)?.inner.bind(canonical(address))?;
+        self.entries.get_mut(fd)?.inner.bind(canonical(address))?;
         Ok(0)
     }
 
     fn listen(&mut self, fd: i32, backlog: i32) -> Result<i32> {
         self.be(Role::Server);
-        self.get(fd)?.inner.listen(backlog.max(1) as u32 + 1)?;
+        self.entries.get_mut(fd)?.inner.listen(backlog.max(1) as u32 + 1)?;
         Ok(0)
     }
 
     fn accept(&mut self, _now: Instant, fd: i32) -> Result<Option<(i32, SocketAddr)>> {
-        let socket = self.get(fd)?;
+        let socket = self.entries.get_mut(fd)?;
         let (v6, nonblocking) = (socket.v6, socket.nonblocking);
         let (inner, peer) = match socket.inner.accept() {
             Err(rustix::io::Errno::AGAIN) => return would_block(nonblocking, libc::EAGAIN),
@@ -227,14 +202,14 @@ impl Calls for Outboard {
 
     fn connect(&mut self, _now: Instant, fd: i32, to: SocketAddr) -> Result<i32> {
         self.be(Role::Client);
-        match self.get(fd)?.inner.connect(Some(canonical(to))) {
+        match self.entries.get_mut(fd)?.inner.connect(Some(canonical(to))) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(0),
             Err(error) => Err(error.into()),
         }
     }
 
     fn connected(&mut self, fd: i32) -> Result<Option<i32>> {
-        let socket = self.get(fd)?;
+        let socket = self.entries.get_mut(fd)?;
         if socket.bits(libc::POLLOUT) == 0 {
             return would_block(socket.nonblocking, libc::EINPROGRESS);
         }
@@ -245,7 +220,7 @@ impl Calls for Outboard {
     }
 
     fn receive(&mut self, fd: i32, into: &mut [&mut [u8]], flags: i32) -> Result<Option<Received>> {
-        let socket = self.get(fd)?;
+        let socket = self.entries.get_mut(fd)?;
         let nonblocking = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
         let room: usize = into.iter().map(|piece| piece.len()).sum();
         if flags & libc::MSG_WAITALL != 0
@@ -275,9 +250,9 @@ impl Calls for Outboard {
         done: &mut usize,
         flags: i32,
     ) -> Result<Option<usize>> {
-        let nonblocking = self.get(fd)?.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let nonblocking = self.entries.get_mut(fd)?.nonblocking || flags & libc::MSG_DONTWAIT != 0;
         while *done < from.len() {
-            let socket = self.get(fd)?;
+            let socket = self.entries.get_mut(fd)?;
             match socket.inner.send(&[IoSlice::new(&from[*done..])], SendFlags::DONTWAIT) {
                 Ok(taken) => *done += taken,
                 Err(rustix::io::Errno::AGAIN) => break,
@@ -294,32 +269,20 @@ impl Calls for Outboard {
     }
 
     fn fcntl(&mut self, fd: i32, command: i32, argument: i32) -> Result<i32> {
-        let socket = self.get(fd)?;
-        match command {
-            libc::F_GETFL => {
-                Ok(libc::O_RDWR | if socket.nonblocking { libc::O_NONBLOCK } else { 0 })
-            }
-            libc::F_SETFL => {
-                socket.nonblocking = argument & libc::O_NONBLOCK != 0;
-                Ok(0)
-            }
-            _ => fail(libc::EINVAL),
-        }
+        status(&mut self.entries.get_mut(fd)?.nonblocking, command, argument)
     }
 
     fn ioctl(&mut self, fd: i32, request: u64) -> Result<i32> {
         match request {
-            r if r == libc::FIONREAD => Ok(self.get(fd)?.inner.unread()? as i32),
+            r if r == libc::FIONREAD => Ok(self.entries.get_mut(fd)?.inner.unread()? as i32),
             _ => fail(libc::ENOTTY),
         }
     }
 
     fn close(&mut self, _now: Instant, fd: i32) -> Result<i32> {
-        let Some((_, entry)) = self.entries.remove(&fd) else { return fail(libc::EBADF) };
-        for (_, other) in self.entries.values_mut() {
-            if let Entry::Epoll(set, known) = other
-                && let Some(placeholder) = known.remove(&fd)
-            {
+        let entry = self.entries.remove(fd)?;
+        for Set(set, known) in self.entries.epolls() {
+            if let Some(placeholder) = known.remove(&fd) {
                 let _ = epoll::delete(set, placeholder);
             }
         }
@@ -328,7 +291,7 @@ impl Calls for Outboard {
     }
 
     fn shutdown(&mut self, fd: i32, how: i32) -> Result<i32> {
-        self.get(fd)?.inner.shutdown(match how {
+        self.entries.get_mut(fd)?.inner.shutdown(match how {
             libc::SHUT_RD => Shutdown::Read,
             libc::SHUT_WR => Shutdown::Write,
             libc::SHUT_RDWR => Shutdown::Both,
@@ -338,7 +301,7 @@ impl Calls for Outboard {
     }
 
     fn peer(&mut self, fd: i32) -> Option<SocketAddr> {
-        let socket = self.get(fd).ok()?;
+        let socket = self.entries.get_mut(fd).ok()?;
         let v6 = socket.v6;
         socket.inner.peer().ok().map(|peer| outward(v6, peer))
     }
@@ -351,7 +314,7 @@ impl Calls for Outboard {
         name: i32,
         value: &[u8],
     ) -> Result<i32> {
-        let socket = self.get(fd)?;
+        let socket = self.entries.get_mut(fd)?;
         if (level, name) == (libc::SOL_TCP, TCP_INQ) {
             socket.inq = value.first().is_some_and(|byte| *byte != 0);
             return Ok(0);
@@ -366,7 +329,7 @@ impl Calls for Outboard {
     }
 
     fn option(&mut self, _now: Instant, fd: i32, level: i32, name: i32) -> Result<Vec<u8>> {
-        let socket = self.get(fd)?;
+        let socket = self.entries.get_mut(fd)?;
         if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
             let error = socket.inner.take_error()?;
             return Ok(error.map_or(0, |errno| errno.raw_os_error()).to_ne_bytes().to_vec());
@@ -389,7 +352,7 @@ impl Calls for Outboard {
     }
 
     fn ready(&mut self, fd: i32, wanted: i16) -> i16 {
-        match self.get(fd) {
+        match self.entries.get_mut(fd) {
             Ok(socket) => socket.bits(wanted) & (wanted | libc::POLLERR | libc::POLLHUP),
             Err(_) => libc::POLLNVAL,
         }
@@ -397,7 +360,7 @@ impl Calls for Outboard {
 
     fn epoll_create(&mut self) -> Result<i32> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        self.open(Entry::Epoll(set, BTreeMap::new()))
+        self.entries.open(Entry::Epoll(Set(set, BTreeMap::new())))
     }
 
     fn epoll_control(
@@ -407,10 +370,8 @@ impl Calls for Outboard {
         fd: i32,
         (events, data): Events,
     ) -> Result<i32> {
-        let placeholder = self.get(fd)?.inner.placeholder();
-        let Some((_, Entry::Epoll(set, known))) = self.entries.get_mut(&epoll) else {
-            return fail(libc::EBADF);
-        };
+        let placeholder = self.entries.get_mut(fd)?.inner.placeholder();
+        let Set(set, known) = self.entries.epoll(epoll)?;
         let (data, flags) =
             (epoll::EventData::new_u64(data), epoll::EventFlags::from_bits_retain(events));
         match operation {
@@ -429,9 +390,7 @@ impl Calls for Outboard {
     }
 
     fn epoll_events(&mut self, epoll: i32, most: usize) -> Result<Vec<Events>> {
-        let Some((_, Entry::Epoll(set, _))) = self.entries.get(&epoll) else {
-            return fail(libc::EBADF);
-        };
+        let Set(set, _) = self.entries.epoll(epoll)?;
         let mut events = Vec::with_capacity(most.clamp(1, 64));
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let room = rustix::buffer::spare_capacity(&mut events);

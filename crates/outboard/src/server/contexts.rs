@@ -146,7 +146,7 @@ impl Xtp {
         {
             return Ok(at);
         }
-        if let Some(gone) = self.lines.iter().find(|line| line.local == local) {
+        for gone in self.lines.iter().filter(|line| line.local == local) {
             // It was ours before; it may be again.
             let _ = stack.close(now, gone.socket);
         }
@@ -611,7 +611,7 @@ fn bring(
         }
         let about = About { tag: message.tag, sort: None, is_broken: !message.is_whole }.emit();
         let [front, rest] = contexts.message(context, message);
-        if ABOUT_LEN + front.len() + rest.len() > ABOUT_LEN + ADU_MAX {
+        if front.len() + rest.len() > ADU_MAX {
             return Err(Turn::Failed(Errno::MSGSIZE));
         }
         let pieces = [IoSlice::new(&about), IoSlice::new(front), IoSlice::new(rest)];

@@ -6,8 +6,8 @@ use fusewire_outboard::server::{Budget, Server, Settings};
 use fusewire_stack::{ip, on_interface};
 use fusewire_testkit::namespace::sh;
 
-/// Runs `f` with an outboard of this budget; it is told where its socket lies.
-pub fn with_outboard(budget: Budget, f: impl FnOnce(&Path)) {
+/// What `f` gives, run with an outboard of this budget; it is told where its socket lies.
+pub fn with_outboard<T>(budget: Budget, f: impl FnOnce(&Path) -> T) -> T {
     let path: PathBuf = std::env::temp_dir().join(format!("fw-tap-{}.sock", std::process::id()));
     let settings = on_interface::Settings {
         name: "tap:fw0".parse().unwrap(),
@@ -23,6 +23,6 @@ pub fn with_outboard(budget: Budget, f: impl FnOnce(&Path)) {
         scope.spawn(|| server.run().unwrap());
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&path)));
         stop.stop();
-        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    });
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }

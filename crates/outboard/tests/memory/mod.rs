@@ -1,0 +1,62 @@
+//! An outboard in a thread of the test's, over an interface in memory.
+
+// Each test takes what it needs.
+#![allow(dead_code)]
+
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+
+use fusewire_device::interface::memory::{Config, Memory, pair};
+use fusewire_device::interface::{Interface, Link};
+use fusewire_outboard::client::Client;
+use fusewire_outboard::server::{Server, Settings, Stop};
+use fusewire_stack::Clock;
+use fusewire_stack::ip::{self, Stack};
+
+/// Two ends of a link of IP packets.
+pub fn link() -> (Memory, Memory) {
+    pair(Config { link: Link::Ip, ..Config::default() }).unwrap()
+}
+
+/// A stack at 10.0.0.`host`.
+pub fn stack(interface: impl Interface + 'static, host: u8, clock: &Clock) -> Stack {
+    let mut net = Stack::net_config(&interface);
+    net.addresses = vec![format!("10.0.0.{host}/24").parse().unwrap()];
+    Stack::new(Box::new(interface), net, ip::Config::default(), [host; 32], clock.now())
+}
+
+/// An outboard, which ends with this.
+pub struct Outboard {
+    pub path: PathBuf,
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Outboard {
+    /// One at 10.0.0.`host`, with the settings that are made of those by default.
+    pub fn start(
+        name: &str,
+        host: u8,
+        interface: impl Interface + 'static,
+        settings: impl FnOnce(Settings) -> Settings,
+    ) -> Outboard {
+        let path = format!("fw-{name}-{host}-{}.sock", std::process::id());
+        let (path, clock) = (std::env::temp_dir().join(path), Clock::new());
+        let settings = settings(Settings::at(&path));
+        let mut server = Server::new(stack(interface, host, &clock), clock, settings).unwrap();
+        let stop = server.stop();
+        let thread = Some(std::thread::spawn(move || server.run().unwrap()));
+        Outboard { path, stop, thread }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(&self.path).unwrap()
+    }
+}
+
+impl Drop for Outboard {
+    fn drop(&mut self) {
+        self.stop.stop();
+        let _ = self.thread.take().unwrap().join();
+    }
+}
