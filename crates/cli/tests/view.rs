@@ -92,6 +92,10 @@ fn a_server_at_work_is_seen() {
         text.contains("LISTEN") && text.contains("rtt:") && text.contains("bytes_acked:"),
         "{text}"
     );
+    // Where it listens is where it is called, whatever ports are within its datagrams.
+    let called = url.split('/').nth(2).unwrap();
+    let listens = |line: &str| line.contains("LISTEN") && line.contains(called);
+    assert!(text.lines().any(listens), "{called}: {text}");
     let top = look(&world, &["top", "--once", "--interval", "0.5", "--json", &pid]);
     let rate = lines(&top.out)[0]["sent_bytes_per_s"].as_f64().unwrap();
     assert!(rate > 100_000.0, "{}", top.out);

@@ -23,7 +23,11 @@ impl Stack {
 
     fn listener(&self) -> Option<Numbers> {
         let listening = self.listening.as_ref()?;
-        let local = SocketAddr::new(self.device.local_addr().ip(), listening.port);
+        // As a connection's, unless what carries it has no ports.
+        let mut local = self.device.local_addr();
+        if local.port() == 0 {
+            local.set_port(listening.port);
+        }
         Some(Numbers {
             state: "LISTEN",
             send_queue: listening.listener.half_open() as u64,
