@@ -123,6 +123,7 @@ fn things(paths: &[PathBuf]) -> std::result::Result<Vec<(Vec<u8>, Source)>, Erro
 
 /// Casts it.
 pub fn run(cast: &Cast) -> Result {
+    cast.carrying.check_group()?;
     let stop = transfer::stop_flag()?;
     let share = Share::of_several(things(&cast.paths)?, Settings::default())?;
     let config = cast.config()?;

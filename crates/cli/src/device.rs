@@ -176,6 +176,20 @@ impl Carrying {
         Err(Failure::new(Code::Usage, format!("--carrier ip {what}")).into())
     }
 
+    /// Options that mean nothing for a cast.
+    ///
+    /// # Errors
+    /// `--carrier ip`: a group's packets go in UDP.
+    pub fn check_group(&self) -> Result {
+        match self.carrier {
+            Carrier::Udp => Ok(()),
+            Carrier::Ip => {
+                let what = "--carrier ip: groups are cast to in UDP, whatever carries the sessions";
+                Err(Failure::new(Code::Usage, what).into())
+            }
+        }
+    }
+
     /// Several connections at once are possible.
     ///
     /// # Errors

@@ -68,6 +68,7 @@ pub fn run(receive: &Receive) -> Result {
         let text = "--hash: what a group is sent is always compared with its hashes";
         return Err(Failure::new(Code::Usage, text).into());
     }
+    moving.connect.carrying.check_group()?;
     let wanted = Wanted {
         filter: moving.filter()?,
         existing: match (receive.update, receive.no_clobber) {

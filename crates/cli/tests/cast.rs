@@ -212,8 +212,36 @@ fn nobody_there_is_said_and_nothing_heard_too() {
             |more: &[&str]| world.run("alice", &[&["cast", big.to_str().unwrap()], more].concat());
         cast(&["10.0.0.1"]).failed(2, "no group's address");
         cast(&[GROUP, "--interface", "none7"]).failed(1, "");
+        let carried = ["--device", "packet:lo", "--carrier", "ip"];
+        cast(&[&[GROUP], &carried[..]].concat()).failed(2, "groups are cast to in UDP");
+        let receive = [&["receive", GROUP], &carried[..]].concat();
+        world.run("alice", &receive).failed(2, "groups are cast to in UDP");
         let nothing = world.served("nothing");
         world.run("alice", &["cast", nothing.to_str().unwrap(), GROUP]).failed(1, "nothing");
+    });
+}
+
+#[test]
+fn receivers_end_when_their_sender_is_ended() {
+    let name = "receivers_end_when_their_sender_is_ended";
+    in_namespace(name, Need::Namespace, SETUP, || {
+        let world = World::new();
+        make(&world.path("served"));
+        let mut sender = Sender::start(cast(&world, &["--rate", "4M"]));
+        let args = ["receive", GROUP, "-o", "to", "--json", "--connect-timeout", "1"];
+        let receiver = world.command("alice", &args).spawn().unwrap();
+        sender.until("state", "receiving");
+        support::wait_for_part(&world.here("to"), 1 << 20);
+        kill_process(Pid::from_child(&sender.child), Signal::INT).unwrap();
+        let (done, summary) = sender.end();
+        assert_eq!(summary["interrupted"], true, "{summary}");
+        done.failed(130, "receivers keep");
+        // It goes by the end of its session, and asks for the rest where nobody is any more. Who heeds the group alone
+        // listens to it for two minutes.
+        let began = Instant::now();
+        Done::of(receiver).failed(4, "cannot connect");
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(60), "{took:?}");
     });
 }
 

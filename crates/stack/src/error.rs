@@ -26,7 +26,9 @@ pub enum Error {
     #[error("the server's key {0} is not trusted")]
     Untrusted(Fingerprint),
     /// Nobody answers.
-    #[error("no answer from {0}: does a server listen there, and does UDP get through?")]
+    #[error(
+        "no answer from {0}: does a server listen there, with the same transport, and does UDP get through?"
+    )]
     TimedOut(SocketAddr),
     /// Nothing was heard of the peer for as long as both sides let a connection be silent: its process or its
     /// machine is gone, or the network between.

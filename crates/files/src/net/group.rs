@@ -299,6 +299,11 @@ pub fn catch(
             tracing::debug!(dropped = channel.dropped(), "the group's messages have come");
             return Ok(true);
         }
+        // Without its session this is no member for long, and nobody tells it that what has come holds.
+        if mail.is_closed() && !turn.worked {
+            let reason = "the session with the sender has ended".into();
+            return Err(ChannelError { reason }.into());
+        }
         let timeout = if turn.worked { Duration::ZERO } else { NEWS_EVERY };
         receiver.drive(Some(timeout)).map_err(ChannelError::from)?;
     }
