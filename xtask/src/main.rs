@@ -15,6 +15,7 @@ mod instrument;
 mod lean;
 mod only;
 mod packetdrill;
+mod programs;
 mod sanitize;
 mod shell;
 mod soak;
@@ -52,12 +53,9 @@ enum Task {
     Sanitize(sanitize::Options),
     /// What takes too long for `test`: many seeds, a million files, the rate of the hot path.
     Soak,
-    /// A program as a user without rights, which is how `test` runs the tests once more when it is root.
+    /// Notes a test program instead of running it: what Cargo calls when `test` builds them.
     #[command(hide = true)]
-    AsUser(only::Options),
-    /// A program, if it is of a chosen package, which is how `test --changed` runs tests.
-    #[command(hide = true)]
-    Only(only::Options),
+    Note(only::Options),
     /// Builds the peers that Fusewire is compared with, then `fusewire bench transfer` with the rest of the line.
     Bench(bench::Options),
 }
@@ -74,8 +72,7 @@ fn main() -> ExitCode {
         Task::Packetdrill(options) => packetdrill::run(&options),
         Task::Sanitize(options) => sanitize::run(&options),
         Task::Soak => soak::run(),
-        Task::AsUser(options) => user::run(&options),
-        Task::Only(options) => only::run(&options),
+        Task::Note(options) => programs::note(&options),
         Task::Bench(options) => bench::run(&options),
     };
     match result {

@@ -1,11 +1,10 @@
-//! Test programs of chosen packages alone.
+//! Which test programs run, and which of them alone.
 //!
 //! Cargo is told of all packages also where few are tested: told of these, it would unify features over these, and
-//! build what they depend on once more with other features. What has not changed is not built again; and each program
-//! is run by `cargo xtask only` (Cargo's `runner`), which leaves out those of other packages.
+//! build what they depend on once more with other features. What has not changed is not built again; and `cargo xtask note`,
+//! which Cargo calls for each program, leaves out those of other packages.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -26,7 +25,29 @@ const MEASURING: [(&str, &[&str]); 3] = [
     ("fusewire-calibration", &["smoke"]),
 ];
 
-/// What is run, if it is of a chosen package.
+/// Test programs that suffer from neighbours, by their packages, and the tests of them that do, if not all: these wait for
+/// something only so long, fill what the machine has once, or bound what a program takes.
+const SUFFERING: [(&str, &str, Option<&str>); 6] = [
+    ("fusewire", "bench_outboard", None),
+    ("fusewire", "outboard", None),
+    ("fusewire", "programs", None),
+    ("fusewire-lab", "interop", Some("floods::")),
+    ("fusewire-outboard", "budgets", None),
+    ("fusewire-rpc", "latency", None),
+];
+
+/// Whether a program runs alone.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// All of it beside others.
+    No,
+    /// All of it alone.
+    Yes,
+    /// Tests of these names alone.
+    Some(&'static str),
+}
+
+/// What is run.
 #[derive(Args)]
 pub struct Options {
     /// A program, and its arguments.
@@ -72,7 +93,7 @@ pub fn by<'a>(
 pub fn package(program: &Path) -> Option<String> {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
     let is_among = |list| std::env::var(list).map_or(true, |names| has(&names, &package));
-    let is_chosen = is_among(PACKAGES) && (is_among(CHANGED) || !measures(&package, program));
+    let is_chosen = is_among(PACKAGES) && (is_among(CHANGED) || !measures(&package, name(program)));
     is_chosen.then_some(package)
 }
 
@@ -80,22 +101,33 @@ fn has(names: &str, package: &str) -> bool {
     names.split(' ').any(|name| name == package)
 }
 
-/// Cargo appends a dash and a hash to a test's name.
-fn measures(package: &str, program: &Path) -> bool {
+/// A program's name, without the dash and the hash that Cargo appends.
+pub fn name(program: &Path) -> &str {
     let name = program.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-    let name = name.rsplit_once('-').map_or(name, |(name, _)| name);
-    MEASURING.iter().any(|(of, programs)| *of == package && programs.contains(&name))
+    name.rsplit_once('-').map_or(name, |(name, _)| name)
 }
 
-/// Becomes the program, if it is chosen.
-pub fn run(options: &Options) -> Result {
-    let (program, args) = options.parts()?;
-    if package(Path::new(program)).is_none() {
-        return Ok(());
+/// True if a variable of the environment is ours, for Cargo's runner.
+pub fn is_ours(variable: &str) -> bool {
+    [PACKAGES, CHANGED].contains(&variable)
+}
+
+/// A command without our own variables.
+pub fn forget(command: &mut Command) -> &mut Command {
+    command.env_remove(PACKAGES).env_remove(CHANGED)
+}
+
+/// Whether this program of that package runs alone.
+pub fn alone(package: &str, name: &str) -> Alone {
+    if measures(package, name) {
+        return Alone::Yes;
     }
-    let mut command = Command::new(program);
-    let error = command.args(args).env_remove(PACKAGES).env_remove(CHANGED).exec();
-    Err(format!("cannot start {}: {error}", program.display()))
+    let suffers = SUFFERING.iter().find(|(of, program, _)| *of == package && *program == name);
+    suffers.map_or(Alone::No, |(_, _, tests)| tests.map_or(Alone::Yes, Alone::Some))
+}
+
+fn measures(package: &str, name: &str) -> bool {
+    MEASURING.iter().any(|(of, programs)| *of == package && programs.contains(&name))
 }
 
 #[cfg(test)]
@@ -104,20 +136,34 @@ mod tests {
     use crate::shell::root;
 
     #[test]
-    fn what_measures_is_known_by_its_name() {
-        assert!(measures("fusewire", Path::new("target/debug/deps/inca-0123456789abcdef")));
-        assert!(!measures("fusewire", Path::new("target/debug/deps/get-0123456789abcdef")));
-        assert!(!measures("fusewire-lab", Path::new("target/debug/deps/lab-0123456789abcdef")));
+    fn programs_are_known_by_their_names() {
+        assert_eq!(
+            name(Path::new("target/debug/deps/bench_files-0123456789abcdef")),
+            "bench_files"
+        );
+        assert!(measures("fusewire", "inca"));
+        assert!(!measures("fusewire", "transfer"));
+        assert!(!measures("fusewire-lab", "lab"));
+        assert_eq!(alone("fusewire-lab", "interop"), Alone::Some("floods::"));
+        assert_eq!(alone("fusewire-lab", "lab"), Alone::No);
+        assert_eq!(
+            [alone("fusewire", "inca"), alone("fusewire", "programs")],
+            [Alone::Yes, Alone::Yes]
+        );
     }
 
     #[test]
-    fn what_measures_is_there() {
-        for (package, programs) in MEASURING {
+    fn what_measures_or_suffers_is_there() {
+        let measuring = MEASURING
+            .iter()
+            .flat_map(|(of, names)| names.iter().map(move |name| (*of, *name, None)));
+        for (package, program, tests) in measuring.chain(SUFFERING) {
             let folder = package.strip_prefix("fusewire-").unwrap_or("cli");
-            for program in programs {
-                let file = root().join(format!("crates/{folder}/tests/{program}.rs"));
-                assert!(file.is_file(), "{}", file.display());
-            }
+            let file = root().join(format!("crates/{folder}/tests/{program}"));
+            let module = tests.and_then(|tests| tests.strip_suffix("::")).unwrap_or("main");
+            let is_there = file.with_extension("rs").is_file()
+                || file.join(module).with_extension("rs").is_file();
+            assert!(is_there, "{}", file.display());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
+use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -24,12 +25,20 @@ pub fn cargo() -> Command {
 
 /// Runs one step, says what it is and how long it took, and fails if it fails.
 pub fn step(name: &str, command: &mut Command) -> Result {
+    timed(name, || {
+        let status = command
+            .stdin(Stdio::null())
+            .status()
+            .map_err(|e| format!("{name}: cannot start {:?}: {e}", command.get_program()))?;
+        if status.success() { Ok(()) } else { Err(format!("{name} failed ({status})")) }
+    })
+}
+
+/// A step that is more than one command.
+pub fn timed<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     println!("── {name}");
     let (start, cpu) = (Instant::now(), children_cpu_s());
-    let status = command
-        .stdin(Stdio::null())
-        .status()
-        .map_err(|e| format!("{name}: cannot start {:?}: {e}", command.get_program()))?;
+    let result = work();
     let took = Took {
         name: name.to_owned(),
         seconds: start.elapsed().as_secs_f64(),
@@ -37,11 +46,11 @@ pub fn step(name: &str, command: &mut Command) -> Result {
     };
     println!(
         "   {name}: {} in {:.1} s",
-        if status.success() { "ok" } else { "FAILED" },
+        if result.is_ok() { "ok" } else { "FAILED" },
         took.seconds
     );
     STEPS.lock().unwrap_or_else(PoisonError::into_inner).push(took);
-    if status.success() { Ok(()) } else { Err(format!("{name} failed ({status})")) }
+    result
 }
 
 /// What a step took.
@@ -52,7 +61,7 @@ struct Took {
     cpu_s: f64,
 }
 
-/// The steps that [`step`] has run.
+/// The steps that [`timed`] has run.
 static STEPS: Mutex<Vec<Took>> = Mutex::new(Vec::new());
 
 /// Says what each step took, one a line, and all of them.
@@ -105,7 +114,7 @@ pub struct Tests {
 
 impl Tests {
     /// Adds what a line of a test program's output says, if it is the one that counts.
-    fn count(&mut self, line: &str) {
+    pub fn count(&mut self, line: &str) {
         let Some(counts) = line.strip_prefix("test result: ok. ") else { return };
         for count in counts.split("; ") {
             match count.split_once(' ').map(|(n, what)| (n.parse::<usize>(), what)) {
@@ -117,6 +126,14 @@ impl Tests {
                 _ => {}
             }
         }
+    }
+}
+
+impl AddAssign for Tests {
+    fn add_assign(&mut self, more: Tests) {
+        self.passed += more.passed;
+        self.programs += more.programs;
+        self.ignored += more.ignored;
     }
 }
 

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
 
 use crate::changed::{self, Reach};
 use crate::only::Which;
+use crate::programs::{self, Program};
 use crate::shell::{Result, cargo, has, install, is_root, say_what_steps_took, step, tests};
-use crate::{fuzz, lean, only, packetdrill, tidy, user};
+use crate::{fuzz, lean, packetdrill, tidy, user};
 
 /// How much of it.
 #[derive(Args)]
@@ -153,13 +155,7 @@ fn steps(options: &Options) -> Result {
         return Ok(());
     }
     lints(&changed)?;
-    let mut command = cargo();
-    choose(command.arg("test"), None).arg("--no-fail-fast");
-    if reached.packages().is_some() {
-        let which = Which { packages: reached.packages(), changed: changed.packages() };
-        only::by(&mut command, &ourselves, "only", which);
-    }
-    println!("   {}", tests("tests", &mut command)?);
+    let programs = all_tests(&ourselves, &changed, &reached)?;
     if changed.has(PROGRAM) {
         let lean = ["test", "--quiet", "--package", PROGRAM, "--bin", PROGRAM];
         tests("tests of the program without compilers and lab", cargo().args(lean))?;
@@ -168,7 +164,8 @@ fn steps(options: &Options) -> Result {
         lean::run()?;
     }
     if is_root() {
-        user::all(&ourselves, changed.packages())?;
+        let have_changed = programs.iter().filter(|program| changed.has(&program.package));
+        user::all(&have_changed.cloned().collect::<Vec<_>>())?;
     }
     if reached.has("fusewire-packetdrill") {
         packetdrill::own(false)?;
@@ -184,6 +181,24 @@ fn steps(options: &Options) -> Result {
         0 => Ok(()),
         seconds => fuzz::all(seconds),
     }
+}
+
+/// Builds all tests and runs those of the packages that have changed, and that depend on them. Returns what ran.
+fn all_tests(ourselves: &Path, changed: &Choice, reached: &Choice) -> Result<Vec<Program>> {
+    let which = Which { packages: reached.packages(), changed: changed.packages() };
+    let mut command = cargo();
+    choose(command.arg("test"), None).arg("--no-fail-fast");
+    let name = "build of tests, and examples of the documentation";
+    let (programs, examples) = programs::built(name, &mut command, ourselves, which)?;
+    let ran = programs::run("tests", &programs, |program| {
+        let mut command = Command::new(&program.path);
+        program.prepare(&mut command);
+        command
+    });
+    let mut all = examples?;
+    all += ran?;
+    println!("   {all}");
+    Ok(programs)
 }
 
 fn lints(choice: &Choice) -> Result {

@@ -1,23 +1,16 @@
-//! The tests once more as a user without rights: what is built as root is run as `nobody`.
-//!
-//! Cargo builds nothing anew. It calls `cargo xtask as-user` for each test program (its `runner`), in the
-//! program's folder and with its environment; that gives up the rights of root, and root's places, and
-//! becomes the program.
+//! The tests once more as a user without rights: what is built as root is run as `nobody`, which gives up the rights of root,
+//! and root's places.
 
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::only::{self, Options, Which};
-use crate::shell::{Result, cargo, root, tests};
-use crate::test::choose;
+use crate::programs::{self, Program};
+use crate::shell::{Result, root};
 
 /// Debian's `nobody` and `nogroup`, as everywhere else.
 const NOBODY: u32 = 65_534;
-
-/// Where the folder of the user's own is told to [`run`].
-const FOLDER: &str = "FUSEWIRE_XTASK_USER_FOLDER";
 
 /// Crates whose tests are left out: they do no I/O (ARCHITECTURE.md) or only measure loops, so no right makes a difference,
 /// and they take longest. Those of `asn1` and `asn1-values` also compile what they generate, in the target folder, which is root's.
@@ -75,9 +68,8 @@ impl Drop for Folder {
     }
 }
 
-/// A program as that user: no groups, no capabilities, a home and a place for scratch files in `folder`.
-fn command(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
-    let mut command = Command::new(program);
+/// Lets a program run as that user: no groups, no capabilities, a home and a place for scratch files in `folder`.
+fn give_up<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Command {
     // Leaving the user 0 clears all capabilities; the groups go with it.
     command.uid(NOBODY).gid(NOBODY).env("HOME", folder).env("TMPDIR", folder).env("PATH", PATH);
     for name in ROOTS {
@@ -86,18 +78,23 @@ fn command(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
     command
 }
 
-/// Runs the test programs of `packages`, or all, as the user; `program` is ourselves. Only for root.
+fn command(program: &str, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    give_up(&mut command, folder);
+    command
+}
+
+/// Runs these test programs as the user, but for those of packages that have no use for it. Only for root.
 ///
 /// Where the user cannot read the tree at all, as below `/root`, it says so, and what to do.
-pub fn all(program: &Path, packages: Option<&[String]>) -> Result {
-    let is_left_out = |name: &String| LEFT_OUT.contains(&name.as_str());
-    if packages.is_some_and(|names| names.iter().all(is_left_out)) {
-        return Ok(());
-    }
+pub fn all(programs: &[Program]) -> Result {
+    let is_run = |program: &&Program| !LEFT_OUT.contains(&program.package.as_str());
+    let programs: Vec<Program> = programs.iter().filter(is_run).cloned().collect();
+    let Some(first) = programs.first() else { return Ok(()) };
     let folder = Folder::new()?;
     let readable = command("/bin/sh", &folder.0)
         .args(["-c", "test -r \"$0/Cargo.toml\" && test -x \"$1\""])
-        .args([&root(), program])
+        .args([&root(), &first.path])
         .stdin(Stdio::null())
         .status();
     if !readable.is_ok_and(|status| status.success()) {
@@ -107,30 +104,13 @@ pub fn all(program: &Path, packages: Option<&[String]>) -> Result {
         );
         return Ok(());
     }
-    let mut cargo = cargo();
-    cargo.args(["test", "--tests", "--no-fail-fast"]);
-    let which = Which { packages, changed: packages };
-    only::by(choose(&mut cargo, None), program, "as-user", which);
-    let ran = tests("tests without rights", cargo.env(FOLDER, &folder.0))?;
+    let ran = programs::run("tests without rights", &programs, |program| {
+        let mut command = Command::new(&program.path);
+        give_up(program.prepare(&mut command), &folder.0);
+        command
+    })?;
     println!("   without rights: {ran}");
-    match ran.passed {
-        // A few packages may have none.
-        0 if packages.is_none() => Err("tests without rights: none ran".into()),
-        _ => Ok(()),
-    }
-}
-
-/// Becomes the program as the user.
-pub fn run(options: &Options) -> Result {
-    let (program, args) = options.parts()?;
-    let Some(package) = only::package(Path::new(program)) else { return Ok(()) };
-    if LEFT_OUT.contains(&package.as_str()) {
-        println!("left out: {package} does nothing that takes rights");
-        return Ok(());
-    }
-    let folder = std::env::var_os(FOLDER).ok_or_else(|| format!("{FOLDER} is not set"))?;
-    let error = command(program, Path::new(&folder)).args(args).env_remove(FOLDER).exec();
-    Err(format!("cannot start {}: {error}", program.display()))
+    Ok(())
 }
 
 #[cfg(test)]

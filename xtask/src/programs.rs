@@ -1,0 +1,351 @@
+//! Test programs, several at a time: many of them wait for most of their time.
+//!
+//! Cargo builds them, and would run one after another. It calls `cargo xtask note` for each of them instead (its `runner`),
+//! which writes down what it is called with, and [`run`] runs them from that list. Those that measure time, or suffer from
+//! neighbours, run alone in the end (`only`).
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::only::{self, Alone, Options, Which};
+use crate::shell::{Result, Tests, tests, timed};
+
+/// Programs that run at once. Each has as many threads as there are processors; some of them wait at any time.
+const AT_ONCE: usize = 3;
+
+/// Where `note` finds the list.
+const LIST: &str = "FUSEWIRE_XTASK_LIST";
+
+/// A test program, as Cargo would run it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The package that it is of.
+    pub package: String,
+    /// Where it lies.
+    pub path: PathBuf,
+    args: Vec<String>,
+    folder: PathBuf,
+    /// What Cargo has set, and what it had itself.
+    environment: Vec<(String, String)>,
+}
+
+impl Program {
+    /// Its name, without the hash that Cargo appends.
+    pub fn name(&self) -> &str {
+        only::name(&self.path)
+    }
+
+    /// Where and how it is run.
+    pub fn prepare<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.args(&self.args).current_dir(&self.folder);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)))
+    }
+
+    fn emit(&self) -> Value {
+        let Program { package, path, args, folder, environment } = self;
+        json!({"package": package, "path": path, "args": args, "folder": folder, "environment": environment})
+    }
+
+    fn parse(line: &str) -> Option<Program> {
+        let value: Value = serde_json::from_str(line).ok()?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let pair = |value: &Value| Some((text(value.get(0)?)?, text(value.get(1)?)?));
+        Some(Program {
+            package: text(&value["package"])?,
+            path: text(&value["path"])?.into(),
+            args: value["args"].as_array()?.iter().map(text).collect::<Option<_>>()?,
+            folder: text(&value["folder"])?.into(),
+            environment: value["environment"]
+                .as_array()?
+                .iter()
+                .map(pair)
+                .collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// Lets `cargo`, which is `cargo test`, build programs, run the examples of the documentation, and say what it would run.
+/// `ourselves` is this program. What failed after the build is told beside them.
+pub fn built(
+    name: &str,
+    cargo: &mut Command,
+    ourselves: &Path,
+    which: Which<'_>,
+) -> Result<(Vec<Program>, Result<Tests>)> {
+    let list = List::new()?;
+    let examples = tests(name, only::by(cargo, ourselves, "note", which).env(LIST, &list.0));
+    let programs = list.read()?;
+    match (programs.is_empty(), examples) {
+        (true, Err(failed)) => Err(failed),
+        (_, examples) => Ok((programs, examples)),
+    }
+}
+
+/// A file that is removed.
+struct List(PathBuf);
+
+impl List {
+    fn new() -> Result<List> {
+        let path = std::env::temp_dir().join(format!("fusewire-programs-{}", std::process::id()));
+        File::create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(List(path))
+    }
+
+    fn read(&self) -> Result<Vec<Program>> {
+        let failed = |e: &dyn fmt::Display| format!("{}: {e}", self.0.display());
+        let text = std::fs::read_to_string(&self.0).map_err(|e| failed(&e))?;
+        let program = |line| Program::parse(line).ok_or_else(|| failed(&"not a list of programs"));
+        text.lines().map(program).collect()
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// What Cargo calls for each program: notes it, if it is chosen. An example of the documentation is run.
+pub fn note(options: &Options) -> Result {
+    let (path, args) = options.parts()?;
+    let path = Path::new(path);
+    let Some(package) = only::package(path) else { return Ok(()) };
+    // Rustdoc's lie in a folder that is removed.
+    if path.parent().and_then(Path::file_name).is_none_or(|folder| folder != "deps") {
+        let mut command = Command::new(path);
+        let error = only::forget(command.args(args)).env_remove(LIST).exec();
+        return Err(format!("cannot start {}: {error}", path.display()));
+    }
+    let folder = std::env::current_dir().map_err(|e| format!("our folder: {e}"))?;
+    let text = |text: std::ffi::OsString| text.into_string().ok();
+    let environment =
+        std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    let program = Program {
+        package,
+        path: folder.join(path),
+        args: args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        folder,
+        environment: environment.filter(|(name, _)| name != LIST && !only::is_ours(name)).collect(),
+    };
+    let list = std::env::var_os(LIST).ok_or_else(|| format!("{LIST} is not set"))?;
+    let failed = |e| format!("{}: {e}", list.display());
+    let mut file = OpenOptions::new().append(true).open(&list).map_err(failed)?;
+    file.write_all(format!("{}\n", program.emit()).as_bytes()).map_err(failed)
+}
+
+/// A program, or some of its tests.
+struct Part<'a> {
+    program: &'a Program,
+    /// Arguments that choose among its tests.
+    chosen: Vec<&'a str>,
+}
+
+/// What ran.
+#[derive(Default)]
+struct Outcome {
+    tests: Tests,
+    failed: Vec<String>,
+}
+
+/// Runs programs as a step, each as `command` has it, all of them whatever fails, and counts. The output of each is shown when it
+/// has ended, and what failed once more in the end.
+pub fn run(
+    name: &str,
+    programs: &[Program],
+    command: impl Fn(&Program) -> Command + Sync,
+) -> Result<Tests> {
+    let (together, alone) = parts(programs);
+    timed(name, || {
+        let outcome = Mutex::default();
+        several(&together, AT_ONCE, &command, &outcome);
+        several(&alone, 1, &command, &outcome);
+        let Outcome { tests, failed } =
+            outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if failed.is_empty() {
+            return Ok(tests);
+        }
+        println!("── failed:");
+        failed.iter().for_each(|failed| println!("   {failed}"));
+        Err(format!("{name}: {} failed", failed.len()))
+    })
+}
+
+/// Those that run beside others, and those that run alone.
+fn parts(programs: &[Program]) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
+    let (mut together, mut alone) = (Vec::new(), Vec::new());
+    for program in programs {
+        let part = |chosen| Part { program, chosen };
+        match only::alone(&program.package, program.name()) {
+            Alone::No => together.push(part(Vec::new())),
+            Alone::Yes => alone.push(part(Vec::new())),
+            Alone::Some(tests) => {
+                together.push(part(vec!["--skip", tests]));
+                alone.push(part(vec![tests]));
+            }
+        }
+    }
+    (together, alone)
+}
+
+fn several(
+    parts: &[Part<'_>],
+    at_once: usize,
+    command: &(impl Fn(&Program) -> Command + Sync),
+    outcome: &Mutex<Outcome>,
+) {
+    let next = Mutex::new(parts.iter());
+    let work = || {
+        let part = || locked(&next).next();
+        while let Some(part) = part() {
+            part.run(command(part.program), outcome);
+        }
+    };
+    std::thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(work))));
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Part<'_> {
+    fn run(&self, mut command: Command, outcome: &Mutex<Outcome>) {
+        let start = Instant::now();
+        let ended = output(command.args(&self.chosen));
+        let (package, program) = (&self.program.package, self.program.name());
+        let mut outcome = locked(outcome);
+        let of_it: String = self.chosen.iter().map(|word| format!(" {word}")).collect();
+        let seconds = start.elapsed().as_secs_f64();
+        println!("── {package} {program}{of_it}: {seconds:.1} s");
+        let (text, end) = match ended {
+            Ok(ended) => ended,
+            Err(error) => return outcome.failed.push(format!("{package} {program}: {error}")),
+        };
+        println!("{}", text.trim_end());
+        text.lines().for_each(|line| outcome.tests.count(line));
+        let Some(end) = end else { return };
+        let failed: Vec<&str> = text.lines().filter_map(failed).collect();
+        let what = if failed.is_empty() { end } else { failed.join(", ") };
+        outcome.failed.push(format!("{package} {program}: {what}"));
+    }
+}
+
+/// The test of which a line says that it failed.
+fn failed(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+}
+
+/// A file that nobody finds, and that is gone with its last descriptor.
+fn unnamed() -> std::io::Result<File> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("fusewire-output-{}-{number}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(path)?;
+    Ok(file)
+}
+
+/// What a program says, both ways, and how it ended if it failed. By a file: what it started and left behind may keep a pipe open.
+fn output(command: &mut Command) -> std::io::Result<(String, Option<String>)> {
+    let mut file = unnamed()?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?);
+    let status = command.status()?;
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    let end = (!status.success()).then(|| status.to_string());
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(package: &str, name: &str) -> Program {
+        Program {
+            package: package.into(),
+            path: format!("/target/debug/deps/{name}-0123456789abcdef").into(),
+            args: Vec::new(),
+            folder: "/".into(),
+            environment: vec![("SAYS".into(), "a \"word\"".into())],
+        }
+    }
+
+    fn shell(script: &'static str) -> impl Fn(&Program) -> Command + Sync {
+        move |program: &Program| {
+            let mut command = Command::new("/bin/sh");
+            // The tests that are chosen are arguments of the script.
+            program.prepare(command.args(["-c", script, "sh"]));
+            command
+        }
+    }
+
+    #[test]
+    fn a_program_is_as_it_was_noted() {
+        let noted = program("fusewire-stack", "ip");
+        assert_eq!(Program::parse(&noted.emit().to_string()), Some(noted.clone()));
+        assert_eq!(noted.name(), "ip");
+        assert_eq!(Program::parse("{}"), None);
+    }
+
+    #[test]
+    fn all_run_whatever_fails_and_are_counted() {
+        let both = [program("a", "fails"), program("a", "passes"), program("b", "passes")];
+        let script = "echo test one ... ok; echo \"test result: ok. 2 passed; 0 failed\"; echo \"$SAYS\" >&2";
+        let ran = run("programs that pass", &both[1..], shell(script)).unwrap();
+        assert_eq!(ran.to_string(), "tests: 4, programs: 2, left out: 0");
+        let fails = |program: &Program| match program.name() {
+            "fails" => shell("echo test two ... FAILED; exit 101")(program),
+            _ => shell(script)(program),
+        };
+        let outcome = Mutex::default();
+        several(&parts(&both).0, 2, &fails, &outcome);
+        let outcome = outcome.into_inner().unwrap();
+        assert_eq!(outcome.failed, ["a fails: two"]);
+        assert_eq!(outcome.tests.passed, 4);
+        assert!(run("programs that fail", &both, fails).unwrap_err().contains("1 failed"));
+    }
+
+    #[test]
+    fn several_run_at_once_and_what_measures_does_not() {
+        // Each waits until the others are there.
+        let folder = std::env::temp_dir().join(format!("fusewire-beside-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let mut three = ["x", "y", "z"].map(|name| program("fusewire-stack", name));
+        for program in &mut three {
+            program.folder.clone_from(&folder);
+        }
+        let meets = "touch $$; for i in 0 1 2 3 4 5 6 7 8 9; do [ $(ls | wc -l) = 3 ] && exit; sleep 1; done; exit 1";
+        run("programs that meet", &three, shell(meets)).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+
+        let programs =
+            [program("fusewire", "inca"), three[0].clone(), program("fusewire-lab", "interop")];
+        let of = |parts: Vec<Part<'_>>| {
+            Vec::from_iter(
+                parts.iter().map(|part| (part.program.name().to_owned(), part.chosen.join(" "))),
+            )
+        };
+        let (together, alone) = parts(&programs);
+        let named = |name: &str, chosen: &str| (name.to_owned(), chosen.to_owned());
+        assert_eq!(of(together), [named("x", ""), named("interop", "--skip floods::")]);
+        assert_eq!(of(alone), [named("inca", ""), named("interop", "floods::")]);
+    }
+
+    #[test]
+    fn what_a_program_left_behind_does_not_hold_us_up() {
+        let (text, end) =
+            output(Command::new("/bin/sh").args(["-c", "sleep 600 & echo $!; exit 3"])).unwrap();
+        assert!(end.is_some_and(|end| end.contains('3')));
+        Command::new("kill").arg(text.trim()).status().unwrap();
+    }
+}
