@@ -1,0 +1,9 @@
+//! `fusewire generate`: from what an application requires, and the network that its user vouches for, to a
+//! communication subsystem of Fusewire's parts.
+//!
+//! What is generated is made from a [`Plan`] alone: same plan, same bytes.
+#![forbid(unsafe_code)]
+
+pub mod plan;
+
+pub use plan::Plan;
