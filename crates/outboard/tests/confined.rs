@@ -11,6 +11,7 @@ use fusewire_outboard::protocol::{Family, Kind, SocketType};
 use fusewire_outboard::server::{Server, Settings};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::{Config, Stack};
+use fusewire_testkit::scratch::Scratch;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType as Sort, socket_with};
 
@@ -76,11 +77,10 @@ fn refused(folder: &std::path::Path, has_landlock: bool) {
 
 #[test]
 fn who_takes_it_over_has_little() {
-    let folder = std::env::temp_dir().join(format!("fw-confined-{}", std::process::id()));
-    std::fs::create_dir(&folder).unwrap();
+    let scratch = Scratch::new();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "role", "--ignored", "--nocapture", "--test-threads=1"])
-        .env(ROLE, &folder)
+        .env(ROLE, scratch.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -89,7 +89,6 @@ fn who_takes_it_over_has_little() {
     let (mut out, mut err) = (String::new(), String::new());
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-    let _ = std::fs::remove_dir_all(&folder);
     assert!(out.contains("so far"), "{out}{err}");
     assert_eq!(status.signal(), Some(libc::SIGSYS), "{out}{err}");
 }

@@ -35,14 +35,14 @@ fn at(host: u8, service: u16) -> SocketAddr {
 }
 
 /// One that those users may use.
-fn start(name: &str, host: u8, interface: Memory, budget: Budget) -> Outboard {
+fn start(host: u8, interface: Memory, budget: Budget) -> Outboard {
     let allow = USERS.map(Into::into).into();
-    Outboard::start(name, host, interface, |settings| Settings { budget, allow, ..settings })
+    Outboard::start(host, interface, |settings| Settings { budget, allow, ..settings })
 }
 
-fn two(name: &str) -> [Outboard; 2] {
+fn two() -> [Outboard; 2] {
     let (a, b) = link();
-    [start(name, 1, a, Budget::default()), start(name, 2, b, Budget::default())]
+    [start(1, a, Budget::default()), start(2, b, Budget::default())]
 }
 
 /// What never comes is an error, and no wait.
@@ -119,7 +119,7 @@ fn why(client: &Client, p: &OwnedFd, handle: Handle) -> Option<Errno> {
 
 #[test]
 fn adus_go_between_two_outboards_whole_and_in_order() {
-    let [here, there] = two("xtp-adus");
+    let [here, there] = two();
     let (near, far) = (here.client(), there.client());
     let tags = [(XTP_TAGS, 1)];
     let (offered, _) = listener(&far, at(2, 4700), &tags);
@@ -170,7 +170,7 @@ fn adus_go_between_two_outboards_whole_and_in_order() {
 
 #[test]
 fn trailers_are_agreed_on_and_otherwise_it_is_one_sum() {
-    let [here, there] = two("xtp-trailers");
+    let [here, there] = two();
     let (near, far) = (here.client(), there.client());
     for (ours, theirs) in [(1, 1), (1, 0), (0, 1), (0, 0)] {
         let service = 4800 + ours as u16 * 2 + theirs as u16;
@@ -197,7 +197,7 @@ fn trailers_are_agreed_on_and_otherwise_it_is_one_sum() {
 #[test]
 fn a_peer_with_its_stack_inline_speaks_with_an_outboard() {
     let (a, b) = link();
-    let outboard = start("xtp-inline", 1, a, Budget::default());
+    let outboard = start(1, a, Budget::default());
     let (clock, near) = (Clock::new(), outboard.client());
     let device = OnInterface::over_ip(stack(b, 2, &clock), at(2, 0), clock.clone()).unwrap();
     let config = context::Config { clock, ..context::Config::default() };
@@ -259,7 +259,7 @@ fn a_peer_with_its_stack_inline_speaks_with_an_outboard() {
 
 #[test]
 fn who_calls_nobody_is_refused_and_who_is_left_hears_of_it() {
-    let [here, there] = two("xtp-ends");
+    let [here, there] = two();
     let (near, far) = (here.client(), there.client());
     let refused = || {
         let (p, handle) = calling(&near, at(2, 4701), &[]);
@@ -299,7 +299,7 @@ fn who_calls_nobody_is_refused_and_who_is_left_hears_of_it() {
 
 #[test]
 fn a_slow_reader_stops_its_writer_and_loses_nothing() {
-    let [here, there] = two("xtp-slow");
+    let [here, there] = two();
     let (near, far) = (here.client(), there.client());
     let (offered, _) = listener(&far, at(2, 4703), &[]);
     let (p, _) = calling(&near, at(2, 4703), &[]);
@@ -328,7 +328,7 @@ fn a_slow_reader_stops_its_writer_and_loses_nothing() {
 
 #[test]
 fn what_is_no_adu_ends_its_own_socket_alone() {
-    let [here, there] = two("xtp-hostile");
+    let [here, there] = two();
     let (near, far) = (here.client(), there.client());
     let (offered, _) = listener(&far, at(2, 4704), &[]);
     let (good, _) = calling(&near, at(2, 4704), &[]);
@@ -366,8 +366,8 @@ fn services_are_one_users_and_budgets_count_contexts() {
     let (a, b) = link();
     // One that was closed is given back a little later.
     let budget = Budget { sockets: 16, ..Budget::default() };
-    let outboard = start("xtp-policy", 1, a, budget);
-    let _peer = start("xtp-policy", 2, b, Budget::default());
+    let outboard = start(1, a, budget);
+    let _peer = start(2, b, Budget::default());
     let as_user = |uid: u32, f: &(dyn Fn(&Client) + Sync)| {
         std::thread::scope(|scope| {
             let work = || {

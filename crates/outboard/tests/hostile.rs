@@ -23,9 +23,9 @@ use memory::{Outboard, link};
 const STREAM: SocketType = SocketType { family: Family::V4, kind: Kind::Stream };
 
 /// An outboard whose peer says nothing, which is the second.
-fn alone(name: &str, budget: Budget) -> (Outboard, Memory) {
+fn alone(budget: Budget) -> (Outboard, Memory) {
     let (ours, theirs) = link();
-    (Outboard::start(name, 1, ours, |settings| Settings { budget, ..settings }), theirs)
+    (Outboard::start(1, ours, |settings| Settings { budget, ..settings }), theirs)
 }
 
 fn control(path: &Path) -> OwnedFd {
@@ -43,7 +43,7 @@ fn ends(socket: &OwnedFd) -> bool {
 
 #[test]
 fn what_is_no_request_ends_its_connection_and_nobody_elses() {
-    let (outboard, _far) = alone("requests", Budget::default());
+    let (outboard, _far) = alone(Budget::default());
     let (client, mut random) = (outboard.client(), Random::new(26));
     let (p, handle) = client.socket(STREAM).unwrap();
     for _ in 0..300 {
@@ -68,7 +68,7 @@ fn what_is_no_request_ends_its_connection_and_nobody_elses() {
 
 #[test]
 fn who_hears_no_answers_is_asked_no_more() {
-    let (outboard, _far) = alone("deaf", Budget::default());
+    let (outboard, _far) = alone(Budget::default());
     let socket = control(&outboard.path);
     let hello = Request::Hello { version: 1 }.emit();
     let mut sent = 0;
@@ -83,7 +83,7 @@ fn who_hears_no_answers_is_asked_no_more() {
 #[test]
 fn a_user_has_so_many_sockets_and_gets_them_back() {
     let budget = Budget { sockets: 8, connections: 4, ..Budget::default() };
-    let (outboard, _far) = alone("budget", budget);
+    let (outboard, _far) = alone(budget);
     let client = outboard.client();
     let mut all: Vec<_> = (0..8).map(|_| client.socket(STREAM).unwrap()).collect();
     assert_eq!(client.socket(STREAM).err(), Some(Errno::MFILE));
@@ -98,7 +98,7 @@ fn a_user_has_so_many_sockets_and_gets_them_back() {
 
 #[test]
 fn sockets_are_commanded_by_their_tokens_and_placeholders_alone() {
-    let (outboard, _far) = alone("tokens", Budget::default());
+    let (outboard, _far) = alone(Budget::default());
     let client = outboard.client();
     let (p, handle) = client.socket(STREAM).unwrap();
     let local = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 8080).into();
@@ -124,7 +124,7 @@ fn sockets_are_commanded_by_their_tokens_and_placeholders_alone() {
 
 #[test]
 fn a_listener_that_talks_nonsense_is_ended_alone() {
-    let (outboard, _far) = alone("listener", Budget::default());
+    let (outboard, _far) = alone(Budget::default());
     let client = outboard.client();
     let (p, handle) = client.socket(STREAM).unwrap();
     client.listen(handle, 8).unwrap();

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::JoinHandle;
 
 use fusewire_device::interface::{Link, memory};
@@ -12,6 +12,7 @@ use fusewire_outboard::server::{Server, Settings, Stop};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::{Config, Stack};
 use fusewire_testkit::namespace::is_root;
+use fusewire_testkit::scratch::Scratch;
 use rustix::io::{Errno, IoSlice};
 use rustix::net::SendFlags;
 
@@ -72,7 +73,8 @@ fn users_have_their_ports_and_addresses() {
     if !is_root() {
         return eprintln!("skipped: it takes root to be other users");
     }
-    let path: PathBuf = std::env::temp_dir().join(format!("fw-policy-{}.sock", std::process::id()));
+    let folder = Scratch::new();
+    let path = folder.path().join("socket");
     let allow = [format!("{USER}:80,2000-65535"), format!("{OTHER}@10.0.1.1")];
     let (stop, thread) = outboard(&path, &allow);
 

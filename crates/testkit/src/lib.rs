@@ -7,6 +7,7 @@ pub mod expect;
 pub mod link;
 pub mod namespace;
 pub mod random;
+pub mod scratch;
 pub mod seeds;
 pub mod wireshark;
 

@@ -9,6 +9,8 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use crate::scratch::Scratch;
+
 const INSIDE: &str = "FUSEWIRE_TEST_NAMESPACE";
 
 /// What a test needs; without it, it is skipped and says so. Root has all of it but `/dev/net/tun`, which a machine may lack.
@@ -52,8 +54,10 @@ pub fn in_namespace(test: &str, need: Need, setup: &str, inside: impl FnOnce()) 
          exec \"$0\" --exact {test} --nocapture --include-ignored --test-threads=1"
     );
     let program = std::env::current_exe().expect("the test program has a path");
-    let output =
-        command.args(["--net", "sh", "-c", &script]).arg(program).env(INSIDE, test).output();
+    // What a child that is killed leaves behind goes with this.
+    let scratch = Scratch::new();
+    command.args(["--net", "sh", "-c", &script]).arg(program).env(INSIDE, test);
+    let output = command.env("TMPDIR", scratch.path()).output();
     let output = match output {
         Ok(output) => output,
         Err(e) if is_root => panic!("unshare cannot be run: {e}"),
@@ -155,6 +159,31 @@ mod tests {
     use std::panic::catch_unwind;
 
     use super::*;
+
+    #[test]
+    fn what_a_killed_test_leaves_behind_is_removed() {
+        let test = "namespace::tests::what_a_killed_test_leaves_behind_is_removed";
+        let told = std::env::temp_dir().join(format!("fw-told-{}", std::process::id()));
+        let setup = format!("[ -w {0} ] || exit 0; echo $TMPDIR > {0}", told.display());
+        std::fs::write(&told, "").unwrap();
+        let ran = catch_unwind(|| {
+            in_namespace(test, Need::Namespace, &setup, || {
+                std::fs::write(std::env::temp_dir().join("left"), "x").unwrap();
+                sh("kill -9 $PPID");
+            });
+        });
+        let folder = std::fs::read_to_string(&told).unwrap();
+        std::fs::remove_file(&told).unwrap();
+        // Where there are no namespaces it was skipped.
+        if ran.is_err() {
+            assert!(
+                folder.contains("/fw-") && !std::path::Path::new(folder.trim()).exists(),
+                "{folder}"
+            );
+        } else {
+            assert!(!is_root());
+        }
+    }
 
     /// What cannot be set up is a failure where everything may be set up, and a test that is skipped elsewhere.
     #[test]

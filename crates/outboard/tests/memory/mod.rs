@@ -12,6 +12,7 @@ use fusewire_outboard::client::Client;
 use fusewire_outboard::server::{Server, Settings, Stop};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::{self, Stack};
+use fusewire_testkit::scratch::Scratch;
 
 /// Two ends of a link of IP packets.
 pub fn link() -> (Memory, Memory) {
@@ -30,23 +31,23 @@ pub struct Outboard {
     pub path: PathBuf,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
+    _folder: Scratch,
 }
 
 impl Outboard {
     /// One at 10.0.0.`host`, with the settings that are made of those by default.
     pub fn start(
-        name: &str,
         host: u8,
         interface: impl Interface + 'static,
         settings: impl FnOnce(Settings) -> Settings,
     ) -> Outboard {
-        let path = format!("fw-{name}-{host}-{}.sock", std::process::id());
-        let (path, clock) = (std::env::temp_dir().join(path), Clock::new());
+        let (folder, clock) = (Scratch::new(), Clock::new());
+        let path = folder.path().join("socket");
         let settings = settings(Settings::at(&path));
         let mut server = Server::new(stack(interface, host, &clock), clock, settings).unwrap();
         let stop = server.stop();
         let thread = Some(std::thread::spawn(move || server.run().unwrap()));
-        Outboard { path, stop, thread }
+        Outboard { path, stop, thread, _folder: folder }
     }
 
     pub fn client(&self) -> Client {

@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 
 use fusewire_outboard::client::{Client, Rings, Way};
@@ -89,6 +91,17 @@ pub fn kernel() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
+/// Lines of another process, as they come.
+fn said(out: std::process::ChildStdout) -> Receiver<String> {
+    let (say, says) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        use std::io::BufRead;
+        let lines = std::io::BufReader::new(out).lines();
+        lines.map_while(Result::ok).try_for_each(|line| say.send(line))
+    });
+    says
+}
+
 /// An outboard in a thread of this process, the kernel's peer, and an application.
 pub struct Scene {
     pub client: Client,
@@ -97,7 +110,7 @@ pub struct Scene {
     stop: Stop,
     thread: Option<JoinHandle<()>>,
     pub kernel: Child,
-    says: std::io::BufReader<std::process::ChildStdout>,
+    says: Mutex<Receiver<String>>,
     _host: Peer,
 }
 
@@ -114,7 +127,7 @@ impl Scene {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let says = std::io::BufReader::new(kernel.stdout.take().unwrap());
+        let says = Mutex::new(said(kernel.stdout.take().unwrap()));
         let settings = on_interface::Settings {
             name: "packet:v0".parse().unwrap(),
             own: vec![on_interface::Own { address: "10.9.0.2/24".parse().unwrap(), gateway: None }],
@@ -134,12 +147,9 @@ impl Scene {
 
     /// Waits for a line of the kernel's peer that ends with this.
     pub fn hears(&mut self, what: &str) {
-        use std::io::BufRead;
-        let mut line = String::new();
-        while !line.trim_end().ends_with(what) {
-            line.clear();
-            assert_ne!(self.says.read_line(&mut line).unwrap(), 0, "{what:?} before its end");
-        }
+        let patience = std::time::Duration::from_secs(30);
+        let says = self.says.get_mut().unwrap();
+        while !says.recv_timeout(patience).expect(what).trim_end().ends_with(what) {}
     }
 
     pub fn socket(&self, port: u16) -> Socket<'_> {
