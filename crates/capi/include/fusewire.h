@@ -48,7 +48,7 @@ struct fw_config {
      * "outboard:PATH" attaches to the outboard whose socket lies at PATH ("outboard": where one lies by default), whose addresses,
      * routers and MTU are its own: those of this struct are null and 0. Its sockets do what others do but for this: MSG_MORE of
      * a stream changes nothing and MSG_EOR is EOPNOTSUPP; TCP_INFO may be a millisecond old; what ICMP says of datagrams is
-     * told by SO_ERROR alone; TIOCOUTQ is EOPNOTSUPP; epoll says nothing of a stream that was never connected; who waits on a
+     * told by SO_ERROR alone; epoll says nothing of a stream that was never connected; who waits on a
      * descriptor that is closed goes on; closing does not wait for SO_LINGER, as the outboard goes on sending; FUSEWIRE_OBSERVE
      * is the outboard's to have; and whether a socket blocks is the same for all processes that have it. */
     const char *device;
@@ -76,9 +76,19 @@ int fw_open(const struct fw_config *config);
  * none has failed. */
 size_t fw_reason(char *out, size_t len);
 
-/* domain: AF_INET, AF_INET6. type: SOCK_STREAM, SOCK_DGRAM, with SOCK_NONBLOCK. An IPv6 socket that is bound to no
+/* domain: AF_INET, AF_INET6. type and protocol: SOCK_STREAM and SOCK_DGRAM, with 0 or the protocol's number; over an outboard
+ * SOCK_SEQPACKET and IPPROTO_XTP too, a context of XTP (docs/outboard.md): the port of an address is the service, a call sends or
+ * receives one whole ADU of 1 to 131,072 bytes (EMSGSIZE), and 0 is the end. With SOCK_NONBLOCK. EPROTONOSUPPORT: the stack has
+ * not got it. An IPv6 socket that is bound to no
  * address takes IPv4 too, as IPv4-mapped addresses, unless IPV6_V6ONLY is set. ENETDOWN: there is no stack, see fw_reason. */
 int fw_socket(int domain, int type, int protocol);
+
+/* XTP's number, and the level of its options, with an int each: docs/outboard.md says what they do. */
+#define IPPROTO_XTP 36
+#define XTP_CHECK 1
+#define XTP_SORT 3
+#define XTP_NOERR 4
+#define XTP_OVERTAKING 5
 
 /* The same on a stack of fw_open. */
 int fw_socket_on(int stack, int domain, int type, int protocol);

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fusewire_outboard::client;
-use fusewire_outboard::protocol::{self, OptionName, SocketType, VALUE_MAX};
+use fusewire_outboard::protocol::{self, About, Kind, OptionName, SocketType, VALUE_MAX};
 use fusewire_stack::ip::{TcpConfig, posix};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::Timeout;
@@ -19,8 +19,20 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use crate::address::{Family, Named};
 use crate::errno::{Errno, Result};
 use crate::posix::Posix;
-use crate::socket::{Flags, Incoming, Kind, Outgoing};
+use crate::socket::{self, Flags, Incoming, Outgoing};
 use crate::table::Entry;
+
+/// What a socket carries, from its type, without flags, and protocol: as inline, and contexts of XTP, which are an outboard's
+/// alone.
+pub fn kind_of(kind: i32, protocol: i32) -> Result<Kind> {
+    Ok(match (kind, protocol) {
+        (libc::SOCK_SEQPACKET, 0 | protocol::SOL_XTP) => Kind::Messages,
+        _ => match socket::Kind::of(kind, protocol)? {
+            socket::Kind::Stream => Kind::Stream,
+            socket::Kind::Datagram => Kind::Datagram,
+        },
+    })
+}
 
 /// A socket.
 pub struct Socket {
@@ -68,10 +80,7 @@ impl Socket {
                 Family::V4 => protocol::Family::V4,
                 Family::V6 => protocol::Family::V6,
             },
-            kind: match kind {
-                Kind::Stream => protocol::Kind::Stream,
-                Kind::Datagram => protocol::Kind::Datagram,
-            },
+            kind,
         };
         let inner = outboard.socket(of)?;
         inner.set_nonblocking(nonblocking)?;
@@ -93,7 +102,7 @@ impl Socket {
         let shown = shown.bits() as i16;
         match self.kind {
             Kind::Stream if self.inner.is_fresh() => libc::POLLHUP | libc::POLLOUT,
-            Kind::Stream if self.inner.is_listening() => {
+            Kind::Stream | Kind::Messages if self.inner.is_listening() => {
                 shown & !(libc::POLLOUT | libc::POLLWRNORM)
             }
             _ => shown,
@@ -115,6 +124,35 @@ impl Socket {
             self.inner.send_to(&[IoSlice::new(&bytes)], to, sending(flags))?;
         }
         Ok(messages.len())
+    }
+
+    /// Sends ADUs, each whole; how many.
+    fn send_adus(&self, messages: &[Outgoing<'_>], flags: Flags) -> Result<usize> {
+        if flags.more {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        for (sent, message) in messages.iter().enumerate() {
+            // Its peer is known: as on Linux the address is not looked at.
+            let pieces = [IoSlice::new(&message.bytes)];
+            match self.inner.send_adu(&pieces, &About::default(), sending(flags)) {
+                Err(error) if sent == 0 => return Err(error.into()),
+                Err(_) => return Ok(sent),
+                Ok(_) => {}
+            }
+        }
+        Ok(messages.len())
+    }
+
+    /// Receives one message: who sent it, if that is not known, and how long it was. `None`: there will be no other.
+    fn recv_one(
+        &self,
+        out: &mut [u8],
+        flags: RecvFlags,
+    ) -> Result<Option<(Option<SocketAddr>, usize)>> {
+        Ok(match self.kind {
+            Kind::Messages => self.inner.recv_adu(out, flags)?.map(|adu| (None, adu.len)),
+            _ => self.inner.recv_from(out, flags)?.map(|one| (Some(one.from), one.len)),
+        })
     }
 
     /// A datagram of such a length fits into a packet, behind the headers of UDP and IP.
@@ -175,8 +213,8 @@ pub fn wait_for(all: &mut [Awaited<'_>], timeout: Option<Duration>) -> Result<us
 }
 
 impl Posix for Socket {
-    fn kind(&self) -> Kind {
-        self.kind
+    fn is_stream(&self) -> bool {
+        self.kind == Kind::Stream
     }
 
     fn family(&self) -> Family {
@@ -226,7 +264,9 @@ impl Posix for Socket {
         let remote = match (self.kind, self.family.parse(addr)?) {
             (_, Named::Somebody(remote)) => Some(remote),
             (Kind::Datagram, Named::Nobody) => None,
-            (Kind::Stream, Named::Nobody) => return Err(Errno(libc::EAFNOSUPPORT)),
+            (Kind::Stream | Kind::Messages, Named::Nobody) => {
+                return Err(Errno(libc::EAFNOSUPPORT));
+            }
         };
         Ok(self.inner.connect(remote)?)
     }
@@ -322,8 +362,10 @@ impl Posix for Socket {
     }
 
     fn send_messages(&self, messages: &[Outgoing<'_>], flags: Flags) -> Result<usize> {
-        if self.kind != Kind::Datagram {
-            return Err(Errno(libc::EOPNOTSUPP));
+        match self.kind {
+            Kind::Stream => return Err(Errno(libc::EOPNOTSUPP)),
+            Kind::Messages => return self.send_adus(messages, flags),
+            Kind::Datagram => {}
         }
         if flags.more || lock(&self.begun).is_some() {
             return self.gather(messages, flags);
@@ -348,7 +390,7 @@ impl Posix for Socket {
         flags: Flags,
         most: Option<Duration>,
     ) -> Result<usize> {
-        if self.kind != Kind::Datagram {
+        if self.kind == Kind::Stream {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         let begin = Instant::now();
@@ -364,14 +406,15 @@ impl Posix for Socket {
             }
             let got = incoming.place.fill(|out| {
                 let room = out.len();
-                let got = self.inner.recv_from(out, asked);
-                (got.ok().flatten().map_or(0, |came| came.len.min(room)), got)
+                let got = self.recv_one(out, asked);
+                let len = got.as_ref().ok().and_then(|got| got.as_ref()).map_or(0, |(_, len)| *len);
+                (len.min(room), got)
             });
             match got {
-                Ok(Some(came)) => incoming.got = Some((came.from, came.len)),
+                Ok(Some(came)) => incoming.got = Some(came),
                 // It was shut down.
                 Ok(None) => return Ok(done),
-                Err(error) if done == 0 => return Err(error.into()),
+                Err(error) if done == 0 => return Err(error),
                 Err(_) => return Ok(done),
             }
             if flags.peek {
@@ -386,7 +429,7 @@ impl Posix for Socket {
     }
 
     fn unsent(&self) -> Result<usize> {
-        Err(Errno(libc::EOPNOTSUPP))
+        Ok(self.inner.unsent()?)
     }
 }
 

@@ -14,7 +14,8 @@ use crate::table::Entry;
 
 /// Calls of POSIX on a socket.
 pub trait Posix {
-    fn kind(&self) -> Kind;
+    /// It carries bytes, not messages.
+    fn is_stream(&self) -> bool;
     fn family(&self) -> Family;
     /// What a descriptor of it is.
     fn entry(self: Arc<Self>) -> Entry;
@@ -58,8 +59,8 @@ pub trait Posix {
 }
 
 impl Posix for Socket {
-    fn kind(&self) -> Kind {
-        self.kind
+    fn is_stream(&self) -> bool {
+        self.kind == Kind::Stream
     }
     fn family(&self) -> Family {
         self.family

@@ -128,6 +128,10 @@ impl Kind {
     pub const ALL: [Kind; 3] = [Kind::Stream, Kind::Datagram, Kind::Messages];
 }
 
+/// An option, of `SOL_SOCKET`, that the kernel has a call of its own for (`TIOCOUTQ`), whose number it is: bytes of a stream that the
+/// outboard has and its peer does not.
+pub const UNSENT: i32 = libc::TIOCOUTQ as i32;
+
 /// Family and kind of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketType {

@@ -7,7 +7,7 @@ use libc::{mmsghdr, msghdr, ssize_t, timespec};
 use super::{destination, memory};
 use crate::errno::{Errno, Result};
 use crate::posix::Posix;
-use crate::socket::{Flags, Incoming, Kind, Outgoing};
+use crate::socket::{Flags, Incoming, Outgoing};
 use crate::table;
 
 /// A message to send, as its header names it.
@@ -23,7 +23,7 @@ unsafe fn outgoing<'a>(socket: &dyn Posix, header: &msghdr) -> Result<Outgoing<'
         let addr = memory::address(header.msg_name.cast(), header.msg_namelen)?;
         (addr, memory::gather(header.msg_iov, header.msg_iovlen)?)
     };
-    let to = if socket.kind() == Kind::Stream { None } else { destination(socket, addr)? };
+    let to = if socket.is_stream() { None } else { destination(socket, addr)? };
     Ok(Outgoing { to, bytes })
 }
 
@@ -37,10 +37,7 @@ unsafe fn fill_header(
     incoming: &Incoming<'_>,
     flags: Flags,
 ) -> Result<usize> {
-    let (from, whole) = match incoming.got {
-        Some((from, whole)) => (Some(from), whole),
-        None => (None, 0),
-    };
+    let (from, whole) = incoming.got.unwrap_or((None, 0));
     let room = incoming.place.len();
     header.msg_controllen = 0;
     header.msg_flags = if whole > room { libc::MSG_TRUNC } else { 0 };
@@ -60,7 +57,7 @@ exported! {
             outgoing(&*socket, &header)?
         };
         let flags = Flags::of(flags)?;
-        if socket.kind() == Kind::Stream {
+        if socket.is_stream() {
             return socket.send_stream(&message.bytes, flags);
         }
         let len = message.bytes.len();
@@ -77,7 +74,7 @@ exported! {
         let place = unsafe { memory::scatter(header.msg_iov, header.msg_iovlen) }?;
         let flags = Flags::of(flags)?;
         let mut incoming = [Incoming { place, got: None }];
-        if socket.kind() == Kind::Stream {
+        if socket.is_stream() {
             let received = incoming[0].place.fill(|out| match socket.recv_stream(out, flags) {
                 Ok(received) => (received, Ok(received)),
                 Err(error) => (0, Err(error)),
@@ -106,7 +103,7 @@ exported! {
             }
         }
         let mut sent = 0;
-        if socket.kind() == Kind::Stream {
+        if socket.is_stream() {
             for (header, message) in headers.iter_mut().zip(&messages) {
                 let len = match socket.send_stream(&message.bytes, flags) {
                     Ok(len) => len,
@@ -130,7 +127,7 @@ exported! {
 
     fn fw_recvmmsg(fd: c_int, headers: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int {
         let socket = table::socket(fd)?;
-        if socket.kind() == Kind::Stream {
+        if socket.is_stream() {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         // SAFETY: null, or `count` headers and a time: the header file's contract.

@@ -239,7 +239,7 @@ exported! {
         let (bytes, addr) =
             unsafe { (memory::bytes(bytes, len)?, memory::address(addr, addr_len)?) };
         let flags = Flags::of(flags)?;
-        if socket.kind() == Kind::Stream {
+        if socket.is_stream() {
             // A connection knows its peer: as on Linux the address is not looked at.
             return socket.send_stream(bytes, flags);
         }
@@ -268,7 +268,7 @@ exported! {
             return Err(Errno(libc::EFAULT));
         }
         let flags = Flags::of(flags)?;
-        if socket.kind() == Kind::Stream {
+        if socket.is_stream() {
             let received = socket.recv_stream(out, flags)?;
             // SAFETY: null, or `*addr_len` bytes: the header's contract. A connection's peer is not told.
             unsafe { memory::put_address(addr, addr_len, Vec::new) }?;
@@ -278,7 +278,7 @@ exported! {
         socket.recv_messages(&mut incoming, flags, None)?;
         let Some((from, whole)) = incoming[0].got else { return Ok(0) };
         // SAFETY: as above.
-        unsafe { memory::put_address(addr, addr_len, || socket.family().emit(from)) }?;
+        unsafe { memory::put_address(addr, addr_len, || from.map_or(Vec::new(), |from| socket.family().emit(from))) }?;
         Ok(if flags.truncated { whole } else { whole.min(len) })
     }
 
@@ -320,14 +320,17 @@ fn socket_on(
     protocol: c_int,
 ) -> Result<i32> {
     let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
-    let kind = Kind::of(kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC), protocol)?;
+    let kind = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
+    let of_outboard = outboard::kind_of(kind, protocol)?;
     let family = Family::of(domain)?;
     table::insert(match side()? {
         Side::Inline(opened) => {
+            let kind = Kind::of(kind, protocol)?;
             Entry::Socket(Arc::new(Socket::new(opened, family, kind, nonblocking)))
         }
         Side::Outboard(outboard) => {
-            Entry::Outboard(Arc::new(outboard::Socket::new(&outboard, family, kind, nonblocking)?))
+            let socket = outboard::Socket::new(&outboard, family, of_outboard, nonblocking)?;
+            Entry::Outboard(Arc::new(socket))
         }
     })
 }

@@ -40,7 +40,7 @@ impl Place<'_> {
             Place::One(memory) => read(memory).1,
             Place::Several(_) => {
                 // No message is longer.
-                let mut whole = vec![0; self.len().min(1 << 16)];
+                let mut whole = vec![0; self.len().min(1 << 17)];
                 let (filled, result) = read(&mut whole);
                 self.spread(&whole[..filled.min(whole.len())]);
                 result
@@ -61,8 +61,8 @@ impl Place<'_> {
 /// A message that is to come, and what became of it.
 pub struct Incoming<'a> {
     pub place: Place<'a>,
-    /// Who sent it, and how long it was.
-    pub got: Option<(SocketAddr, usize)>,
+    /// Who sent it, where that is not known by the socket, and how long it was.
+    pub got: Option<(Option<SocketAddr>, usize)>,
 }
 
 /// The beginning of a datagram whose end is still to come (`MSG_MORE`).
@@ -283,7 +283,7 @@ fn receive(
         let filled = got.ok().flatten().map_or(0, |received| received.len);
         (filled, got.map(|got| got.map(|received| (received.from, received.len))))
     })?;
-    incoming.got = got;
+    incoming.got = got.map(|(from, len)| (Some(from), len));
     Ok(got.is_some())
 }
 

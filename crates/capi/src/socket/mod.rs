@@ -38,7 +38,9 @@ impl Kind {
         match (kind, protocol) {
             (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Ok(Kind::Stream),
             (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Ok(Kind::Datagram),
-            (libc::SOCK_STREAM | libc::SOCK_DGRAM, _) => Err(Errno(libc::EPROTONOSUPPORT)),
+            (libc::SOCK_STREAM | libc::SOCK_DGRAM | libc::SOCK_SEQPACKET, _) => {
+                Err(Errno(libc::EPROTONOSUPPORT))
+            }
             _ => Err(Errno(libc::EPROTOTYPE)),
         }
     }

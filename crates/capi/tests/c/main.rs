@@ -273,6 +273,20 @@ fn forked_workers_accept_on_one_listener_of_an_outboard() {
 }
 
 #[test]
+fn contexts_of_an_outboard_are_sockets_for_messages() {
+    let (test, setup) = (
+        "contexts_of_an_outboard_are_sockets_for_messages",
+        "ip link add v0 type veth peer name v1\nip link set v0 up\nip link set v1 up",
+    );
+    in_namespace(test, Need::Tap, setup, || {
+        let Some(program) = Program::new("tests/sequence.c") else { return };
+        let ends = [("packet:v0", "10.81.0.2/24"), ("packet:v1", "10.81.0.3/24")];
+        let [here, there] = ends.map(|(interface, address)| Outboard::new(interface, address));
+        program.run("", "", &[&here.device(), &there.device(), "tap:fwcapi"]).succeeds();
+    });
+}
+
+#[test]
 fn options_do_what_they_do_in_the_kernel() {
     in_namespace("options_do_what_they_do_in_the_kernel", Need::Tap, "", || {
         let program = Program::new("tests/options.c");

@@ -15,7 +15,8 @@ pub struct Outboard {
 impl Outboard {
     /// On an interface, with this address of its own; loopback leads back.
     pub fn new(interface: &str, address: &str) -> Outboard {
-        let path = std::env::temp_dir().join(format!("fusewire-capi-{}.sock", std::process::id()));
+        let name = format!("fw-{}-{}", interface.replace(':', "-"), std::process::id());
+        let path = std::env::temp_dir().join(name);
         let own = on_interface::Own { address: address.parse().unwrap(), gateway: None };
         let settings = on_interface::Settings {
             name: interface.parse().unwrap(),

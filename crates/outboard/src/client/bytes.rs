@@ -116,7 +116,7 @@ pub fn send_message(
 /// An ADU that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Came {
-    /// Bytes of it that were stored.
+    /// Bytes of it, which may be more than there was room for where the flags say `TRUNC`; otherwise those that were stored.
     pub len: usize,
     /// What is said of it.
     pub about: About,

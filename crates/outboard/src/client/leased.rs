@@ -25,7 +25,7 @@ use super::way::{Inside, Way};
 use super::{Client, Result};
 use crate::protocol::Handle;
 use crate::region::{self, ENDED, places};
-use crate::ring::{self, Lost, RING_BYTES};
+use crate::ring::{self, Lost, RING_BYTES, Word, Words};
 
 /// Bytes that go through the placeholder at a time while there is a lease.
 const SPILL: usize = 1024;
@@ -177,6 +177,19 @@ impl Rings {
             }
         }
         rustix::net::shutdown(p, how)
+    }
+
+    /// Bytes that were sent and that the outboard has not taken yet.
+    ///
+    /// # Errors
+    /// As `ioctl(2)`.
+    pub fn untaken(&self, p: BorrowedFd<'_>, way: &Way) -> Result<usize> {
+        let in_ring = self.enter(way).map_or(0, |lease| {
+            let slot = lease.slot();
+            (slot.load(Word::Sent) & ring::POSITION).saturating_sub(slot.load(Word::Taken))
+        });
+        let piped = fusewire_device::unread_by_peer(p).map_err(|_| Errno::INVAL)?;
+        Ok(piped + in_ring.min(RING_BYTES) as usize)
     }
 
     /// Bytes that may be received at once (`FIONREAD`).

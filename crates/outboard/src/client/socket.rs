@@ -22,9 +22,11 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendFlags, Shutdown, recvmsg, sockopt,
 };
 
-use super::{Client, Result, Rings, Way, accept, send_to};
+use super::{Came, Client, Result, Rings, Way, accept, recv_message, send_message, send_to};
 use crate::placeholder;
-use crate::protocol::{ADDRESS_LEN, Handle, Kind, OptionName, SocketType, parse_address};
+use crate::protocol::{
+    ADDRESS_LEN, About, Handle, Kind, OptionName, SocketType, UNSENT, parse_address,
+};
 
 /// A way to an outboard, with the leases of this process.
 #[derive(Debug)]
@@ -127,7 +129,11 @@ fn again<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
 }
 
 /// What a descriptor shows within so long; `None`: whenever it is. Nothing, when time is up.
-fn shown(p: BorrowedFd<'_>, wanted: PollFlags, timeout: Option<Duration>) -> Result<PollFlags> {
+pub(super) fn shown(
+    p: BorrowedFd<'_>,
+    wanted: PollFlags,
+    timeout: Option<Duration>,
+) -> Result<PollFlags> {
     let mut fds = [PollFd::from_borrowed_fd(p, wanted)];
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     again(|| poll(&mut fds, timeout.as_ref()))?;
@@ -172,12 +178,11 @@ impl Outboard {
             let mut value = [0; 4];
             self.client.option(handle, name, &mut value).is_ok() && value != [0; 4]
         };
-        let is_stream = of.kind == Kind::Stream;
         let stage = match self.client.peer(handle) {
-            _ if is_stream && placeholder::is_stuffed(&p) => stage::CONNECTING,
+            _ if of.kind == Kind::Stream && placeholder::is_stuffed(&p) => stage::CONNECTING,
             // One that has ended was connected.
             Ok(_) | Err(Errno::BADF) => stage::CONNECTED,
-            Err(_) if is_stream && is_listening() => stage::LISTENING,
+            Err(_) if of.kind != Kind::Datagram && is_listening() => stage::LISTENING,
             Err(_) => 0,
         };
         Ok(self.made(p, handle, of, stage))
@@ -306,7 +311,7 @@ impl Socket {
     /// # Errors
     /// As [`accept`]; `EINVAL`: it does not listen.
     pub fn accept(&self) -> Result<(Socket, SocketAddr)> {
-        if self.of.kind != Kind::Stream {
+        if self.of.kind == Kind::Datagram {
             return Err(Errno::OPNOTSUPP);
         }
         if !self.is(stage::LISTENING) {
@@ -324,12 +329,12 @@ impl Socket {
     }
 
     /// Connects, and waits until that is done if the placeholder waits. Of datagrams: from now on to and from this peer, or
-    /// to nobody.
+    /// to nobody. A context can be sent to at once.
     ///
     /// # Errors
     /// As [`Client::connect`], and why there is no connection; `EINPROGRESS`: not yet.
     pub fn connect(&self, remote: Option<SocketAddr>) -> Result<()> {
-        if self.of.kind == Kind::Datagram {
+        if self.of.kind != Kind::Stream {
             let end = self.end()?;
             self.client().connect(end.p.as_fd(), end.handle, remote)?;
             match remote {
@@ -416,9 +421,11 @@ impl Socket {
         if self.is(stage::CONNECTING) {
             let _ = self.settle(&end);
         }
-        let is_stream = self.of.kind == Kind::Stream;
         match (self.is(stage::CONNECTED), self.is(stage::LISTENING)) {
-            (true, _) if is_stream => self.outboard.rings.shutdown(end.p.as_fd(), &end.way, how),
+            (true, _) if self.of.kind == Kind::Stream => {
+                self.outboard.rings.shutdown(end.p.as_fd(), &end.way, how)
+            }
+            (true, _) if self.of.kind == Kind::Messages => rustix::net::shutdown(&end.p, how),
             // To shut down the other direction is to leave the socket, to the outboard.
             (true, _) if how == Shutdown::Write => Ok(()),
             (true, _) => rustix::net::shutdown(&end.p, Shutdown::Read),
@@ -562,7 +569,43 @@ impl Socket {
         Ok(Some(Datagram { len, from, is_cut: shown.contains(ReturnFlags::TRUNC) }))
     }
 
-    /// Bytes that may be received at once; of datagrams those of the next.
+    /// Sends an ADU to a context's other end.
+    ///
+    /// # Errors
+    /// As [`send_message`], and why the context is over; `ENOTCONN`.
+    pub fn send_adu(
+        &self,
+        pieces: &[IoSlice<'_>],
+        about: &About,
+        flags: SendFlags,
+    ) -> Result<usize> {
+        let end = self.end()?;
+        if !self.is(stage::CONNECTED) {
+            return Err(Errno::NOTCONN);
+        }
+        let flags = flags | SendFlags::NOSIGNAL;
+        match again(|| send_message(&end.p, pieces, about, flags)) {
+            Err(Errno::PIPE | Errno::CONNRESET) => Err(self.why(&end).unwrap_or(Errno::PIPE)),
+            done => done,
+        }
+    }
+
+    /// Receives the next ADU of a context's other end; `None` when it sends no more.
+    ///
+    /// # Errors
+    /// As [`recv_message`], and why the context is over, once; `ENOTCONN`.
+    pub fn recv_adu(&self, bytes: &mut [u8], flags: RecvFlags) -> Result<Option<Came>> {
+        let end = self.end()?;
+        if !self.is(stage::CONNECTED) {
+            return Err(Errno::NOTCONN);
+        }
+        match again(|| recv_message(&end.p, bytes, flags | RecvFlags::TRUNC)) {
+            Ok(None) | Err(Errno::CONNRESET) => self.why(&end).map_or(Ok(None), Err),
+            done => done,
+        }
+    }
+
+    /// Bytes that may be received at once; of datagrams and ADUs those of the next.
     ///
     /// # Errors
     /// As `ioctl(2)`.
@@ -571,9 +614,34 @@ impl Socket {
         if self.of.kind == Kind::Stream {
             return self.outboard.rings.unread(end.p.as_fd(), &end.way);
         }
-        match self.recv_from(&mut [], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let found = match self.of.kind {
+            Kind::Messages => self.recv_adu(&mut [], flags).map(|adu| adu.map(|adu| adu.len)),
+            _ => self.recv_from(&mut [], flags).map(|datagram| datagram.map(|one| one.len)),
+        };
+        match found {
             Err(Errno::AGAIN) => Ok(0),
-            found => Ok(found?.map_or(0, |datagram| datagram.len)),
+            found => Ok(found?.unwrap_or(0)),
+        }
+    }
+
+    /// Bytes of a stream that were sent and that the peer does not have yet (`TIOCOUTQ`), some of them twice while they are
+    /// taken.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: it is no stream.
+    pub fn unsent(&self) -> Result<usize> {
+        if self.of.kind != Kind::Stream {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let end = self.end()?;
+        let untaken = self.outboard.rings.untaken(end.p.as_fd(), &end.way)?;
+        let (mut value, name) = ([0; 4], OptionName { level: libc::SOL_SOCKET, name: UNSENT });
+        match self.client().option(end.handle, name, &mut value) {
+            Ok(_) => Ok(untaken + u32::from_ne_bytes(value) as usize),
+            // It has ended.
+            Err(Errno::BADF) => Ok(0),
+            Err(error) => Err(error),
         }
     }
 

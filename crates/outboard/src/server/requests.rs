@@ -16,7 +16,7 @@ use super::table::{Listens, Partial, Shown, Socket, State};
 use crate::placeholder;
 use crate::protocol::{
     Addresses, Family, Handle, KEY_LEN, Kind, Message, OptionName, Reply, Request, SOL_XTP,
-    SocketType, VALUE_MAX, VERSION, emit_addresses,
+    SocketType, UNSENT, VALUE_MAX, VERSION, emit_addresses,
 };
 
 /// What a request is answered, before it is laid down.
@@ -461,6 +461,14 @@ impl Engine {
                     _ => Ok(unconnected_tcp_info(is_listening)),
                 };
             }
+            (libc::SOL_SOCKET, UNSENT) if is_tcp => match socket.state {
+                State::Stream(id) => {
+                    let unacked = stack.tcp_info(id).map_err(number_of)?.unacked;
+                    let unsent = stack.tcp_unsent(id).map_err(number_of)?;
+                    i32::try_from(unacked + unsent).unwrap_or(i32::MAX)
+                }
+                _ => 0,
+            },
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if is_tcp => match socket.state {
                 State::Stream(id) => stack.tcp_info(id).map_err(number_of)?.max_payload as i32,
                 _ => socket.options.segment(),
