@@ -2,12 +2,15 @@
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use fusewire_files::Element;
-use fusewire_files::net::{Call, Client, Patience};
+use fusewire_files::net::{Call, Client, Judge, Patience};
+use fusewire_outboard::client::Stream;
+use fusewire_outboard::sockets::attach;
 use fusewire_session::{
     ClientConfig, Error as SessionError, Fingerprint, HandshakeError, Identity, KnownHosts, Paths,
     Refusal, Trust, paths,
@@ -162,6 +165,7 @@ impl<'a> Connector<'a> {
         let call = Call { remote, config: &config, first };
         let result = match device {
             DeviceChoice::KernelTcp => Client::over_kernel_tcp(&call, patience, &mut judge),
+            DeviceChoice::Outboard(path) => over_outboard(path, &call, patience, &mut judge),
             DeviceChoice::Socket(_) if !carrying.may_be_tcp() => {
                 Client::over_stack(self.stack(remote)?, &call, &mut judge)
             }
@@ -283,6 +287,18 @@ impl<'a> Connector<'a> {
             line.join(" ")
         )
     }
+}
+
+/// Over a stream of an outboard's.
+fn over_outboard(
+    path: &Path,
+    call: &Call<'_>,
+    patience: Duration,
+    judge: Judge<'_>,
+) -> fusewire_stack::Result<Client> {
+    let outboard = attach(path).map_err(StackError::os("attaching"))?;
+    let stream = Stream::connect(&outboard, call.remote, patience);
+    Client::over_stream(call, stream.map_err(StackError::os("connecting"))?, patience, judge)
 }
 
 /// For a shell.

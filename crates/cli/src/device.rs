@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
 use fusewire_device::interface::devices::{self, Found};
 use fusewire_device::sockets::{self, Entry};
 use fusewire_device::{Device, udp};
+use fusewire_outboard::server::default_path;
 use fusewire_stack::ip::net::Cidr;
 use fusewire_stack::on_interface::{self, Carrier, Kind, Name, Own, Settings};
 use fusewire_transport::either::Protocol;
@@ -23,8 +25,9 @@ pub struct Carrying {
     /// What carries the bytes: udp; io-uring, which is UDP through a ring of io_uring; kernel-tcp, for where UDP is
     /// blocked; shm, shared memory with a server on this host; auto, which is shm where the server offers it and the
     /// default elsewhere; or a network interface, past the kernel's UDP: xdp:INTERFACE, packet:INTERFACE, tap:NAME, or
-    /// auto:INTERFACE for the better of the first two; xdp:INTERFACE/QUEUE leaves the other queues to other processes.
-    /// A server takes udp, io-uring, auto or an interface [default: udp; a client goes on over kernel-tcp where UDP is
+    /// auto:INTERFACE for the better of the first two; xdp:INTERFACE/QUEUE leaves the other queues to other processes;
+    /// outboard[:PATH], streams of the stack that `fusewire outboard` runs.
+    /// A server takes udp, io-uring, auto, an interface or an outboard [default: udp; a client goes on over kernel-tcp where UDP is
     /// not answered].
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceChoice>,
@@ -92,6 +95,8 @@ pub enum DeviceChoice {
     Auto,
     /// UDP datagrams of our own on a network interface.
     Interface(Name),
+    /// Streams of the outboard whose socket lies there.
+    Outboard(PathBuf),
 }
 
 impl FromStr for DeviceChoice {
@@ -104,12 +109,17 @@ impl FromStr for DeviceChoice {
             "kernel-tcp" => DeviceChoice::KernelTcp,
             "shm" => DeviceChoice::Shm,
             "auto" => DeviceChoice::Auto,
-            _ if text.contains(':') => DeviceChoice::Interface(text.parse()?),
+            "outboard" => DeviceChoice::Outboard(default_path()),
+            _ if text.contains(':') => match text.strip_prefix("outboard:") {
+                Some("") => DeviceChoice::Outboard(default_path()),
+                Some(path) => DeviceChoice::Outboard(path.into()),
+                None => DeviceChoice::Interface(text.parse()?),
+            },
             _ => {
                 let names: Vec<_> = sockets::ALL.iter().map(|socket| socket.name).collect();
                 return Err(format!(
-                    "expected {}, kernel-tcp, shm, auto, xdp:INTERFACE, packet:INTERFACE, tap:NAME or \
-                     auto:INTERFACE (fusewire devices lists them)",
+                    "expected {}, kernel-tcp, shm, auto, xdp:INTERFACE, packet:INTERFACE, tap:NAME, \
+                     auto:INTERFACE or outboard:PATH (fusewire devices lists interfaces)",
                     names.join(", ")
                 ));
             }
@@ -125,6 +135,7 @@ impl fmt::Display for DeviceChoice {
             DeviceChoice::Shm => f.write_str("shm"),
             DeviceChoice::Auto => f.write_str("auto"),
             DeviceChoice::Interface(name) => name.fmt(f),
+            DeviceChoice::Outboard(path) => write!(f, "outboard:{}", path.display()),
         }
     }
 }
@@ -179,8 +190,11 @@ impl Carrying {
     /// Options that mean nothing for a cast.
     ///
     /// # Errors
-    /// `--carrier ip`: a group's packets go in UDP.
+    /// `--carrier ip`: a group's packets go in UDP; an outboard.
     pub fn check_group(&self) -> Result {
+        if let DeviceChoice::Outboard(_) = self.device() {
+            return Err(self.has_streams_alone());
+        }
         match self.carrier {
             Carrier::Udp => Ok(()),
             Carrier::Ip => {
@@ -235,7 +249,15 @@ impl Carrying {
                 );
                 Err(Failure::new(Code::Usage, what).into())
             }
+            DeviceChoice::Outboard(_) => Err(self.has_streams_alone()),
         }
+    }
+
+    /// Who needs datagrams finds none there.
+    fn has_streams_alone(&self) -> Box<dyn std::error::Error> {
+        let what =
+            format!("--device {}: serve, get, put and ls go by it, casts do not", self.device());
+        Failure::new(Code::Usage, what).into()
     }
 
     /// The device of a client of `remote`.
@@ -246,6 +268,7 @@ impl Carrying {
         let name = match self.device() {
             DeviceChoice::Interface(name) => name,
             DeviceChoice::Socket(socket) => return bind(socket, unspecified(remote)),
+            DeviceChoice::Outboard(_) => return Err(self.has_streams_alone()),
             _ => return bind(&sockets::ALL[0], unspecified(remote)),
         };
         let device = on_interface::connect(&self.settings(name)?, remote)
@@ -345,6 +368,7 @@ mod tests {
             "packet:eth0",
             "tap:fw0",
             "auto:eth0",
+            "outboard:/run/x.sock",
         ] {
             assert_eq!(word.parse::<DeviceChoice>().unwrap().to_string(), word);
         }

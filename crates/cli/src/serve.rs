@@ -2,20 +2,23 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_files::net::{self, Control, Server, kernel_tcp};
+use fusewire_files::net::{self, Control, Server, streams};
 use fusewire_files::server::{Settings, Share};
+use fusewire_outboard::client::{Listener, Outboard, Stream};
+use fusewire_outboard::sockets::attach;
 use fusewire_session::{Allow, AllowList, Cipher, Identity, ServerConfig, paths};
+use fusewire_stack::byte_stream::ByteStream;
 use fusewire_stack::{PORT as INNER_PORT, shm};
 use fusewire_transport::machine::KeepAlive;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::device::Carrying;
+use crate::device::{Carrying, DeviceChoice};
 use crate::options::{self, Common};
 use crate::output::{Code, EXIT_CODES, Failure, Result, count, json, printable};
 
@@ -151,6 +154,18 @@ impl Serve {
     }
 }
 
+impl Serve {
+    /// What is said in the end of connections that were broken off.
+    fn ended(&self, broken: usize) -> Result {
+        if broken == 0 {
+            return Ok(());
+        }
+        let what = count(broken as u64, "connection");
+        let what = format!("{what} broken off after {} s", self.grace);
+        Err(Failure::new(Code::Failed, what).into())
+    }
+}
+
 /// Serves until a signal says to stop.
 pub fn run(serve: &Serve) -> Result {
     let settings = Settings {
@@ -161,6 +176,9 @@ pub fn run(serve: &Serve) -> Result {
     };
     let share = Share::open(&serve.dir, settings)?;
     let config = serve.config()?;
+    if let DeviceChoice::Outboard(path) = serve.carrying.device() {
+        return over_outboard(serve, path, &share, &config);
+    }
     let (mut stack, tcp) = bind(serve)?;
     let shared = if serve.no_shm { None } else { Some(shm::Listener::bind()?) };
     let invitations = shared.as_ref().map(shm::Listener::invitations);
@@ -168,9 +186,8 @@ pub fn run(serve: &Serve) -> Result {
     let with_memory = ServerConfig { shared_memory, ..config.clone() };
     stack.listen(INNER_PORT, with_memory, &options::secrets()?);
     let control = Arc::new(Control::default());
-    let reload =
-        Reload { path: serve.allow.clone(), allow: config.allow.clone(), quiet: serve.quiet };
-    heed_signals(&control, &stack, reload)?;
+    let waker = stack.waker();
+    heed_signals(&control, move || waker.wake(), Reload::of(serve, &config))?;
     let _observed =
         net::observe(&control).inspect_err(|error| tracing::info!(%error, "not visible"));
     let address = stack.local_addr();
@@ -178,7 +195,7 @@ pub fn run(serve: &Serve) -> Result {
     if let Some(listener) = tcp {
         let (config, share, control) = (config, Arc::clone(&share), Arc::clone(&control));
         std::thread::Builder::new().name("accept".into()).spawn(move || {
-            if let Err(error) = kernel_tcp::serve(&listener, &config, &share, &control) {
+            if let Err(error) = streams::serve(&listener, &config, &share, &control) {
                 tracing::error!(%error, "no more connections over kernel TCP");
             }
         })?;
@@ -191,15 +208,37 @@ pub fn run(serve: &Serve) -> Result {
     }
     let mut server = Server::new(stack, share).with_shared_memory(invitations);
     let broken = server.run(&control, Duration::from_secs(serve.grace))?;
-    if broken > 0 {
-        let what = count(broken as u64, "connection");
-        return Err(Failure::new(
-            Code::Failed,
-            format!("{what} broken off after {} s", serve.grace),
-        )
-        .into());
-    }
-    Ok(())
+    serve.ended(broken)
+}
+
+/// By streams of an outboard's; there is no stack here.
+fn over_outboard(serve: &Serve, path: &Path, share: &Arc<Share>, config: &ServerConfig) -> Result {
+    serve.carrying.check(serve.common.transport())?;
+    let outboard = attach(path).map_err(|e| Failure::new(Code::Failed, e.to_string()))?;
+    let listen = serve.listen.map_or_else(|| own_address(&outboard), Ok)?;
+    let listener = Listener::bind(&outboard, listen).map_err(|error| {
+        let device = serve.carrying.device();
+        Failure::new(Code::Failed, format!("cannot listen on {listen} over {device}: {error}"))
+    })?;
+    serve.carrying.say(Stream::NAME, &[]);
+    let control = Arc::new(Control::default());
+    heed_signals(&control, || (), Reload::of(serve, config))?;
+    let _observed =
+        net::observe(&control).inspect_err(|error| tracing::info!(%error, "not visible"));
+    serve.announce(listener.local_addr()?, config)?;
+    let grace = Duration::from_secs(serve.grace);
+    let broken = streams::serve_to_the_end(&listener, config, share, &control, grace);
+    let gone = |error| Failure::new(Code::Failed, format!("the outboard is gone: {error}"));
+    serve.ended(broken.map_err(gone)?)
+}
+
+/// The first of an outboard's addresses that others reach, or else the first.
+fn own_address(outboard: &Outboard) -> Result<SocketAddr> {
+    let welcome = outboard.client().welcome().map_err(std::io::Error::from)?;
+    let all = || welcome.addresses().iter().map(|(address, _)| *address);
+    let found = all().find(|address| !address.is_loopback()).or_else(|| all().next());
+    let none = || Failure::new(Code::Failed, "the outboard has no address yet".to_string());
+    Ok(SocketAddr::new(found.ok_or_else(none)?, crate::url::PORT))
 }
 
 /// UDP, and TCP on the same port. A free port of the one may be taken of the other: then try again.
@@ -238,6 +277,10 @@ struct Reload {
 }
 
 impl Reload {
+    fn of(serve: &Serve, config: &ServerConfig) -> Reload {
+        Reload { path: serve.allow.clone(), allow: config.allow.clone(), quiet: serve.quiet }
+    }
+
     /// Reads the list again; who is no longer on it is served no more. What cannot be read changes nothing.
     fn run(&self, control: &Control) {
         let (Some(path), Allow::Changing(list)) = (&self.path, &self.allow) else {
@@ -266,14 +309,18 @@ impl Reload {
 }
 
 /// SIGHUP reads again who is served; the first of the others drains, the second ends at once.
-fn heed_signals(control: &Arc<Control>, stack: &fusewire_stack::Stack, reload: Reload) -> Result {
-    let (control, waker) = (Arc::clone(control), stack.waker());
+fn heed_signals(
+    control: &Arc<Control>,
+    wake: impl Fn() + Send + 'static,
+    reload: Reload,
+) -> Result {
+    let control = Arc::clone(control);
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             if signal == SIGHUP {
                 reload.run(&control);
-                waker.wake();
+                wake();
                 continue;
             }
             if control.is_draining() {
@@ -281,7 +328,7 @@ fn heed_signals(control: &Arc<Control>, stack: &fusewire_stack::Stack, reload: R
             }
             reload.say("stopping; transfers that go on may end");
             control.drain();
-            waker.wake();
+            wake();
         }
     })?;
     Ok(())

@@ -4,11 +4,12 @@
 mod support;
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
-use support::{Server, World, bytes, wait_for_part};
+use support::{Done, Server, World, bytes, wait_for_part};
 
 /// Here is `fwb`, with 10.80.0.2 and fd80::2; the other host has 10.80.0.1 and fd80::1 on `fwa`. What is our own address,
 /// where one is, ends with 9.
@@ -51,21 +52,33 @@ fn serve(world: &World, args: &[&str]) -> Command {
 
 /// Gets a file and puts it back under another name, and compares all three.
 fn both_ways(world: &World, server: &Server, device: &[&str], content: &[u8]) {
+    let here = |args: &[&str]| world.run("alice", args);
+    both_ways_from(&here, world, server, device, content);
+}
+
+/// The same by a client that is started like this.
+fn both_ways_from(
+    run: &dyn Fn(&[&str]) -> Done,
+    world: &World,
+    server: &Server,
+    device: &[&str],
+    content: &[u8],
+) {
     fs::write(world.served("file"), content).unwrap();
     let (file, back) = (server.url("file"), server.url("back"));
     let mut get = vec!["get", &file, "-v"];
     get.extend(device);
-    let done = world.run("alice", &get).ok();
+    let done = run(&get).ok();
     assert!(done.err.contains("over "), "{done:?}");
     assert!(fs::read(world.here("file")).unwrap() == content, "got with {device:?}");
     let mut put = vec!["put", "file", &back];
     put.extend(device);
-    world.run("alice", &put).ok();
+    run(&put).ok();
     assert!(fs::read(world.served("back")).unwrap() == content, "put with {device:?}");
     let top = server.url("");
     let mut ls = vec!["ls", &top];
     ls.extend(device);
-    let listed = world.run("alice", &ls).ok().out;
+    let listed = run(&ls).ok().out;
     assert!(listed == "back\nfile\n" || listed == "file\nback\n", "{listed}");
     fs::remove_file(world.here("file")).unwrap();
     fs::remove_file(world.served("back")).unwrap();
@@ -95,6 +108,71 @@ fn files_go_both_ways_against_kernel_udp_at_either_end() {
                 let _ = ours;
             }
         }
+    });
+}
+
+/// `fusewire outboard` on an interface; killed with this.
+struct Outboard {
+    child: Child,
+    device: String,
+}
+
+impl Outboard {
+    fn start(world: &World, on: Option<&Peer>, interface: &str, address: &str) -> Outboard {
+        let place = world.path(interface);
+        let (device, place) = (format!("packet:{interface}"), place.to_str().unwrap());
+        let args =
+            ["outboard", "--device", &device, "--address", address, "--socket", place, "--json"];
+        let mut command = world.command("alice", &args);
+        if let Some(peer) = on {
+            command = there(peer, &command);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("ready"), "{line}");
+        Outboard { child, device: format!("outboard:{place}") }
+    }
+}
+
+impl Drop for Outboard {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn files_go_by_streams_of_an_outboard() {
+    in_namespace("files_go_by_streams_of_an_outboard", Need::Root, "", || {
+        let (world, peer) = (World::new(), hosts());
+        let content = bytes(5_000_001, 11);
+        let ours = Outboard::start(&world, None, "fwb", "10.80.0.9/24");
+        let device = ["--device", ours.device.as_str()];
+        // With the kernel's sockets at the other end: ours is the client, then the server.
+        let command = serve(&world, &["--listen", "10.80.0.1:0"]);
+        let server = Server::start(there(&peer, &command));
+        both_ways(&world, &server, &device, &content);
+        drop(server);
+        let server = Server::start(serve(&world, &device));
+        assert_eq!(server.address, "10.80.0.9:9293");
+        let from_there =
+            |args: &[&str]| Done::of(there(&peer, &world.command("alice", args)).spawn().unwrap());
+        both_ways_from(&from_there, &world, &server, &["--device", "kernel-tcp"], &content);
+        drop(server);
+        // And outboards at both.
+        let theirs = Outboard::start(&world, Some(&peer), "fwa", "10.80.0.8/24");
+        let server = Server::start(there(&peer, &serve(&world, &["--device", &theirs.device])));
+        assert_eq!(server.address, "10.80.0.8:9293");
+        both_ways(&world, &server, &device, &content);
+
+        let url = server.url("file");
+        drop(ours);
+        let gone = world.run(
+            "alice",
+            &["get", &url, "--device", &format!("outboard:{}", world.path("fwb").display())],
+        );
+        assert!(gone.code == 4 && gone.err.contains("there is none"), "{gone:?}");
     });
 }
 

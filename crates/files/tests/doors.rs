@@ -3,7 +3,7 @@
 mod support;
 
 use fusewire_files::client::{get, list};
-use fusewire_files::net::kernel_tcp::{Limits, serve_within};
+use fusewire_files::net::streams::{Limits, serve_within};
 use fusewire_files::net::{Call, Client, Control};
 use fusewire_files::{Element, server::Share};
 use fusewire_session::{ClientConfig, Handshake, Identity, ServerConfig, Trust};

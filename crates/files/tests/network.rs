@@ -14,9 +14,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::udp::Udp;
 use fusewire_device::{Device, RxBatch, TxFrame};
 use fusewire_files::client::{get, put};
-use fusewire_files::net::{
-    Call, Client, Control, Patience, Server, TurnFn, kernel_tcp, said_first,
-};
+use fusewire_files::net::{Call, Client, Control, Patience, Server, TurnFn, said_first, streams};
 use fusewire_files::server::Share;
 use fusewire_files::{Element, Error};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
@@ -73,7 +71,7 @@ impl Serving {
         {
             let (config, share, control) = (config.clone(), share.clone(), control.clone());
             threads.push(std::thread::spawn(move || {
-                kernel_tcp::serve(&tcp, &config, &share, &control).unwrap();
+                streams::serve(&tcp, &config, &share, &control).unwrap();
             }));
         }
         if udp {

@@ -5,6 +5,8 @@ mod application;
 #[cfg_attr(not(feature = "view"), path = "unasked.rs")]
 mod asked;
 mod assembly;
+#[cfg(feature = "kernel-tcp")]
+pub mod byte_stream;
 mod calls;
 mod clock;
 mod config;

@@ -7,8 +7,9 @@ use crate::channel::{Channel, ChannelError, MAX_ADU_LEN};
 use crate::{Element, Error, Scratch, Turn};
 use fusewire_base::Instant;
 use fusewire_session::{Fingerprint, Options};
+use fusewire_stack::byte_stream::{ByteStream, Connection};
 use fusewire_stack::single::Single;
-use fusewire_stack::{Clock, Link, Session, Stack, kernel_tcp, shm};
+use fusewire_stack::{Clock, Link, Session, Stack, shm};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
@@ -82,7 +83,7 @@ impl Client {
     ) -> fusewire_stack::Result<Client> {
         let (mut single, rest) = match race::connect(stack, call, patience)? {
             Winner::KernelTcp(connection, rest) => {
-                return Client::of_kernel_tcp(*connection, rest, judge);
+                return Client::of_stream(*connection, rest, judge);
             }
             Winner::Stack(opening, rest) => (opening.connect(judge)?, rest),
         };
@@ -116,11 +117,25 @@ impl Client {
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Client> {
         let connection = race::over_kernel_tcp(call, patience)?;
-        Client::of_kernel_tcp(connection, call.rest_over_kernel_tcp(), judge)
+        Client::of_stream(connection, call.rest_over_stream(), judge)
     }
 
-    fn of_kernel_tcp(
-        connection: kernel_tcp::Connection,
+    /// Goes on over a stream that is connected; each step of the handshake may take as long as `patience`.
+    ///
+    /// # Errors
+    /// As [`Client::over_kernel_tcp`].
+    pub fn over_stream(
+        call: &Call<'_>,
+        stream: impl ByteStream + 'static,
+        patience: Duration,
+        judge: Judge<'_>,
+    ) -> fusewire_stack::Result<Client> {
+        let connection = race::over_stream(call, stream, patience)?;
+        Client::of_stream(connection, call.rest_over_stream(), judge)
+    }
+
+    fn of_stream(
+        connection: Connection<impl ByteStream + 'static>,
         rest: &[Vec<u8>],
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Client> {

@@ -6,9 +6,10 @@ use crate::{Error, Scratch};
 use fusewire_base::Instant;
 use fusewire_codec::pipeline::{Marshal, Unmarshal, marshal};
 use fusewire_session::{ClientConfig, Trust};
+use fusewire_stack::byte_stream::{ByteStream, Connection};
 use fusewire_stack::single::Opening;
-use fusewire_stack::{Result, Stack, kernel_tcp};
-use std::net::{SocketAddr, TcpStream};
+use fusewire_stack::{Result, Stack};
+use std::net::SocketAddr;
 
 /// An ADU that goes first is a request; no other is as short.
 const ADU_LEN: usize = 512;
@@ -46,19 +47,19 @@ impl<'a> Call<'a> {
         Ok((opening, rest))
     }
 
-    /// The handshake over a kernel TCP stream.
-    pub(super) fn over(&self, stream: TcpStream) -> Result<kernel_tcp::Connection> {
+    /// The handshake over a stream.
+    pub(super) fn over<S: ByteStream>(&self, stream: S) -> Result<Connection<S>> {
         let config = ClientConfig { shared_memory: false, ..self.config.clone() };
         if self.is_pinned() {
             let first: Vec<&[u8]> = self.first.iter().map(Vec::as_slice).collect();
-            kernel_tcp::Connection::connect_sending(stream, &config, &first)
+            Connection::connect_sending(stream, &config, &first)
         } else {
-            kernel_tcp::Connection::connect(stream, &config)
+            Connection::connect(stream, &config)
         }
     }
 
-    /// What is left to be told over kernel TCP then.
-    pub(super) fn rest_over_kernel_tcp(&self) -> &'a [Vec<u8>] {
+    /// What is left to be told over that then.
+    pub(super) fn rest_over_stream(&self) -> &'a [Vec<u8>] {
         if self.is_pinned() { &[] } else { self.first }
     }
 

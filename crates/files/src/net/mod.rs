@@ -1,19 +1,19 @@
 //! The transfer over the network: joins its machines with `fusewire_stack`.
 //!
-//! A [`Server`] turns a session for each connection of one stack, in one thread; [`kernel_tcp::serve`] does
-//! the same for kernel TCP sockets, [`shm::serve`] for shared memory, a thread each. A [`Client`] is the client's side of one connection.
+//! A [`Server`] turns a session for each connection of one stack, in one thread; [`streams::serve`] does
+//! the same for streams of the kernel's TCP or an outboard's, [`shm::serve`] for shared memory, a thread each. A [`Client`] is the client's side of one connection.
 //! No payload byte is touched here: ADUs are sealed from, and opened into, the machines' own buffers.
 
 mod channel;
 mod client;
 mod first;
 pub mod group;
-pub mod kernel_tcp;
 mod line;
 mod observe;
 mod race;
 mod server;
 pub mod shm;
+pub mod streams;
 
 pub use client::{Client, Judge, TurnFn};
 pub use first::{Call, said_first};

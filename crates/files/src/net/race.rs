@@ -2,6 +2,7 @@
 //! once over kernel TCP too. Whichever is there first carries the records (RFC 8305, section 5).
 
 use super::first::Call;
+use fusewire_stack::byte_stream::{ByteStream, Connection};
 use fusewire_stack::single::Opening;
 use fusewire_stack::{Clock, Error, Result, Stack, kernel_tcp};
 use std::net::TcpStream;
@@ -61,7 +62,7 @@ pub(super) fn connect<'a>(stack: Stack, call: &Call<'a>, patience: Patience) -> 
         match answer {
             Ok(Ok(connection)) => {
                 opening.abort();
-                return Ok(Winner::KernelTcp(Box::new(connection), call.rest_over_kernel_tcp()));
+                return Ok(Winner::KernelTcp(Box::new(connection), call.rest_over_stream()));
             }
             // What the session's other end says counts, whatever carried it.
             Ok(Err(error)) if matches!(error, Error::Session(_)) => return Err(error),
@@ -121,9 +122,21 @@ pub(super) fn over_kernel_tcp(
 ) -> Result<kernel_tcp::Connection> {
     let stream = TcpStream::connect_timeout(&call.remote, patience);
     let stream = stream.map_err(Error::os("connecting"))?;
-    stream.set_read_timeout(Some(patience)).map_err(Error::os("setting a timeout"))?;
+    over_stream(call, stream, patience)
+}
+
+/// A session over a stream, each step of whose handshake may take as long as `patience`.
+///
+/// # Errors
+/// What went wrong.
+pub(super) fn over_stream<S: ByteStream>(
+    call: &Call<'_>,
+    stream: S,
+    patience: Duration,
+) -> Result<Connection<S>> {
+    stream.set_timeouts(Some(patience)).map_err(Error::os("setting a timeout"))?;
     let connection = call.over(stream)?;
-    connection.stream().set_read_timeout(None).map_err(Error::os("setting a timeout"))?;
+    connection.stream().set_timeouts(None).map_err(Error::os("setting a timeout"))?;
     connection.give_up_silent()?;
     Ok(connection)
 }

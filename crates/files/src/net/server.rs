@@ -24,7 +24,7 @@ const STEPS_UNPOLLED: u32 = 16;
 /// How often what was dropped is told, if it changed.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 /// While the server drains, how often it looks whether it may stop.
-const DRAIN_LOOK: Duration = Duration::from_millis(50);
+pub(super) const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// While the server drains, how long a client may ask for nothing before it is let go.
 const DRAIN_IDLE: Duration = Duration::from_millis(500);
 
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Admission {
 /// A connection outside of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Other {
-    /// `kernel-tcp`, `shm`.
+    /// `kernel-tcp`, `outboard`, `shm`.
     pub protocol: &'static str,
     pub local: SocketAddr,
     pub peer: SocketAddr,
@@ -112,6 +112,11 @@ impl Control {
         self.over.load(Ordering::Relaxed)
     }
 
+    /// Transfers have had their time.
+    pub(super) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
     /// A place for one more connection outside of the stack, if there are fewer of its kind than `bounds` allow, or
     /// one of them has been idle for so long that it has to make room: the one that was longest.
     pub(super) fn enter(self: &Arc<Self>, bounds: Bounds, other: Other) -> Option<Place> {
@@ -132,7 +137,8 @@ impl Control {
         Some(Place { control: Arc::clone(self), number, goes, is_idle: false })
     }
 
-    fn others(&self) -> usize {
+    /// How many connections there are outside of the stack.
+    pub(super) fn others(&self) -> usize {
         self.lock().held.len()
     }
 
@@ -287,7 +293,7 @@ impl Server {
             }
         }
         self.log_drops(self.clock.now());
-        control.over.store(true, Ordering::Relaxed);
+        control.end();
         let broken = self.served.len() + control.others();
         for id in self.served.keys() {
             self.stack.abort(*id);

@@ -16,6 +16,7 @@ mod bytes;
 mod leased;
 mod rings;
 mod socket;
+mod stream;
 mod way;
 
 use std::mem::MaybeUninit;
@@ -36,6 +37,7 @@ use rustix::net::{
 pub use bytes::{Accepted, Came, Received, accept, recv_from, recv_message, send_message, send_to};
 pub use rings::Rings;
 pub use socket::{Datagram, Outboard, Placeholder, Socket};
+pub use stream::{Listener, Stream};
 pub use way::Way;
 
 use crate::placeholder;

@@ -88,7 +88,11 @@ impl Sockets {
     }
 }
 
-fn attach(path: &Path) -> io::Result<Arc<Outboard>> {
+/// Attaches to the outboard whose socket lies at `path`, and says in words why not.
+///
+/// # Errors
+/// As [`Outboard::at`].
+pub fn attach(path: &Path) -> io::Result<Arc<Outboard>> {
     Outboard::at(path).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::NetworkDown => "there is none".into(),

@@ -1,16 +1,15 @@
-//! The transfer over kernel TCP sockets, a thread a connection: for where UDP is blocked.
+//! The transfer over streams of bytes that somebody else's protocol carries, a thread a connection: kernel TCP, for where UDP is
+//! blocked, and an outboard's.
 
 use super::line::{self, IDLE_MIN, LOOK_EVERY};
-use super::server::{Bounds, Control, Other};
+use super::server::{Bounds, Control, DRAIN_LOOK, Other};
 use crate::server::Share;
 use fusewire_session::ServerConfig;
 use fusewire_stack::Link;
-use fusewire_stack::kernel_tcp::Connection;
-use rustix::event::{PollFd, PollFlags};
-use std::io::ErrorKind;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use fusewire_stack::byte_stream::{ByteListener, ByteStream, Connection};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What may be used at once, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +45,7 @@ impl Default for Limits {
 /// # Errors
 /// The listener is broken.
 pub fn serve(
-    listener: &TcpListener,
+    listener: &impl ByteListener,
     config: &ServerConfig,
     share: &Arc<Share>,
     control: &Arc<Control>,
@@ -58,100 +57,108 @@ pub fn serve(
 ///
 /// # Errors
 /// The errors of [`serve`].
-pub fn serve_within(
-    listener: &TcpListener,
+pub fn serve_within<L: ByteListener>(
+    listener: &L,
     config: &ServerConfig,
     share: &Arc<Share>,
     control: &Arc<Control>,
     limits: &Limits,
 ) -> std::io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let handshakes = Arc::new(Handshakes::default());
+    let handshakes = Arc::new(Handshakes::new());
     while !control.is_draining() {
-        match listener.accept() {
-            Ok((stream, peer)) => {
-                let begun = handshakes.begin(&stream, peer.ip(), limits);
-                match begun.and_then(|begun| Ok((begun, stream.local_addr()?))) {
-                    Ok((begun, local)) => {
-                        let other = Other { protocol: "kernel-tcp", local, peer };
-                        let (config, limits) = (config.clone(), *limits);
-                        let (share, control) = (Arc::clone(share), Arc::clone(control));
-                        line::spawn(other.protocol, move || {
-                            match shake_hands(stream, peer, &config, begun, &limits) {
-                                Ok(connection) => {
-                                    let Limits { connections_max: max, idle_min, .. } = limits;
-                                    let bounds = Bounds { max, idle_min };
-                                    line::serve(bounds, other, &share, &control, connection);
-                                }
-                                Err(error) => tracing::info!(%peer, %error, "refused"),
-                            }
-                        });
+        let Some((stream, peer)) = listener.accept_within(LOOK_EVERY)? else { continue };
+        let begun = handshakes.begin(&stream, peer.ip(), limits);
+        match begun.and_then(|begun| Ok((begun, stream.local_addr()?))) {
+            Ok((begun, local)) => {
+                let other = Other { protocol: L::Stream::NAME, local, peer };
+                let (config, limits) = (config.clone(), *limits);
+                let (share, control) = (Arc::clone(share), Arc::clone(control));
+                line::spawn(other.protocol, move || {
+                    match shake_hands(stream, peer, &config, begun, &limits) {
+                        Ok(connection) => {
+                            let Limits { connections_max: max, idle_min, .. } = limits;
+                            let bounds = Bounds { max, idle_min };
+                            line::serve(bounds, other, &share, &control, connection);
+                        }
+                        Err(error) => tracing::info!(%peer, %error, "refused"),
                     }
-                    // It is gone already, or there are no descriptors for now.
-                    Err(error) => tracing::debug!(%peer, %error, "cannot accept"),
-                }
+                });
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let callers = &mut [PollFd::new(listener, PollFlags::IN)];
-                fusewire_device::sleep(callers, Some(LOOK_EVERY))?;
-            }
-            // A connection that broke while it waited, or no descriptors for now.
-            Err(error) => {
-                tracing::debug!(%error, "cannot accept");
-                std::thread::sleep(LOOK_EVERY);
-            }
+            // It is gone already, or there are no descriptors for now.
+            Err(error) => tracing::debug!(%peer, %error, "cannot accept"),
         }
     }
     Ok(())
 }
 
-fn shake_hands(
-    stream: TcpStream,
+/// Serves streams alone, without a stack beside them, until `control` says to drain and all transfers have ended, or for `grace`
+/// after that. Returns how many connections were broken off.
+///
+/// # Errors
+/// The errors of [`serve`].
+pub fn serve_to_the_end(
+    listener: &impl ByteListener,
+    config: &ServerConfig,
+    share: &Arc<Share>,
+    control: &Arc<Control>,
+    grace: Duration,
+) -> std::io::Result<usize> {
+    serve(listener, config, share, control)?;
+    let deadline = Instant::now() + grace;
+    while control.others() > 0 && Instant::now() < deadline {
+        std::thread::sleep(DRAIN_LOOK);
+    }
+    control.end();
+    Ok(control.others())
+}
+
+fn shake_hands<S: ByteStream>(
+    stream: S,
     peer: SocketAddr,
     config: &ServerConfig,
-    _begun: Begun,
+    _begun: Begun<S>,
     limits: &Limits,
-) -> fusewire_stack::Result<Connection> {
-    // Not inherited from the listener everywhere.
-    stream.set_nonblocking(false).map_err(fusewire_stack::Error::os("setting up the socket"))?;
+) -> fusewire_stack::Result<Connection<S>> {
     let connection = Connection::accept_within(stream, config, limits.handshake_time)?;
     connection.give_up_silent()?;
-    tracing::info!(%peer, key = %connection.session().peer, "connected over kernel TCP");
+    tracing::info!(%peer, key = %connection.session().peer, "connected over {}", S::NAME);
     Ok(connection)
 }
 
 /// Handshakes under way, oldest first.
-#[derive(Debug, Default)]
-struct Handshakes {
-    list: Mutex<(u64, Vec<Handshake>)>,
+struct Handshakes<S> {
+    list: Mutex<(u64, Vec<Handshake<S>>)>,
 }
 
-#[derive(Debug)]
-struct Handshake {
+struct Handshake<S> {
     number: u64,
     source: u128,
     /// To end it from outside.
-    stream: TcpStream,
+    stream: S,
 }
 
 /// One of them, until it is dropped.
-struct Begun {
-    handshakes: Arc<Handshakes>,
+struct Begun<S: ByteStream> {
+    handshakes: Arc<Handshakes<S>>,
     number: u64,
 }
 
-impl Handshakes {
-    fn lock(&self) -> MutexGuard<'_, (u64, Vec<Handshake>)> {
+impl<S: ByteStream> Handshakes<S> {
+    fn new() -> Handshakes<S> {
+        Handshakes { list: Mutex::new((0, Vec::new())) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (u64, Vec<Handshake<S>>)> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One more, for which others may have to go: who is quick is not among them.
     fn begin(
         self: &Arc<Self>,
-        stream: &TcpStream,
+        stream: &S,
         address: IpAddr,
         limits: &Limits,
-    ) -> std::io::Result<Begun> {
+    ) -> std::io::Result<Begun<S>> {
         let (stream, source) = (stream.try_clone()?, source(address));
         let mut guard = self.lock();
         let (count, list) = &mut *guard;
@@ -173,7 +180,7 @@ impl Handshakes {
     }
 }
 
-impl Drop for Begun {
+impl<S: ByteStream> Drop for Begun<S> {
     fn drop(&mut self) {
         self.handshakes.lock().1.retain(|handshake| handshake.number != self.number);
     }
