@@ -8,11 +8,11 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use fusewire_outboard::client::{self, Client};
+use fusewire_outboard::client::{self, Client, Rings, Way};
 use fusewire_outboard::protocol::{Family, Kind, SocketType};
 use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix};
+use rustix::io::{Errno, IoSlice};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{Done, World};
@@ -130,6 +130,65 @@ fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
         let wrong = Done::of(command(&["outboard", "--device", "packet:none"]).spawn().unwrap());
         assert!(wrong.code == 1 && wrong.err.contains("no interface none"), "{wrong:?}");
     });
+}
+
+#[test]
+fn an_outboard_that_a_hundred_applications_have_rests() {
+    let name = "an_outboard_that_a_hundred_applications_have_rests";
+    in_namespace(
+        name,
+        Need::Root,
+        "ip link add v0 type veth peer name v1\nip link set v0 up",
+        || {
+            let world = World::new();
+            let place = world.path("socket");
+            let device =
+                ["outboard", "--device", "packet:v0", "--address", "10.9.0.2/24", "--loopback"];
+            let socket = ["--socket", place.to_str().unwrap(), "--json"];
+            let mut child =
+                world.command("alice", &[&device[..], &socket].concat()).spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            assert!(line.contains("ready"), "{line}");
+            let client = Client::new(&place).unwrap();
+            let (listener, handle) = client.socket(STREAM).unwrap();
+            client.bind(handle, "10.9.0.2:9000".parse().unwrap()).unwrap();
+            client.listen(handle, 8).unwrap();
+            let mut applications = Vec::new();
+            for count in [0, 1, 100] {
+                while applications.len() < count {
+                    let (client, rings) = (Client::new(&place).unwrap(), Rings::new().unwrap());
+                    let (p, handle) = client.socket(STREAM).unwrap();
+                    client
+                        .connect(p.as_fd(), handle, Some("10.9.0.2:9000".parse().unwrap()))
+                        .unwrap();
+                    client.connected(p.as_fd(), handle).unwrap();
+                    let way = Way::default();
+                    // As many as a user may have.
+                    let _ = rings.lease(&client, p.as_fd(), handle, &way);
+                    let with = (p.as_fd(), handle, &way);
+                    assert_eq!(
+                        rings.send(
+                            &client,
+                            with,
+                            &[IoSlice::new(b"before it rests")],
+                            SendFlags::empty()
+                        ),
+                        Ok(15)
+                    );
+                    let accepted = client::accept(listener.as_fd(), true).unwrap();
+                    applications.push((client, rings, p, way, accepted));
+                }
+                std::thread::sleep(Duration::from_millis(500));
+                let (begin, before) = (Instant::now(), cpu_ms(&child));
+                std::thread::sleep(Duration::from_secs(3));
+                let share = (cpu_ms(&child) - before) as f64 / begin.elapsed().as_millis() as f64;
+                assert!(share < 0.01, "{share} of a core, with {count} applications");
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+        },
+    );
 }
 
 /// Rights of `CAP_NET_BIND_SERVICE`, `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_BPF`, as `/proc` has them.

@@ -149,6 +149,48 @@ fn a_programs_end_is_its_own_and_leaves_nothing_behind() {
 }
 
 /// Every call of a list, on an outboard's sockets and on the kernel's: it prints the same.
+/// Says something, which is read.
+fn says(out: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    line
+}
+
+#[test]
+fn a_program_is_told_that_its_outboard_was_killed_and_goes_on_with_the_next() {
+    let name = "a_program_is_told_that_its_outboard_was_killed_and_goes_on_with_the_next";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        let mut deaf = hosts.peer.command("python3");
+        deaf.args(["-uc", "import socket, time; s = socket.create_server(('10.9.0.1', 8002)); print(); time.sleep(99)"]);
+        let mut deaf = deaf.stdout(Stdio::piped()).spawn().unwrap();
+        says(&mut BufReader::new(deaf.stdout.take().unwrap()));
+        let outboard = || {
+            let mut command =
+                hosts.world.command("alice", &[&["outboard", "--json"], &OURS[..]].concat());
+            let mut child =
+                command.env("XDG_RUNTIME_DIR", hosts.world.path("run")).spawn().unwrap();
+            assert!(says(&mut BufReader::new(child.stdout.take().unwrap())).contains("ready"));
+            child
+        };
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/outlives.py");
+        let mut first = outboard();
+        let mut program = hosts.run(&[], &["python3", script]).spawn().unwrap();
+        let mut out = BufReader::new(program.stdout.take().unwrap());
+        assert_eq!(says(&mut out), "ready\n", "{:?}", Done::of(program));
+        first.kill().unwrap();
+        first.wait().unwrap();
+        let told = says(&mut out);
+        let next = outboard();
+        assert_eq!(told.matches("'gone'").count(), 6, "{told} {:?}", Done::of(program));
+        Done::of(program).ok();
+        for mut child in [next, deaf] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    });
+}
+
 #[test]
 fn calls_say_what_they_say_on_the_kernels_sockets() {
     let name = "calls_say_what_they_say_on_the_kernels_sockets";
