@@ -143,18 +143,7 @@ pub fn run(options: &Options) -> Result {
 fn steps(options: &Options) -> Result {
     // Before a build puts another of the same contents in its place.
     let ourselves = std::env::current_exe().map_err(|e| format!("our own path: {e}"))?;
-    install(&PEERS);
-    if !is_root() {
-        println!("── not root: what needs root is skipped, each test says so");
-    }
-    step("format", cargo().args(["fmt", "--all", "--check"]))?;
-    tidy::run()?;
-    let Choices { changed, reached } = Choices::of(options)?;
-    if changed.packages().is_some_and(<[String]>::is_empty) {
-        println!("── nothing has changed");
-        return Ok(());
-    }
-    lints(&changed)?;
+    let Some(Choices { changed, reached }) = before_tests(options)? else { return Ok(()) };
     let programs = all_tests(&ourselves, &changed, &reached)?;
     if changed.has(PROGRAM) {
         let lean = ["test", "--quiet", "--package", PROGRAM, "--bin", PROGRAM];
@@ -181,6 +170,29 @@ fn steps(options: &Options) -> Result {
         0 => Ok(()),
         seconds => fuzz::all(seconds),
     }
+}
+
+/// Format, house rules and lints, while what tests need is installed: what has changed, if anything.
+fn before_tests(options: &Options) -> Result<Option<Choices>> {
+    if !is_root() {
+        println!("── not root: what needs root is skipped, each test says so");
+    }
+    std::thread::scope(|scope| {
+        let has_compilers = ["cc", "g++"].into_iter().all(has);
+        let installing = scope.spawn(|| install(&PEERS));
+        step("format", cargo().args(["fmt", "--all", "--check"]))?;
+        tidy::run()?;
+        let choices = Choices::of(options)?;
+        if choices.changed.packages().is_some_and(<[String]>::is_empty) {
+            println!("── nothing has changed");
+            return Ok(None);
+        }
+        if !has_compilers {
+            let _ = installing.join();
+        }
+        lints(&choices.changed)?;
+        Ok(Some(choices))
+    })
 }
 
 /// Builds all tests and runs those of the packages that have changed, and that depend on them. Returns what ran.
