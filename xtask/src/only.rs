@@ -38,6 +38,16 @@ const SUFFERING: [(&str, &str, Option<&str>); 8] = [
     ("fusewire-stack", "impaired", Some("seen::")),
 ];
 
+/// Programs that take longest: they begin first, so that none of them is left when all others have ended.
+const LONGEST: [(&str, &str); 6] = [
+    ("fusewire-asn1", "compiled"),
+    ("fusewire-files", "get"),
+    ("fusewire-lab", "interop"),
+    ("fusewire-lab", "lab"),
+    ("fusewire-transport", "simulated"),
+    ("fusewire-transport", "xtp"),
+];
+
 /// Whether a program runs alone.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Alone {
@@ -119,6 +129,11 @@ pub fn forget(command: &mut Command) -> &mut Command {
     command.env_remove(PACKAGES).env_remove(CHANGED)
 }
 
+/// Whether this program of that package takes longest.
+pub fn is_long(package: &str, name: &str) -> bool {
+    LONGEST.contains(&(package, name))
+}
+
 /// Whether this program of that package runs alone.
 pub fn alone(package: &str, name: &str) -> Alone {
     if measures(package, name) {
@@ -155,11 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn what_measures_or_suffers_is_there() {
+    fn what_measures_suffers_or_is_long_is_there() {
         let measuring = MEASURING
             .iter()
             .flat_map(|(of, names)| names.iter().map(move |name| (*of, *name, None)));
-        for (package, program, tests) in measuring.chain(SUFFERING) {
+        let longest = LONGEST.map(|(package, program)| (package, program, None));
+        for (package, program, tests) in measuring.chain(SUFFERING).chain(longest) {
             let folder = package.strip_prefix("fusewire-").unwrap_or("cli");
             let file = root().join(format!("crates/{folder}/tests/{program}"));
             let module = tests.and_then(|tests| tests.strip_suffix("::")).unwrap_or("main");

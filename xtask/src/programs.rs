@@ -179,7 +179,7 @@ pub fn run(
     })
 }
 
-/// Those that run beside others, and those that run alone.
+/// Those that run beside others, the longest first, and those that run alone.
 fn parts(programs: &[Program]) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
     let (mut together, mut alone) = (Vec::new(), Vec::new());
     for program in programs {
@@ -193,6 +193,7 @@ fn parts(programs: &[Program]) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
             }
         }
     }
+    together.sort_by_key(|part| !only::is_long(&part.program.package, part.program.name()));
     (together, alone)
 }
 
@@ -337,7 +338,7 @@ mod tests {
         };
         let (together, alone) = parts(&programs);
         let named = |name: &str, chosen: &str| (name.to_owned(), chosen.to_owned());
-        assert_eq!(of(together), [named("x", ""), named("interop", "--skip floods::")]);
+        assert_eq!(of(together), [named("interop", "--skip floods::"), named("x", "")]);
         assert_eq!(of(alone), [named("inca", ""), named("interop", "floods::")]);
     }
 
