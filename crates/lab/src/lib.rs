@@ -48,6 +48,8 @@ pub mod namespace;
 pub mod outboard;
 #[cfg(feature = "experiments")]
 pub mod parts;
+#[cfg(feature = "experiments")]
+pub mod preload;
 mod process;
 #[cfg(feature = "experiments")]
 pub mod record;

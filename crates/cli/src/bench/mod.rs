@@ -9,6 +9,7 @@ mod kernels;
 mod latency;
 mod outboard;
 mod parts;
+mod preload;
 mod trace;
 mod transfer;
 
@@ -37,6 +38,8 @@ pub enum Bench {
     Inca(inca::Options),
     /// The outboard beside the kernel's sockets and a stack in the application's process. Needs root.
     Outboard(outboard::Options),
+    /// Unmodified programs over an outboard beside the kernel's sockets: redis, nginx, memcached, iperf3. Needs root.
+    Preload(preload::Options),
     /// What the trace of each connection costs.
     Trace(trace::Options),
     /// Each encoding of the performance object, beside other codecs.
@@ -55,6 +58,7 @@ pub fn run(bench: Bench) -> Result {
         Bench::Parts(options) => parts::run(&options),
         Bench::Inca(options) => inca::run(&options),
         Bench::Outboard(options) => outboard::run(&options),
+        Bench::Preload(options) => preload::run(&options),
         Bench::Trace(options) => trace::run(&options),
         Bench::Codec(options) => codec::run(&options),
     }

@@ -54,14 +54,26 @@ pub struct Options {
     quick: bool,
 }
 
+/// How Fusewire takes an interface that a bench makes.
 #[derive(Clone, Copy, ValueEnum)]
-enum Device {
+pub enum Device {
     /// AF_PACKET.
     Packet,
     /// AF_XDP.
     Xdp,
     /// TAP.
     Tap,
+}
+
+impl Device {
+    /// Its name in the stack.
+    pub fn kind(self) -> Kind {
+        match self {
+            Device::Packet => Kind::Packet,
+            Device::Xdp => Kind::Xdp,
+            Device::Tap => Kind::Tap,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -91,11 +103,7 @@ pub fn run(options: &Options) -> Result {
     };
     let has = |part| options.parts.contains(&part);
     let plan = Plan {
-        device: match options.device {
-            Device::Packet => Kind::Packet,
-            Device::Xdp => Kind::Xdp,
-            Device::Tap => Kind::Tap,
-        },
+        device: options.device.kind(),
         protocols: options.protocols.clone(),
         directions: options.directions.clone(),
         sizes,

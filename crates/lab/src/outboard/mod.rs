@@ -9,9 +9,9 @@ pub(crate) mod application;
 pub(crate) mod client;
 mod inline;
 mod kernel;
-mod network;
+pub(crate) mod network;
 mod run;
-mod runner;
+pub(crate) mod runner;
 mod task;
 
 use std::collections::BTreeMap;

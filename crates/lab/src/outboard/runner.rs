@@ -17,9 +17,9 @@ use crate::worker;
 use crate::{Error, Result};
 
 /// The application's processor.
-const APPLICATION: usize = 1;
+pub const APPLICATION: usize = 1;
 /// The peer's.
-const PEER: usize = 0;
+pub const PEER: usize = 0;
 /// How long it takes to start a process, with much to spare.
 const START: Duration = Duration::from_millis(150);
 
@@ -74,7 +74,8 @@ pub struct Cores {
 pub struct Outboard {
     _child: Killed,
     _folder: Scratch,
-    board: Board,
+    /// Where it is found.
+    pub board: Board,
 }
 
 impl Outboard {
@@ -82,7 +83,7 @@ impl Outboard {
     ///
     /// # Errors
     /// What it says.
-    fn start(wire: &Wire<'_>, program: &PathBuf, cores: Cores) -> Result<Outboard> {
+    pub fn start(wire: &Wire<'_>, program: &PathBuf, cores: Cores) -> Result<Outboard> {
         let folder = Scratch::new()?;
         let socket = folder.path().join("outboard");
         let mut command = wire.application.namespace.command("taskset");
