@@ -10,6 +10,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fusewire_outboard::client::{Client, Rings, Way, Welcome};
 use fusewire_outboard::placeholder;
@@ -32,6 +33,9 @@ const PRELOAD: &str = "LD_PRELOAD";
 /// Variables that a program is started with, however it clears its environment.
 pub const KEPT: [&str; 4] = [PRELOAD, OUTBOARD, RULES, LEASE];
 
+/// Numbers among which a process's sockets are looked for that it has from its parent.
+const INHERITED: usize = 1024;
+
 /// The library in this process.
 pub struct Library {
     /// The way to the outboard.
@@ -44,6 +48,8 @@ pub struct Library {
     rings: Option<Rings>,
     rules: Rules,
     welcome: Once<Welcome>,
+    /// A filter of system calls is in force: what it lets through are calls that the program makes itself.
+    is_confined: AtomicBool,
 }
 
 static LIBRARY: Once<Option<Library>> = Once::new();
@@ -62,7 +68,14 @@ pub fn library() -> Option<&'static Library> {
 /// The socket of the outboard's that a number is.
 pub fn ours(number: i32) -> Option<(&'static Library, Socket)> {
     let library = library()?;
+    let is_confined = library.is_confined();
     match library.table.known(number) {
+        // Bytes through the placeholder are what the kernel makes of the same call.
+        Known::Ours(socket) if is_confined => {
+            let is_plain = socket.is_stream() && socket.is(stage::CONNECTED);
+            (!is_plain).then_some(socket)
+        }
+        Known::Unknown if is_confined => None,
         Known::Ours(socket) if socket.is(stage::DOUBTFUL) => library.verify(socket),
         Known::Ours(socket) => Some(socket),
         Known::Kernel => None,
@@ -74,11 +87,20 @@ pub fn ours(number: i32) -> Option<(&'static Library, Socket)> {
 /// The same for who commands it: a number that was closed behind our back is none any more.
 pub fn commanded(number: i32) -> Option<(&'static Library, Socket)> {
     let (library, socket) = ours(number)?;
-    if library.is_still(&socket) {
+    if library.is_confined() || library.is_still(&socket) {
         return Some((library, socket));
     }
     library.forget(number);
     ours(number)
+}
+
+/// Of a stream that [`ours`] leaves to the kernel, what is known without a call.
+pub fn plain(number: i32) -> Option<Socket> {
+    let library = library().filter(|library| library.is_confined())?;
+    match library.table.known(number) {
+        Known::Ours(socket) if socket.is_stream() && socket.is(stage::CONNECTED) => Some(socket),
+        _ => None,
+    }
 }
 
 impl Library {
@@ -98,7 +120,52 @@ impl Library {
         let rings =
             of(LEASE).is_none_or(|lease| lease != "0").then(Rings::new).and_then(Result::ok);
         let (client, table, welcome) = (client.ok()?, table?, Once::new());
-        Some(Library { client, table, kept, rings, rules, welcome })
+        let is_confined = AtomicBool::new(false);
+        Some(Library { client, table, kept, rings, rules, welcome, is_confined })
+    }
+
+    /// A filter of system calls is in force.
+    pub fn is_confined(&self) -> bool {
+        self.is_confined.load(Ordering::Relaxed)
+    }
+
+    /// The outboard will soon be out of reach: what this process has of it is learnt, so that nobody else has a lease of it.
+    pub fn look_ahead(&self) {
+        if self.table.is_of_another(rustix::process::getpid()) {
+            return;
+        }
+        for number in 0..=self.table.highest().max(INHERITED) as i32 {
+            let p = sys::borrow(number).filter(|p| placeholder::identity(*p).is_some());
+            if p.is_some() && matches!(self.table.known(number), Known::Unknown) {
+                self.recognise(number);
+            }
+        }
+        // A connection that is there stays.
+        let _ = self.client.welcome();
+    }
+
+    /// A filter of system calls will soon be in force: streams have no lease any more, and their names are known.
+    pub fn prepare_confinement(&self) {
+        if self.table.is_of_another(rustix::process::getpid()) {
+            return;
+        }
+        self.look_ahead();
+        for number in 0..=self.table.highest() as i32 {
+            let Known::Ours(socket) = self.table.known(number) else { continue };
+            if !socket.is_stream() {
+                continue;
+            }
+            let addresses = (self.client.local(socket.handle), self.client.peer(socket.handle));
+            if let (None, (Ok(local), Ok(peer))) = (socket.addresses, addresses) {
+                self.learn(&Socket { addresses: Some((local, peer)), ..socket });
+            }
+            self.give_up(&socket);
+        }
+    }
+
+    /// It is in force.
+    pub fn confine(&self) {
+        self.is_confined.store(true, Ordering::Relaxed);
     }
 
     /// The rings that a stream's bytes may go by, and what is known of its way.
@@ -119,6 +186,9 @@ impl Library {
         let Known::Ours(socket) = self.table.known(number) else {
             return self.table.forget(number);
         };
+        if self.is_confined() {
+            return self.table.forget(number);
+        }
         if !self.table.is_of(rustix::process::getpid()) {
             // A child between `vfork` and `exec` closes its own descriptor, and what is known is its parent's.
             return self.table.doubt(number);

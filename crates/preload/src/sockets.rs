@@ -1,6 +1,7 @@
 //! Names, options and connections. What is `None` is the kernel's, which the caller asks then by the same call.
 #![forbid(unsafe_code)]
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use fusewire_outboard::client::{self, Result};
@@ -10,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, FdFlags};
 
-use crate::library::{Library, commanded, library};
+use crate::library::{Library, commanded, library, plain};
 use crate::sockaddr::{self, Laid};
 use crate::sys;
 use crate::table::{Socket, stage};
@@ -60,7 +61,7 @@ pub fn open(domain: i32, kind: i32, protocol: i32) -> Option<Result<i32>> {
         (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Kind::Datagram,
         _ => return None,
     };
-    let library = library().filter(|library| !library.is_kernel())?;
+    let library = library().filter(|library| !library.is_kernel() && !library.is_confined())?;
     let of = SocketType { family, kind };
     let made = library.client.socket(of).and_then(|(p, handle)| {
         let cookie = rustix::net::sockopt::socket_cookie(&p)?;
@@ -208,7 +209,7 @@ pub fn connect(number: i32, address: &[u8]) -> Option<Result<()>> {
 fn connect_stream(
     library: &Library,
     socket: &mut Socket,
-    remote: Option<std::net::SocketAddr>,
+    remote: Option<SocketAddr>,
 ) -> Result<()> {
     if socket.is(stage::DEAD) {
         *socket = renew(library, socket)?;
@@ -286,8 +287,17 @@ pub fn shutdown(number: i32, how: i32) -> Option<Result<()>> {
     })
 }
 
+/// Both addresses of a stream about which nobody may be asked.
+fn plain_addresses(number: i32) -> Option<(Socket, (SocketAddr, SocketAddr))> {
+    let socket = plain(number)?;
+    Some((socket, socket.addresses?))
+}
+
 /// `getsockname`
 pub fn local(number: i32) -> Option<Result<Laid>> {
+    if let Some((socket, (local, _))) = plain_addresses(number) {
+        return Some(Ok(sockaddr::emit(socket.of.family, local)));
+    }
     let (library, socket) = commanded(number)?;
     let local = match socket.addresses {
         Some((local, _)) => Ok(local),
@@ -298,6 +308,9 @@ pub fn local(number: i32) -> Option<Result<Laid>> {
 
 /// `getpeername`
 pub fn peer(number: i32) -> Option<Result<Laid>> {
+    if let Some((socket, (_, peer))) = plain_addresses(number) {
+        return Some(Ok(sockaddr::emit(socket.of.family, peer)));
+    }
     let (library, socket) = commanded(number)?;
     let peer = match socket.addresses {
         Some((_, peer)) => Ok(peer),

@@ -247,6 +247,12 @@ impl Table {
         known == Some(process.as_raw_nonzero().get() as u64)
     }
 
+    /// What is known is another process's, whose memory this one shares.
+    pub fn is_of_another(&self, process: Pid) -> bool {
+        let known = self.words.get(PROCESS).map_or(0, |word| word.load(Ordering::Relaxed));
+        known != 0 && !self.is_of(process)
+    }
+
     fn say(&self, place: &[AtomicU64; WORDS], owner: u32) -> u32 {
         let said = ((place[0].load(Ordering::Relaxed) >> 32) as u32).wrapping_add(1);
         place[0].store(u64::from(said) << 32 | u64::from(owner), Ordering::Release);

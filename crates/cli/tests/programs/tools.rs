@@ -74,7 +74,6 @@ END"#,
 };
 
 #[test]
-#[ignore = "fails, the connection ends before the login: `cargo test -p fusewire --test programs -- --ignored` shows it"]
 fn sshd_serves() {
     serves("tools::sshd_serves", &SSH);
 }

@@ -1,14 +1,16 @@
-//! What starts other programs: their environment names the library again where the program has cleared it.
+//! What starts other programs, whose environment names the library again where the program has cleared it; and what confines
+//! this one.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use fusewire_outboard::client::Result;
 use libc::{pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 use rustix::io::Errno;
 
 use super::numbers::next;
-use super::{answer, kernel};
+use super::{answer, interposed, kernel};
 use crate::library::{self, KEPT};
 
 /// Most variables of an environment to which something is added; a larger one stays as it is.
@@ -200,4 +202,44 @@ unsafe fn spawn(
             next(child, name, actions, attributes, arguments, variables)
         })
     }
+}
+
+interposed! {
+    /// Leaves the files by whose names the outboard is found.
+    fn chroot = SYS_chroot(path: *const c_char) -> c_int {
+        library::library()?.look_ahead();
+        None
+    }
+}
+
+/// Makes `call`, after which only certain calls may be made by this process.
+fn confining(call: impl FnOnce() -> Result<usize>) -> Result<usize> {
+    let Some(library) = library::library() else { return call() };
+    library.prepare_confinement();
+    let done = call();
+    if done.is_ok() {
+        library.confine();
+    }
+    done
+}
+
+/// What a process makes of itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prctl(what: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
+    // SAFETY: the caller's obligation.
+    let call = || unsafe { kernel(libc::SYS_prctl, [what as usize, a, b, c, d]) };
+    let done = if what == libc::PR_SET_SECCOMP { confining(call) } else { call() };
+    answer(done) as c_int
+}
+
+/// Has no name in libc.
+///
+/// # Safety
+/// What seccomp(2) asks.
+pub unsafe fn seccomp(what: c_int, flags: usize, arguments: usize) -> c_int {
+    // SAFETY: the caller's obligation.
+    let call = || unsafe { kernel(libc::SYS_seccomp, [what as usize, flags, arguments]) };
+    let confines = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
+    let done = if confines.contains(&(what as u32)) { confining(call) } else { call() };
+    answer(done) as c_int
 }

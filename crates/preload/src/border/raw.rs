@@ -53,6 +53,9 @@ pub unsafe extern "C" fn syscall(
             libc::SYS_epoll_ctl => numbers::epoll_ctl(fd, int(b), int(c), d as _) as c_long,
             libc::SYS_fcntl => control::fcntl(fd, int(b), c) as c_long,
             libc::SYS_ioctl => control::ioctl(fd, b as c_ulong, c) as c_long,
+            libc::SYS_chroot => process::chroot(a as _) as c_long,
+            libc::SYS_prctl => process::prctl(fd, b, c, d, e) as c_long,
+            libc::SYS_seccomp => process::seccomp(fd, b, c) as c_long,
             libc::SYS_execve => process::execve(a as _, b as _, c as _) as c_long,
             _ => answer(kernel(number, [a, b, c, d, e, f])) as c_long,
         }
