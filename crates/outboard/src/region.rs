@@ -24,6 +24,8 @@ pub const BLOCKS_LEN: usize = BLOCKS_AT + SLOTS * BLOCK_LEN;
 const RINGS_AT: usize = 16 << 10;
 const WORDS_AT: usize = 4096;
 const WORDS_LEN: usize = 128;
+/// Behind the words of a lease that the application writes: not 0, what does not fill a segment waits (`TCP_CORK`).
+const CORK: usize = 8;
 const BLOCKS_AT: usize = 4096;
 const BLOCK_LEN: usize = 512;
 /// In a block: bytes that the outboard has taken out of the placeholder since the lease began.
@@ -89,6 +91,21 @@ impl Slot<'_> {
         }
     }
 
+    fn cork_place(&self) -> usize {
+        WORDS_AT + self.index * WORDS_LEN + CORK
+    }
+
+    /// Whether what does not fill a segment waits. Looked at after [`Word::Sent`], it is as it was when that was committed, or
+    /// later.
+    pub fn is_corked(&self) -> bool {
+        self.rings.load(self.cork_place()) != 0
+    }
+
+    /// Sets [`Slot::is_corked`].
+    pub fn set_cork(&self, on: bool) {
+        self.rings.store(self.cork_place(), u64::from(on));
+    }
+
     /// Bytes of the application's that came through the placeholder since the lease began.
     pub fn piped(&self) -> u64 {
         self.blocks.load(self.block() + PIPED)
@@ -115,11 +132,12 @@ impl Slot<'_> {
     }
 
     /// Makes all words those of a lease that begins, whose reader is not rung for, and of whose application's bytes so many
-    /// lie in the placeholder yet.
-    pub fn begin(&self, before: u64) {
+    /// lie in the placeholder yet; it is corked or not.
+    pub fn begin(&self, before: u64, is_corked: bool) {
         for word in [Word::Sent, Word::Read, Word::Taken, Word::Head, Word::Wants] {
             self.store(word, 0);
         }
+        self.set_cork(is_corked);
         self.set_piped(0);
         self.blocks.store(self.block() + BEFORE, before);
         self.set_over(0);

@@ -339,6 +339,13 @@ pub fn set_option(number: i32, level: i32, name: i32, value: &[u8]) -> Option<Re
     if level == libc::SOL_SOCKET && OF_PLACEHOLDER.contains(&name) {
         return Some(sys::set_option(socket.p(), level, name, value));
     }
+    if (level, name) == (libc::IPPROTO_TCP, libc::TCP_CORK)
+        && let Some(value) = value.first_chunk()
+        && let Some((rings, way)) = library.rings(&socket)
+        && rings.cork(way, i32::from_ne_bytes(*value) != 0)
+    {
+        return Some(Ok(()));
+    }
     let value = &value[..value.len().min(VALUE_MAX)];
     let done = library.client.set_option(socket.handle, OptionName { level, name }, value);
     let bit = REPLAYED.iter().position(|&known| known == (level, name));
@@ -355,12 +362,14 @@ pub fn option(number: i32, level: i32, name: i32, value: &mut [u8]) -> Option<Re
         return Some(sys::option(socket.p(), level, name, value));
     }
     let of = socket.of;
+    let corked = library.rings(&socket).and_then(|(rings, way)| rings.is_corked(way));
     let known = match (level, name) {
         (libc::SOL_SOCKET, libc::SO_TYPE) if socket.is_stream() => libc::SOCK_STREAM,
         (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_DGRAM,
         (libc::SOL_SOCKET, libc::SO_DOMAIN) => sockaddr::domain(of.family),
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) if socket.is_stream() => libc::IPPROTO_TCP,
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_UDP,
+        (libc::IPPROTO_TCP, libc::TCP_CORK) if corked.is_some() => i32::from(corked == Some(true)),
         (libc::SOL_SOCKET, libc::SO_ERROR) => match error(library, &mut socket) {
             Ok(number) => number,
             Err(error) => return Some(Err(error)),

@@ -312,6 +312,25 @@ impl Rings {
         }
     }
 
+    /// From now on what does not fill a segment waits, or no longer (`TCP_CORK`), without asking. False: there is no lease, say
+    /// so by [`Client::set_option`].
+    pub fn cork(&self, way: &Way, on: bool) -> bool {
+        let Some(lease) = self.enter(way) else { return false };
+        let slot = lease.slot();
+        slot.set_cork(on);
+        slot.fence();
+        if !on {
+            lease.tell();
+        }
+        // Of one that was taken back meanwhile nobody may have looked.
+        slot.load(Word::Sent) & ring::REVOKED == 0
+    }
+
+    /// Whether it does; `None`: there is no lease, ask by [`Client::option`].
+    pub fn is_corked(&self, way: &Way) -> Option<bool> {
+        Some(self.enter(way)?.slot().is_corked())
+    }
+
     /// `TCP_INFO` as the outboard wrote it last, without asking: fills the front of `out`, and gives how long it was. `None`:
     /// there is no lease, ask by [`Client::option`].
     pub fn tcp_info(&self, way: &Way, out: &mut [u8]) -> Option<usize> {

@@ -136,6 +136,7 @@ impl Regions {
         key: &[u8; KEY_LEN],
         index: u32,
         (before, peer_has_finished): (u64, bool),
+        is_corked: bool,
     ) -> Result<(Lease, usize), Errno> {
         let is_it = |region: &Region| region.guest.is_some() && is_same(&region.key, key);
         let found = self.all.iter().position(|region| region.as_ref().is_some_and(is_it));
@@ -149,7 +150,7 @@ impl Regions {
         let is_free = |used: &Use| *used == Use::Free;
         let slot = region.slots.iter().position(is_free).ok_or(Errno::NOBUFS)?;
         region.slots[slot] = Use::Socket(index);
-        region.slot(slot).begin(before);
+        region.slot(slot).begin(before, is_corked);
         if peer_has_finished {
             region.slot(slot).set_over(PEER_FINISHED);
         }
@@ -166,6 +167,11 @@ impl Regions {
             wants_room: false,
         };
         Ok((lease, slot))
+    }
+
+    /// The application has said by a request whether what does not fill a segment waits.
+    pub fn cork(&self, lease: &Lease, on: bool) {
+        self.of(lease).set_cork(on);
     }
 
     fn of(&self, lease: &Lease) -> Slot<'_> {
@@ -460,6 +466,9 @@ fn leave(
             lease.progress.take(slot, len);
             break;
         }
+        if slot.is_corked() {
+            cork(socket, stack, id, true).map_err(failed)?;
+        }
         let len = left.min(len as usize);
         let mut taken = 0;
         for (at, piece) in places(slot.index, Way::Out, position, len) {
@@ -480,6 +489,10 @@ fn leave(
             return Ok(false);
         }
     }
+    // Whoever ends it tells of it, when all before it is in the ring.
+    if !slot.is_corked() {
+        cork(socket, stack, id, false).map_err(failed)?;
+    }
     match piped {
         Piped::Nothing => {}
         Piped::Bytes(most) => {
@@ -497,6 +510,19 @@ fn leave(
         }
     }
     Ok(false)
+}
+
+/// What does not fill a segment waits from now on, or no longer.
+fn cork(
+    socket: &mut Socket,
+    stack: &mut Stack,
+    id: SocketId,
+    on: bool,
+) -> fusewire_stack::ip::Result<()> {
+    match std::mem::replace(&mut socket.options.cork, on) {
+        is_corked if is_corked == on => Ok(()),
+        _ => stack.tcp_set_cork(id, on),
+    }
 }
 
 /// What there is to read in the placeholder now.

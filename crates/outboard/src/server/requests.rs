@@ -142,6 +142,9 @@ impl Engine {
                 }
                 let effect = socket.options.set((name.level, name.name), value, is_tcp);
                 let effect = effect.map_err(Errno::from_raw_os_error)?;
+                if let Some(lease) = &socket.lease {
+                    engine.regions.cork(lease, socket.options.cork);
+                }
                 apply(stack, now, socket, effect)
             }),
             Request::Region => {
@@ -164,7 +167,8 @@ impl Engine {
         }
         let before = rustix::io::ioctl_fionread(&socket.q)?;
         let index = self.table.index_of_taken(socket.handle.socket);
-        let (lease, slot) = self.regions.lease(key, index, (before, socket.peer_is_told))?;
+        let (lease, slot) =
+            self.regions.lease(key, index, (before, socket.peer_is_told), socket.options.cork)?;
         socket.lease = Some(lease);
         socket.shown.readable |= before > 0;
         self.rewatch(index, socket, true)?;
