@@ -24,6 +24,10 @@ pub fn run() -> Result {
     step("applications killed", &mut killed("kernel", "killed_at_any_moment"))?;
     step("applications and outboards killed within rings", &mut killed("lease_faults", "killed"))?;
     packetdrill::own(true)?;
+    let mut many = cargo();
+    many.env("FUSEWIRE_PROGRAMS_TIMES", "10").args(["test", "--release", "--package", "fusewire"]);
+    many.args(["--test", "programs", "--", "nginx_keeps_many_connections"]);
+    step("10,000 connections to nginx over an outboard", &mut many)?;
     let simulated = ["--package", "fusewire-transport", "--test", "simulated", "--test", "xtp"];
     step("a million files", &mut ignored("fusewire-files", "scale"))?;
     step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;

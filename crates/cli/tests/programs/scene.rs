@@ -13,7 +13,7 @@ use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
-use crate::support::{Done, World, bytes};
+use crate::support::{Done, World, bytes, peak_memory};
 
 /// The outboard's address, and its peer's.
 const OURS: &str = "10.9.0.2";
@@ -26,6 +26,9 @@ const TIMES: &str = "FUSEWIRE_PROGRAMS_TIMES";
 
 /// Longest that a server may take to begin, to end, and the outboard to forget it.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Most memory that an outboard may take, in bytes: that of 10,000 connections, with much to spare.
+const MEMORY: u64 = 384 << 20;
 
 /// Longest that a script may run.
 const PATIENCE_S: &str = "50";
@@ -92,6 +95,8 @@ fn play(test: &str, program: &Program, ours: Ours) {
         server.end(&program.end);
         if let (Some(outboard), Some(before)) = (scene.outboard, before) {
             outboard.forgets(&scene.world, before);
+            let memory = peak_memory(outboard.child.id());
+            assert!(memory <= MEMORY, "{memory} bytes");
             outboard.end();
         }
     });
@@ -231,7 +236,9 @@ impl Outboard {
         let has_forgotten = soon(|| self.descriptors() <= before);
         assert!(has_forgotten, "{} descriptors, {before} before", self.descriptors());
         let left = || -> Vec<Value> {
-            let is_left = |socket: &Value| socket["state"] != "TIME-WAIT";
+            // Those of other stacks are no matter here.
+            let is_left =
+                |socket: &Value| socket["pid"] == self.child.id() && socket["state"] != "TIME-WAIT";
             sockets(world).into_iter().filter(is_left).collect()
         };
         assert!(soon(|| left().is_empty()), "{:#?}", left());

@@ -53,6 +53,22 @@ fn nginx_is_asked() {
     asks("web::nginx_is_asked", &NGINX);
 }
 
+/// A thousand connections that stay open, or as many times as much, each asked twice.
+const MANY: Program = Program {
+    needs: &["nginx", "openssl", "/usr/bin/python3"],
+    ask: r#"
+        ulimit -n $(ulimit -Hn)
+        /usr/bin/python3 $PROGRAMS/many.py $SERVER 8080 /small small $((1000 * TIMES)) 2 | uniq -c | \
+            sed "s/ $((1000 * TIMES))$/ all/; s/^ *//""#,
+    says: "2 all\n",
+    ..NGINX
+};
+
+#[test]
+fn nginx_keeps_many_connections() {
+    serves("web::nginx_keeps_many_connections", &MANY);
+}
+
 /// In between, with listeners that an old process hands to a new one.
 const HAPROXY: Program = Program {
     needs: &["haproxy", "curl", "ab", "pgrep", "/usr/bin/python3"],

@@ -209,9 +209,7 @@ impl Server {
 
     /// The most memory that it had at any time, in bytes.
     pub fn peak_memory(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+        peak_memory(self.pid())
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
@@ -261,6 +259,13 @@ impl Drop for Server {
             let _ = child.wait();
         }
     }
+}
+
+/// The most memory that a process had at any time, in bytes.
+pub fn peak_memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
 /// Bytes without a pattern.
