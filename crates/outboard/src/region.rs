@@ -183,9 +183,10 @@ impl Slot<'_> {
         if self.rings.load(NEWS) & bit != 0 {
             return false;
         }
-        self.rings.fetch_or(NEWS, bit);
+        let earlier = self.rings.fetch_or(NEWS, bit);
         fence(Ordering::SeqCst);
-        self.blocks.load(ASLEEP) != 0
+        // Whoever told the first news that it has not heard of wakes it, and it hears of all then.
+        earlier == 0 && self.blocks.load(ASLEEP) != 0
     }
 }
 
@@ -234,4 +235,24 @@ pub fn sleeps(rings: &Shared, blocks: &Shared, is_asleep: bool) -> bool {
         return rings.load(NEWS) == 0;
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusewire_device::Writers;
+
+    #[test]
+    fn the_first_with_news_wakes_the_outboard_for_all() {
+        let (_rings, rings) = Shared::create(RINGS_LEN, Writers::All).unwrap();
+        let (_blocks, blocks) = Shared::create(BLOCKS_LEN, Writers::Maker).unwrap();
+        let tell = |index| Slot { rings: &rings, blocks: &blocks, index }.tell();
+        assert!(!tell(0), "it is awake");
+        assert_eq!(news(&rings), 1);
+        assert!(sleeps(&rings, &blocks, true));
+        assert_eq!([3, 5, 3].map(tell), [true, false, false]);
+        assert!(!sleeps(&rings, &blocks, true), "it has not heard of it");
+        assert_eq!(news(&rings), 1 << 3 | 1 << 5);
+        assert!(tell(5));
+    }
 }
