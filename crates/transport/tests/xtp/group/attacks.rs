@@ -103,6 +103,17 @@ fn who_lies_about_what_has_come_harms_nobody_but_itself() {
     }
 }
 
+/// A member's report to the sender's key for it: what it has below `rseq`, and beyond it.
+pub fn report(id: Key, (rseq, echo): (u64, u32), spans: &[(u64, u64)]) -> Header {
+    let control = Control { rseq, alloc: rseq + (1 << 21), echo };
+    let mut named = SpanList::new(rseq);
+    for (left, right) in spans {
+        named.push(Span { left: *left, right: *right });
+    }
+    let body = if spans.is_empty() { Body::Cntl(control) } else { Body::Ecntl(control, named) };
+    Header { options: Options::MULTI, body, ..jcntl(id, 9) }
+}
+
 /// A JCNTL with a key of its own.
 pub fn jcntl(sender: Key, key: u64) -> Header {
     let traffic = TrafficControl {

@@ -5,8 +5,10 @@ use core::time::Duration;
 use fusewire_base::Instant;
 use fusewire_testkit::{Impairments, Random, for_each_seed};
 use fusewire_transport::congestion::Algorithm;
-use fusewire_transport::xtp::group::{Receiver, ReceiverConfig, SenderConfig};
+use fusewire_transport::xtp::group::{Receiver, ReceiverConfig, Sender, SenderConfig};
+use fusewire_wire::xtp::Key;
 
+use super::attacks;
 use super::world::{Plan, Scenario, World};
 
 pub fn link(random: &mut Random) -> Impairments {
@@ -116,4 +118,48 @@ fn who_has_everything_says_so_often_while_nobody_answers() {
     let longest = said.windows(2).map(|pair| pair[1] - pair[0]).max();
     assert!(longest.is_some_and(|pause| pause <= Duration::from_millis(1600)), "{longest:?}");
     assert!(said.len() >= 18, "said {} times", said.len());
+}
+
+/// What went again for one member, and is named by another's report that left before it came there, says nothing of when
+/// that left: what the other lacks and went again meanwhile is under way.
+#[test]
+fn an_old_report_of_what_went_again_loses_nothing() {
+    let key = |n: u64| Key::new(n).expect("not zero");
+    let at = |n: u64| ([10, 0, 0, n as u8], 4000).into();
+    let ms = |ms: u64| Instant::from_ms(1000 + ms);
+    let config = SenderConfig { congestion: None, ..SenderConfig::default() };
+    let mut sender = Sender::new(&config, key(77), ms(0));
+    let mut sync = 0;
+    for n in 1..=2 {
+        sender.handle(ms(0), at(n), &attacks::jcntl(key(77), n));
+        assert_eq!(sender.accept(ms(0), key(n), key(n + 10)), Some(0));
+    }
+    let mut sent = |sender: &mut Sender, now| {
+        let mut data = Vec::new();
+        while let Some((_, transmit)) = sender.poll_transmit(now) {
+            sync = transmit.header.sync;
+            data.extend(transmit.payload.map(|range| range.start));
+        }
+        (data, sync)
+    };
+    let (_, echo) = sent(&mut sender, ms(0));
+    for n in 1..=2 {
+        // A round trip of 20 ms.
+        sender.handle(ms(20), at(n), &attacks::report(key(n + 10), (0, echo), &[]));
+    }
+    let len = u64::from(sender.max_payload());
+    for n in 0..5 {
+        let reservation = sender.reserve(len as u32).expect("there is room");
+        sender.commit(reservation);
+        assert_eq!(sent(&mut sender, ms(20 + 10 * n)).0, [n * len]);
+    }
+    let mut told = |now, n: u64, packets: &[(u64, u64)]| {
+        let spans: Vec<_> = packets.iter().map(|(from, to)| (from * len, to * len)).collect();
+        sender.handle(now, at(n), &attacks::report(key(n + 10), (0, echo), &spans));
+        let again = sent(&mut sender, now).0;
+        again.iter().map(|start| start / len).collect::<Vec<_>>()
+    };
+    assert_eq!(told(ms(70), 1, &[(1, 2)]), [0]);
+    assert_eq!(told(ms(80), 1, &[(1, 2), (3, 4)]), [2]);
+    assert_eq!(told(ms(85), 2, &[(1, 3)]), [], "the first went again 15 ms ago");
 }

@@ -8,7 +8,7 @@ use fusewire_testkit::{Impairments, Random, for_each_seed_of};
 use fusewire_transport::xtp::group::{
     Leaving, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
 };
-use fusewire_wire::xtp::{Body, Control, Key, Options, Span, SpanList};
+use fusewire_wire::xtp::Key;
 
 use super::attacks;
 use super::world::{Plan, Scenario, World};
@@ -129,13 +129,8 @@ fn who_lacks_a_repair_has_another_second() {
         for n in 1..=2 {
             // The second never has the first packet.
             let rseq = if n == 1 { sent } else { 0 };
-            let control = Control { rseq, alloc: sent + (1 << 20), echo: sync };
-            let mut spans = SpanList::new(rseq);
-            spans.push(Span { left: 1440, right: sent });
-            let body = if n == 1 { Body::Cntl(control) } else { Body::Ecntl(control, spans) };
-            let mut header = attacks::jcntl(key(n + 10), 9);
-            (header.options, header.body) = (Options::MULTI, body);
-            sender.handle(now, at(n), &header);
+            let spans = if n == 1 { &[][..] } else { &[(1440, sent)] };
+            sender.handle(now, at(n), &attacks::report(key(n + 10), (rseq, sync), spans));
         }
         let is_kept = sender.members().count() == 2;
         assert_eq!(is_kept, second < 3, "after {second} looks");
