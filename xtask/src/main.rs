@@ -1,4 +1,4 @@
-//! What a developer runs: `cargo xtask test|ci|tidy|fuzz|packetdrill|sanitize|soak|bench`.
+//! What a developer runs: `cargo xtask test|ci|tidy|fuzz|packetdrill|sanitize|soak|suites|bench`.
 //!
 //! Nothing of the product depends on this crate, and it needs nothing installed by hand: what a
 //! step lacks it installs (as root, from Debian's packages) or skips, and says which.
@@ -19,6 +19,7 @@ mod programs;
 mod sanitize;
 mod shell;
 mod soak;
+mod suites;
 mod test;
 mod tidy;
 mod user;
@@ -53,6 +54,8 @@ enum Task {
     Sanitize(sanitize::Options),
     /// What takes too long for `test`: many seeds, a million files, the rate of the hot path.
     Soak,
+    /// The test suites of other programs, on the kernel's sockets and over an outboard.
+    Suites(suites::Options),
     /// Notes a test program instead of running it: what Cargo calls when `test` builds them.
     #[command(hide = true)]
     Note(only::Options),
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Task::Packetdrill(options) => packetdrill::run(&options),
         Task::Sanitize(options) => sanitize::run(&options),
         Task::Soak => soak::run(),
+        Task::Suites(options) => suites::run(&options),
         Task::Note(options) => programs::note(&options),
         Task::Bench(options) => bench::run(&options),
     };

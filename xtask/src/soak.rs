@@ -1,7 +1,7 @@
 //! `cargo xtask soak`: the tests that take too long for `cargo xtask test`, which leaves them out.
 
-use crate::packetdrill;
 use crate::shell::{Result, cargo, step};
+use crate::{packetdrill, suites};
 
 /// Random seeds of the simulated link.
 const SEEDS: &str = "10000";
@@ -28,6 +28,7 @@ pub fn run() -> Result {
     many.env("FUSEWIRE_PROGRAMS_TIMES", "10").args(["test", "--release", "--package", "fusewire"]);
     many.args(["--test", "programs", "--", "nginx_keeps_many_connections"]);
     step("10,000 connections to nginx over an outboard", &mut many)?;
+    suites::run(&suites::Options::default())?;
     let simulated = ["--package", "fusewire-transport", "--test", "simulated", "--test", "xtp"];
     step("a million files", &mut ignored("fusewire-files", "scale"))?;
     step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;

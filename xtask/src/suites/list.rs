@@ -1,0 +1,135 @@
+//! The suites.
+
+/// Where a suite comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum From {
+    /// It is a program that is installed.
+    Nowhere,
+    /// A package, which is unpacked and not installed.
+    Package(&'static str),
+    /// The source of a package, as its authors released it; goes to `source`.
+    Source(&'static str),
+}
+
+/// What is wanted.
+const WANTED: usize = 95;
+
+/// The test suite of somebody's.
+#[derive(Clone, Copy, Debug)]
+pub struct Suite {
+    pub name: &'static str,
+    /// Programs that it takes, and their packages.
+    pub tools: &'static [(&'static str, &'static str)],
+    pub from: From,
+    /// What is done once it is there, in its folder.
+    pub prepare: &'static str,
+    /// Runs it; `EACH` is the runner for Python's.
+    pub run: &'static str,
+    /// How long that may take.
+    pub minutes: u32,
+    /// The part of what passes on the kernel that has to pass over an outboard, in hundredths: [`WANTED`], unless
+    /// `docs/preload.md` says why it is less.
+    pub percent: usize,
+}
+
+pub const ALL: &[Suite] = &[
+    Suite {
+        name: "python",
+        tools: &[("/usr/bin/python3.11", "python3.11")],
+        from: From::Package("libpython3.11-testsuite"),
+        prepare: "mv usr/lib/python3.11 lib\ncp -rn /usr/lib/python3.11/test/. lib/test/",
+        run: "PYTHONPATH=$PWD/lib /usr/bin/python3.11 $EACH test_socket test_selectors test_ssl test_asyncio",
+        minutes: 25,
+        percent: WANTED,
+    },
+    Suite {
+        name: "redis",
+        tools: &[("redis-server", "redis-server"), ("redis-cli", "redis-tools"), ("tclsh", "tcl")],
+        from: From::Source("redis"),
+        prepare: r#"
+            for program in server cli benchmark check-aof check-rdb sentinel; do
+                ln -s $(command -v redis-$program) source/src/redis-$program
+            done"#,
+        run: r#"
+            cd source
+            for unit in protocol keyspace auth quit pubsub info limits introspection querybuf other \
+                pause tracking multi scan expire networking wait shutdown aofrw obuf-limits; do
+                timeout 150 ./runtest --clients 1 --single unit/$unit 2>&1 | sed -nE "
+                    s/\x1b\[[0-9;]*m//g
+                    s/^\[ok\]: (.*) \([0-9]+ ms\)$/ok $unit: \1/p
+                    s/^\[err\]: (.*) in tests.*/failed $unit: \1/p
+                    s/^\[(skip|ignore)\]: (.*)/skipped $unit: \2/p
+                    s/^\[(exception|timeout)\]: (.*)/failed $unit: \2/p"
+            done"#,
+        minutes: 25,
+        percent: WANTED,
+    },
+    Suite {
+        name: "memcached",
+        tools: &[
+            ("make", "make"),
+            ("cc", "gcc"),
+            ("prove", "perl"),
+            ("/usr/include/event.h", "libevent-dev"),
+        ],
+        from: From::Source("memcached"),
+        prepare: r#"
+            cd source
+            ./configure -q --disable-unix-socket --disable-docs >/dev/null
+            make -s -j2 memcached memcached-debug timedrun sizes >/dev/null 2>&1"#,
+        run: r#"
+            cd source
+            for file in t/*.t; do
+                if said=$(timeout 60 prove $file 2>&1); then
+                    case $said in *skipped:*|*NOTESTS*) echo skipped $file;; *) echo ok $file;; esac
+                else
+                    echo failed $file " $(echo "$said" | grep -m 1 -E '^#' || echo late)"
+                fi
+            done"#,
+        minutes: 20,
+        percent: WANTED,
+    },
+    Suite {
+        name: "stress-ng",
+        tools: &[("stress-ng", "stress-ng")],
+        from: From::Nowhere,
+        prepare: "",
+        run: r#"
+            try() {
+                name=$1
+                shift
+                timeout 60 stress-ng --verify -t 4 "$@" >said 2>&1
+                case $? in 0) echo ok $name;; 4) echo skipped $name;; *) echo failed $name; cat said;; esac
+            }
+            for domain in ipv4 ipv6; do
+                for options in random send sendmsg sendmmsg; do
+                    try sock-$options-$domain --sock 2 --sock-opts $options --sock-domain $domain
+                done
+                try udp-$domain --udp 2 --udp-domain $domain
+                try epoll-$domain --epoll 2 --epoll-domain $domain
+            done
+            try sock-nodelay --sock 2 --sock-nodelay
+            for one in sockmany sockfd sockpair sockabuse poll dup udp-flood sendfile splice; do
+                try $one --$one 2
+            done"#,
+        minutes: 15,
+        percent: WANTED,
+    },
+    Suite {
+        name: "libevent",
+        tools: &[("make", "make"), ("cc", "gcc")],
+        from: From::Source("libevent"),
+        prepare: r#"
+            cd source
+            ./configure -q --disable-openssl --disable-samples --disable-shared >/dev/null
+            make -s -j2 >/dev/null 2>&1"#,
+        run: r#"
+            source/test/regress 2>&1 | sed -nE '
+                s/^([a-z0-9_]+\/[^:]+): .*OK$/ok \1/p
+                s/^([a-z0-9_]+\/[^:]+): .*SKIPPED.*/skipped \1/p
+                s/^ *\[([a-z0-9_]+) FAILED\]$/failed \1/p
+                s/^([a-z0-9_]+\/[^:]+): .*(FAIL|Lost connection).*/failed \1/p'"#,
+        minutes: 10,
+        percent: 80,
+    },
+];
