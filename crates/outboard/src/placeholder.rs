@@ -13,6 +13,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_cookie};
 use rustix::net::{
@@ -100,9 +101,15 @@ pub fn widen(p: impl AsFd) -> Result<(), Errno> {
     set_socket_send_buffer_size(p, SEND_BUFFER)
 }
 
+/// At `Q`: nobody has the other end any more, whether or not that was shown yet.
+pub(crate) fn is_left(q: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(q, PollFlags::empty())];
+    let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    fds[0].revents().contains(PollFlags::HUP)
+}
+
 #[cfg(test)]
 mod tests {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::net::recv;
 
     use super::*;

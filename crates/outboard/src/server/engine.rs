@@ -27,6 +27,9 @@ const OFFERS: usize = 16;
 /// How long an application that had no number for a connection may take to say so.
 const LOST: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// Turns of a socket that was closed, when somebody wants its port.
+const TURNS_OF_CLOSED: usize = 16;
+
 /// Sockets whose bytes are looked at while a user has too many.
 const LOOKS: u32 = 512;
 
@@ -282,9 +285,8 @@ impl Engine {
     ) -> io::Result<Turn> {
         Ok(match &socket.state {
             _ if socket.lost_at.is_some() => Turn::Waits,
-            State::Fresh if socket.shown.hangup => Turn::Left,
-            // It sends without having been bound.
-            State::Fresh if socket.of.kind == Kind::Datagram && socket.shown.readable => {
+            // It sends without having been bound, and may have closed behind that.
+            State::Fresh if socket.of.kind == Kind::Datagram && has_sent(socket) => {
                 let any = socket.of.family.unspecified();
                 let bound = self.policy.place(socket.uid, any);
                 match bound.and_then(|local| bind_datagrams(stack, socket, local)) {
@@ -292,6 +294,7 @@ impl Engine {
                     Err(error) => Turn::Failed(error),
                 }
             }
+            State::Fresh if socket.shown.hangup => Turn::Left,
             State::Fresh => Turn::Waits,
             State::Connecting { id, stuffed } => {
                 let (id, stuffed) = (*id, *stuffed);
@@ -343,6 +346,33 @@ impl Engine {
             socket.shown.writable = has_room || turn == Turn::Unleased;
         }
         turn
+    }
+
+    /// Ends the sockets of this port, but for connections, that nobody has any more, which epoll has yet to say; true if there
+    /// was one.
+    pub fn end_closed(&mut self, stack: &mut Stack, now: Instant, port: u16) -> bool {
+        let mut ended = false;
+        for index in self.table.indices() {
+            let Some(socket) = self.table.at(index) else { continue };
+            let is_connection = matches!(socket.state, State::Connecting { .. } | State::Stream(_));
+            let has_port = |local: SocketAddr| local.port() == port;
+            let has_it = socket.bound.is_some_and(has_port)
+                || socket.state.id().is_some_and(|id| stack.local_addr(id).is_ok_and(has_port));
+            if is_connection || !has_it || !placeholder::is_left(socket.q.as_fd()) {
+                continue;
+            }
+            self.shown(index, epoll::EventFlags::HUP);
+            let number = self.table.number_at(index);
+            // What it has sent goes first.
+            for _ in 0..TURNS_OF_CLOSED {
+                let is_there = number.is_some() && self.table.number_at(index) == number;
+                if !is_there || self.turn(stack, now, index).is_err() {
+                    break;
+                }
+            }
+            ended |= self.table.number_at(index) != number;
+        }
+        ended
     }
 
     /// A socket is no more: `is_dropped`, with something that its application has not read.
@@ -573,6 +603,12 @@ impl Engine {
         let offered = Offer { handle: other.handle, peer, local };
         offer(&listener.q, &offered, p).is_ok()
     }
+}
+
+/// The application has sent something.
+fn has_sent(socket: &Socket) -> bool {
+    let has_come = || rustix::io::ioctl_fionread(&socket.q).unwrap_or(0) > 0;
+    socket.shown.readable && (!socket.shown.hangup || has_come())
 }
 
 /// What our end of a placeholder tells.

@@ -16,12 +16,12 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::{Shared, Writers};
 use fusewire_stack::ip::{Error, SocketId, Stack};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
 use super::pipe::{QUANTUM, Turn, number_of, pour};
 use super::table::{Socket, State, is_same};
+use crate::placeholder;
 use crate::protocol::KEY_LEN;
 use crate::region::{
     BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, Way, news, places, sleeps,
@@ -371,10 +371,8 @@ pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId, regions: &mu
     // Whoever had it left bytes unread that came before the lease did; a doorbell is nothing that the peer has sent.
     let left_some =
         has_left && socket.shown.error && !Progress::left(&regions.of(&lease)).is_noisy();
-    let turn = match left_some {
-        true => Turn::Dropped,
-        false => by_rings(socket, &mut lease, stack, id, regions).unwrap_or_else(|failed| failed),
-    };
+    let turn = by_rings(socket, &mut lease, stack, id, regions, left_some);
+    let turn = turn.unwrap_or_else(|failed| failed);
     if turn != Turn::Unleased {
         socket.lease = Some(lease);
     }
@@ -392,12 +390,16 @@ fn by_rings(
     stack: &mut Stack,
     id: SocketId,
     regions: &mut Regions,
+    left_some: bool,
 ) -> Result<Turn, Turn> {
-    if socket.shown.hangup && lease.is_over && lease.progress.owed().1 > 0 {
-        // As if it lay unread in the placeholder.
-        return Ok(Turn::Dropped);
+    // What the ring has is as if it lay unread in the placeholder.
+    let owes = socket.shown.hangup && lease.is_over && lease.progress.owed().1 > 0;
+    let is_dropped = left_some || owes;
+    let goes = leave(socket, lease, stack, id, &regions.of(lease), is_dropped)?;
+    if is_dropped {
+        // What was written goes before the reset.
+        return Ok(if goes { Turn::Goes } else { Turn::Dropped });
     }
-    let goes = leave(socket, lease, stack, id, &regions.of(lease))?;
     if socket.shown.hangup {
         return Ok(match socket.has_finished {
             true => Turn::Left,
@@ -411,8 +413,11 @@ fn by_rings(
             return Ok(if goes { Turn::Goes } else { Turn::Waits });
         }
         return match settle(socket, lease, &regions.of(lease)) {
-            // As if it lay unread in the placeholder.
-            Settled::Left => Ok(Turn::Dropped),
+            // There was something to read, and there is nobody. What he has written meanwhile goes before the reset.
+            Settled::Left => {
+                (socket.shown.hangup, socket.shown.readable) = (true, true);
+                Ok(Turn::Goes)
+            }
             Settled::No => Ok(if goes { Turn::Goes } else { Turn::Waits }),
             // There will be room, and an event.
             Settled::Yes if !is_all_taken(lease, &regions.of(lease))? => {
@@ -437,13 +442,15 @@ fn is_all_taken(lease: &mut Lease, slot: &Slot<'_>) -> Result<bool, Turn> {
     Ok(lease.progress.written(slot).map_err(violated)?.1 == 0)
 }
 
-/// What the application has written goes to the stack; true when there may be more at once.
+/// What the application has written goes to the stack; true when there may be more at once. There is no end of a stream that is
+/// to be reset (`is_dropped`).
 fn leave(
     socket: &mut Socket,
     lease: &mut Lease,
     stack: &mut Stack,
     id: SocketId,
     slot: &Slot<'_>,
+    is_dropped: bool,
 ) -> Result<bool, Turn> {
     // Looked at before the ring: what lies there now was sent after what the ring had no room for.
     let piped =
@@ -503,6 +510,7 @@ fn leave(
             }
             return poured.map(|_| socket.shown.readable);
         }
+        Piped::End if is_dropped => {}
         Piped::End => {
             socket.has_finished = true;
             // One that is over has nothing to finish.
@@ -656,16 +664,9 @@ fn settle(socket: &mut Socket, lease: &mut Lease, slot: &Slot<'_>) -> Settled {
             Ok(len) => lease.progress.skip(len as u64),
             Err(Errno::AGAIN) => socket.shown.writable = false,
             Err(Errno::INTR) => {}
-            Err(_) if is_left(socket.q.as_fd()) => return Settled::Left,
+            Err(_) if placeholder::is_left(socket.q.as_fd()) => return Settled::Left,
             // Nobody will read any more.
             Err(_) => lease.progress.skip(owed),
         }
     }
-}
-
-/// Nobody has the other end, whether or not that was shown yet.
-fn is_left(q: BorrowedFd<'_>) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(q, PollFlags::empty())];
-    let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-    fds[0].revents().contains(PollFlags::HUP)
 }

@@ -12,6 +12,7 @@ use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
 use super::table::{Socket, State};
+use crate::placeholder;
 use crate::protocol::{ADDRESS_LEN, emit_address, parse_address};
 
 /// Bytes that a socket moves in its turn, each way.
@@ -45,16 +46,17 @@ pub fn number_of(error: Error) -> Errno {
 
 /// A stream's turn: what the application has written goes to the stack, what has come to the application.
 pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Turn {
-    if socket.shown.error {
-        return Turn::Dropped;
-    }
     let out = match leave(socket, stack, id) {
         Ok(goes) => goes,
         Err(turn) => return turn,
     };
+    if socket.shown.error {
+        // What it wrote goes before the reset.
+        return if out { Turn::Goes } else { Turn::Dropped };
+    }
     let back = match arrive(socket, stack, id) {
         Ok(goes) => goes,
-        Err(error) => return Turn::Failed(number_of(error)),
+        Err(turn) => return turn,
     };
     match (out, back) {
         // What it wrote is in the stack, and so is its end.
@@ -117,13 +119,14 @@ pub fn pour(
 }
 
 /// From the connection's memory into the placeholder; true when there may be more at once.
-fn arrive(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, Error> {
+fn arrive(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, Turn> {
+    let failed = |error| Turn::Failed(number_of(error));
     let mut left = QUANTUM;
     loop {
-        let (a, b) = stack.tcp_peek(id)?;
+        let (a, b) = stack.tcp_peek(id).map_err(failed)?;
         if a.is_empty() {
             // Nothing yet, the end, or why there will be none.
-            let at_end = stack.tcp_read(id, &mut [])?.is_some();
+            let at_end = stack.tcp_read(id, &mut []).map_err(failed)?.is_some();
             if at_end && !std::mem::replace(&mut socket.peer_is_told, true) {
                 let _ = shutdown(&socket.q, Shutdown::Write);
             }
@@ -142,14 +145,19 @@ fn arrive(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, 
         let pieces = [IoSlice::new(a), IoSlice::new(b)];
         match sendmsg(&socket.q, &pieces, &mut SendAncillaryBuffer::default(), flags) {
             Ok(len) => {
-                stack.tcp_consume(id, len)?;
+                stack.tcp_consume(id, len).map_err(failed)?;
                 left -= len;
             }
             Err(Errno::AGAIN) => socket.shown.writable = false,
             Err(Errno::INTR) => {}
+            Err(_) if placeholder::is_left(socket.q.as_fd()) => {
+                // Nobody has read this. What he has written meanwhile goes before the reset.
+                (socket.shown.error, socket.shown.readable) = (true, true);
+                return Ok(true);
+            }
             // It has shut down this side: as a kernel's socket would, it is deaf.
             Err(_) => {
-                stack.tcp_consume(id, offered)?;
+                stack.tcp_consume(id, offered).map_err(failed)?;
             }
         }
     }

@@ -95,7 +95,15 @@ impl Engine {
             Request::Attach => self.attach(asker.fd),
             Request::Bind(handle, local) => {
                 let local = canonical(local);
-                self.on(&handle, |engine, socket| engine.bind(stack, socket, local, asker.uid))
+                self.on(&handle, |engine, socket| {
+                    match engine.bind(stack, socket, local, asker.uid) {
+                        // Who had the port may have closed, of which we hear by another way than of this.
+                        Err(Errno::ADDRINUSE) if engine.end_closed(stack, now, local.port()) => {
+                            engine.bind(stack, socket, local, asker.uid)
+                        }
+                        bound => bound,
+                    }
+                })
             }
             Request::Listen(handle, backlog) => {
                 self.on(&handle, |engine, socket| engine.listen(stack, now, socket, backlog))

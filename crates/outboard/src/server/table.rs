@@ -218,6 +218,12 @@ impl Table {
         self.slots.get_mut(index as usize)?.socket.as_deref_mut()
     }
 
+    /// The number of the socket at `index`, unless there is none, or it was [taken out](Table::take).
+    pub fn number_at(&self, index: u32) -> Option<u64> {
+        let slot = self.slots.get(index as usize)?;
+        slot.socket.as_ref().map(|_| number(index, slot.generation))
+    }
+
     /// The place of a socket by its number alone: for our own use.
     pub fn index_of(&self, number_of: u64) -> Option<u32> {
         let index = number_of as u32;

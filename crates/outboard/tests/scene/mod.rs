@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -42,7 +42,8 @@ pub fn content(seed: u8, len: usize) -> Vec<u8> {
 
 /// Servers on the kernel's sockets. 7000 echoes; 7001 takes everything, says its hash and sends as much; 7002
 /// sends something and says how the connection ended; 7003 sends something and resets; both when they hear something; 7004
-/// sends much at once, and what it hears.
+/// sends much at once, and what it hears; 7005 sends something, takes everything, and says how much that was and how it ended.
+/// Datagrams for 7000 are said.
 pub fn kernel() {
     let listen = |port, serve: fn(TcpStream)| {
         let listener = TcpListener::bind(at(port)).unwrap();
@@ -86,6 +87,19 @@ pub fn kernel() {
         let mut all = Vec::new();
         stream.read_to_end(&mut all).unwrap();
         let _ = stream.write_all(&all);
+    });
+    listen(7005, |mut stream| {
+        stream.write_all(b"unread").unwrap();
+        let mut all = Vec::new();
+        let ended = stream.read_to_end(&mut all).map_err(|error| error.kind());
+        println!("{} then {ended:?}", all.len());
+    });
+    let udp = UdpSocket::bind(at(7000)).unwrap();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 65_535];
+        while let Ok((len, _)) = udp.recv_from(&mut bytes) {
+            println!("heard {len}");
+        }
     });
     println!("ready");
     let _ = std::io::stdin().read(&mut [0]);
@@ -147,9 +161,14 @@ impl Scene {
 
     /// Waits for a line of the kernel's peer that ends with this.
     pub fn hears(&mut self, what: &str) {
+        while !self.next_line().ends_with(what) {}
+    }
+
+    /// What the kernel's peer says next.
+    pub fn next_line(&mut self) -> String {
         let patience = std::time::Duration::from_secs(30);
         let says = self.says.get_mut().unwrap();
-        while !says.recv_timeout(patience).expect(what).trim_end().ends_with(what) {}
+        says.recv_timeout(patience).expect("a line in time").trim_end().into()
     }
 
     pub fn socket(&self, port: u16) -> Socket<'_> {

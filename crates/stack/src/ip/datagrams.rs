@@ -57,6 +57,7 @@ impl Stack {
             via: None,
             carried: None,
             keys: None,
+            closed: false,
         };
         core.insert_bound(protocol, Socket::Udp(Box::new(state)))
     }

@@ -18,7 +18,7 @@ use super::config::{Error, Event, Result, SocketId};
 use super::output::{HEADER_ROOM, UdpPacket, datagram_header_len, udp_checksum};
 use super::stack::{Core, Stack};
 use super::table::Protocol;
-use super::udp::Staged;
+use super::udp::{Staged, UdpState};
 use crate::drops::Cause;
 
 /// The longest UDP message.
@@ -58,6 +58,15 @@ impl Pending {
 }
 
 impl Core {
+    /// Forgets a socket for datagrams that was closed, once all is sent that its application has sent.
+    pub(super) fn forget_sent(&mut self, id: SocketId) {
+        let waits = self.pending.calls.iter().any(|call| call.id == id);
+        let is_over = |udp: &mut UdpState| udp.closed && udp.staged.to.is_none();
+        if !waits && self.table.udp(id).is_ok_and(is_over) {
+            self.table.remove(id.index);
+        }
+    }
+
     /// Where messages of a socket go: to `to`, or to whom it is connected.
     pub(super) fn udp_way(
         &mut self,
@@ -519,7 +528,7 @@ impl Stack {
         {
             return Ok(());
         }
-        let mut calls = std::mem::take(&mut self.core.pending.calls);
+        let (mut calls, mut sent_for) = (std::mem::take(&mut self.core.pending.calls), Vec::new());
         self.core.layer_speaks = true;
         (self.core.pending.bytes, self.core.pending.generation) = (0, generation);
         while let Some(call) = calls.pop_front() {
@@ -541,7 +550,9 @@ impl Stack {
                 self.core.counters.drops.add(Cause::UdpUnresolved, count);
                 self.core.udp_fail(call.id, call.to, error);
             }
+            sent_for.push(call.id);
         }
+        sent_for.into_iter().for_each(|id| self.core.forget_sent(id));
         Ok(())
     }
 
@@ -553,6 +564,7 @@ impl Stack {
                 return Ok(());
             }
             self.core.staged.pop();
+            self.core.forget_sent(id);
         }
         Ok(())
     }

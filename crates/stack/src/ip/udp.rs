@@ -343,6 +343,8 @@ pub struct UdpState {
     pub carried: Option<VecDeque<Failure>>,
     /// Keys of packets that left, where the packets have keys.
     pub keys: Option<Box<Keys>>,
+    /// The application has closed it: what it has sent goes yet, and then it is gone.
+    pub closed: bool,
 }
 
 /// What failed with one peer of a socket that carries a transport.

@@ -509,16 +509,23 @@ impl Stack {
         self.core.table.len()
     }
 
-    /// Ends the use of a socket. A connection sends what was written and then FIN, or RST when there is
-    /// something that nobody has read; a listener resets what nobody has accepted.
+    /// Ends the use of a socket. A connection sends what was written and then FIN, or, when there is something that nobody has
+    /// read, what of it may leave at once and then RST; a listener resets what nobody has accepted.
     pub fn close(&mut self, now: Instant, id: SocketId) -> Result<()> {
+        if self.core.table.udp(id).is_ok_and(|udp| !udp.closed) {
+            // An interface that is gone takes nothing, and says so elsewhere.
+            let _ = self.flush_udp(now, id);
+        }
         match self.core.table.socket(id)? {
             Socket::Udp(udp) => {
+                if std::mem::replace(&mut udp.closed, true) {
+                    return Err(Error::NoSocket);
+                }
                 let (protocol, port) = (udp.protocol, udp.local.port());
                 self.core.layer_speaks = true;
                 self.core.layer.leave_groups(now, id.index);
                 self.core.table.unbind(protocol, port, id.index);
-                self.core.table.remove(id.index);
+                self.core.forget_sent(id);
                 self.core.free_port(protocol, port);
                 self.core.speak_xtp();
             }
@@ -539,19 +546,37 @@ impl Stack {
                     }
                 }
             }
-            Socket::Stream(_) => self.core.close_stream(now, id)?,
+            Socket::Stream(stream) => {
+                if stream.readable() > 0 {
+                    self.send_written(now, id)?;
+                }
+                self.core.close_stream(now, id)?;
+            }
         }
         Ok(())
     }
 
-    /// Ends a connection at once: the peer is reset. The socket stays until it is closed.
+    /// Ends a connection at once: the peer is reset, behind what was written and may leave. The socket stays until it is closed.
     ///
     /// # Errors
     /// [`Error::NoSocket`].
-    pub fn abort(&mut self, _now: Instant, id: SocketId) -> Result<()> {
+    pub fn abort(&mut self, now: Instant, id: SocketId) -> Result<()> {
+        self.send_written(now, id)?;
         self.core.table.stream(id)?.tcp.abort();
         self.core.mark(id.index);
         self.core.settle(id.index);
+        Ok(())
+    }
+
+    /// Before a connection ends at once: what may leave of what was written is on its way, as if it had been sent when it was
+    /// written.
+    fn send_written(&mut self, now: Instant, id: SocketId) -> Result<()> {
+        if self.core.table.stream(id)?.unsent() > 0 {
+            // Nothing will follow that would fill a segment.
+            self.core.table.stream(id)?.tcp.push();
+            self.core.mark(id.index);
+            let _ = self.transmit(now);
+        }
         Ok(())
     }
 
