@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fusewire_outboard::client;
+use fusewire_outboard::client::{self, Leaving};
 use fusewire_outboard::protocol::{self, About, Kind, OptionName, SocketType, VALUE_MAX};
 use fusewire_stack::ip::{TcpConfig, posix};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -166,6 +166,31 @@ impl Socket {
     fn await_datagram(&self, left: Duration) -> Result<bool> {
         let mut wait = [Awaited { socket: self, wanted: libc::POLLIN, is: 0 }];
         wait_for(&mut wait, Some(left)).map(|ready| ready > 0)
+    }
+}
+
+/// Datagrams of one call.
+struct Several<'a>(&'a Socket, &'a [Outgoing<'a>]);
+
+impl Leaving for Several<'_> {
+    fn count(&self) -> usize {
+        self.1.len()
+    }
+
+    fn with<T>(
+        &self,
+        at: usize,
+        f: impl FnOnce(&[IoSlice<'_>], Option<SocketAddr>) -> client::Result<T>,
+    ) -> client::Result<T> {
+        let Several(socket, messages) = self;
+        let Outgoing { to, bytes } = &messages[at];
+        socket
+            .fits(bytes.len())
+            .map_err(|Errno(number)| rustix::io::Errno::from_raw_os_error(number))?;
+        match to {
+            None if !socket.inner.has_peer() => Err(rustix::io::Errno::DESTADDRREQ),
+            to => f(&[IoSlice::new(bytes)], *to),
+        }
     }
 }
 
@@ -370,18 +395,7 @@ impl Posix for Socket {
         if flags.more || lock(&self.begun).is_some() {
             return self.gather(messages, flags);
         }
-        for (sent, message) in messages.iter().enumerate() {
-            let pieces = [IoSlice::new(&message.bytes)];
-            let done = self
-                .fits(message.bytes.len())
-                .and_then(|()| Ok(self.inner.send_to(&pieces, message.to, sending(flags))?));
-            match done {
-                Err(error) if sent == 0 => return Err(error),
-                Err(_) => return Ok(sent),
-                Ok(_) => {}
-            }
-        }
-        Ok(messages.len())
+        Ok(self.inner.send_datagrams(&Several(self, messages), sending(flags))?)
     }
 
     fn recv_messages(

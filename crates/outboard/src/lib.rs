@@ -20,6 +20,7 @@
 pub mod client;
 pub mod placeholder;
 pub mod protocol;
+pub mod record;
 pub mod region;
 pub mod ring;
 pub mod rules;

@@ -84,13 +84,24 @@ pub fn identity(p: BorrowedFd<'_>) -> Option<(u64, u64)> {
 /// # Errors
 /// It is no socket, or cannot be sent by.
 pub fn stuff(p: BorrowedFd<'_>) -> Result<usize, Errno> {
-    set_socket_send_buffer_size(p, 0)?;
+    narrow(p)?;
     send(p, &[0; STUFFING], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
 }
 
 /// Whether `P` was stuffed, and not widened since: a connection was begun, and nobody has seen that it is there.
 pub fn is_stuffed(p: impl AsFd) -> bool {
     rustix::net::sockopt::socket_send_buffer_size(p).is_ok_and(|size| size < STUFFED_BELOW)
+}
+
+/// Longest message that goes through `P` while it is [narrow].
+pub const NARROW_MAX: usize = 4096;
+
+/// Little of what is sent at `P` waits in the kernel from now on: of a socket that has rings, whose room it is to show.
+///
+/// # Errors
+/// It is no socket.
+pub fn narrow(p: impl AsFd) -> Result<(), Errno> {
+    set_socket_send_buffer_size(p, 0)
 }
 
 /// What is sent at `P` may wait in the kernel again, as before it was stuffed.

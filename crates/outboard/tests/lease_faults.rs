@@ -1,29 +1,27 @@
 //! Leases of who means harm, of who is killed, and of an outboard that is killed: each breaks itself alone, and nothing is
 //! left of it.
 
+mod nonsense;
 mod scene;
 
 use std::io::{BufRead, BufReader};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fusewire_device::Shared;
-use fusewire_outboard::client::{Client, Rings};
-use fusewire_outboard::protocol::{KEY_LEN, Reply, Request};
-use fusewire_outboard::region::{BLOCKS_LEN, RINGS_LEN, SLOTS};
+use fusewire_outboard::client::{Client, Rings, Way};
+use fusewire_outboard::protocol::{ADDRESS_LEN, Family, Handle, Kind, Reply, Request, SocketType};
+use fusewire_outboard::region::{BLOCKS_LEN, RINGS_LEN};
 use fusewire_outboard::server::{Server, Settings};
 use fusewire_stack::{ip, on_interface};
 use fusewire_testkit::Random;
 use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
-use rustix::io::{Errno, IoSliceMut};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, connect, recv, recvmsg, send, socket_with,
-};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{RecvFlags, SendFlags, send};
 
+use nonsense::{WORDS_AT, WORDS_LEN, ask, nonsense, region};
 use scene::{ROLE, SETUP, Scene, connected, content};
 
 /// Where a process that was started finds the outboard.
@@ -48,6 +46,7 @@ fn busy(place: &Path) {
     let (sent, mut back) = (content(6, 200_000), vec![0; 200_000]);
     println!("ready");
     for round in 0.. {
+        datagrams(&client, &rings, round);
         let socket = connected(&client, &rings, 7000);
         socket.lease();
         socket.send_all(&sent[..1 + round % 5_000]);
@@ -63,6 +62,35 @@ fn busy(place: &Path) {
             socket.close();
         }
     }
+}
+
+/// Sends datagrams by a lease, to who sends them back, and takes what has come.
+fn datagrams(client: &Client, rings: &Rings, round: usize) {
+    let ((p, handle, way), sent) = (for_datagrams(client, rings), content(7, 1 + round % 2_000));
+    let with = (p.as_fd(), handle, &way);
+    for _ in 0..200 {
+        let pieces = [IoSlice::new(&sent)];
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let _ = rings.send_to(client, with, &pieces, Some(scene::at(7006)), flags);
+        let (mut address, mut back) = ([0; ADDRESS_LEN], [0; 2048]);
+        let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(&mut back)];
+        if let Ok(Some(came)) = rings.recv_from(client, with, &mut pieces, RecvFlags::DONTWAIT) {
+            assert_eq!(back[..came.len], sent);
+        }
+    }
+    match round % 3 {
+        0 => rings.give_up(p.as_fd(), &way),
+        _ => rings.close(p.as_fd(), &way),
+    }
+}
+
+/// A socket for datagrams that has its lease.
+fn for_datagrams(client: &Client, rings: &Rings) -> (OwnedFd, Handle, Way) {
+    let of = SocketType { family: Family::V4, kind: Kind::Datagram };
+    let ((p, handle), way) = (client.socket(of).unwrap(), Way::default());
+    client.bind(handle, ([0, 0, 0, 0], 0).into()).unwrap();
+    rings.lease(client, p.as_fd(), handle, &way).unwrap();
+    (p, handle, way)
 }
 
 fn outboard(place: &Path) {
@@ -163,9 +191,14 @@ fn an_outboard_killed_within_its_rings_hangs_nobody() {
                 socket.lease();
             }
             rustix::io::ioctl_fionbio(&sockets[2].p, true).unwrap();
+            let datagrams = [(); 2].map(|()| for_datagrams(&client, &rings));
             std::thread::scope(|scope| {
                 for (index, socket) in sockets.iter().enumerate() {
                     scope.spawn(move || until_it_ends(socket, index < 3));
+                }
+                for (waits, socket) in [true, false].into_iter().zip(&datagrams) {
+                    let (client, rings) = (&client, &rings);
+                    scope.spawn(move || datagrams_until_it_ends(client, rings, socket, waits));
                 }
                 std::thread::sleep(random.duration_below(Duration::from_millis(30)));
                 outboard.0.kill().unwrap();
@@ -175,6 +208,27 @@ fn an_outboard_killed_within_its_rings_hangs_nobody() {
             sockets.into_iter().for_each(scene::Socket::close);
         }
     });
+}
+
+/// One that waits for what never comes, or one that sends.
+fn datagrams_until_it_ends(
+    client: &Client,
+    rings: &Rings,
+    (p, handle, way): &(OwnedFd, Handle, Way),
+    waits: bool,
+) {
+    let with = (p.as_fd(), *handle, way);
+    if waits {
+        let (mut address, mut back) = ([0; ADDRESS_LEN], [0; 64]);
+        let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(&mut back)];
+        let came = rings.recv_from(client, with, &mut pieces, RecvFlags::empty());
+        assert!(matches!(came, Ok(None) | Err(Errno::CONNRESET)), "{came:?}");
+    } else {
+        let (sent, to) = ([7; 1000], Some(scene::at(7005)));
+        while rings.send_to(client, with, &[IoSlice::new(&sent)], to, SendFlags::NOSIGNAL).is_ok() {
+        }
+    }
+    rings.close(p.as_fd(), way);
 }
 
 fn until_it_ends(socket: &scene::Socket<'_>, writes: bool) {
@@ -243,54 +297,4 @@ fn who_writes_nonsense_into_shared_memory_breaks_himself_alone() {
         assert!(socket.shown(rustix::event::PollFlags::empty(), 5000).contains(hangup));
         assert_eq!(scene.client.error(socket.handle), Ok(Some(Errno::PROTO)));
     });
-}
-
-/// Where the application's words lie (`region`).
-const WORDS_AT: usize = 4096;
-const WORDS_LEN: usize = 128;
-
-fn nonsense(rings: &Shared, random: &mut Random) {
-    let slot = random.below(6) as usize;
-    let at = WORDS_AT + slot * WORDS_LEN + 64 * random.below(2) as usize;
-    match random.below(8) {
-        0 => rings.store(at, random.next_u64()),
-        1 => rings.store(at, random.below(1 << 18)),
-        2 => drop(rings.fetch_or(at, 1 << (56 + random.below(8)))),
-        3 => drop(rings.swap(at, rings.load(at) & !(0xff << 56))),
-        4 => rings.store(at, rings.load(at).wrapping_add(random.below(2000))),
-        5 => rings.write(16 << 10, &random.next_u64().to_le_bytes()),
-        _ => {}
-    }
-    rings.store(0, random.next_u64() & ((1 << SLOTS.min(63)) - 1));
-}
-
-fn ask<'a>(control: &OwnedFd, request: &Request<'_>) -> Reply<'a> {
-    send(control, &request.emit(), SendFlags::NOSIGNAL).unwrap();
-    let mut bytes = [0; 512];
-    let (_, len) = recv(control, &mut bytes, RecvFlags::empty()).unwrap();
-    match Reply::parse(&bytes[..len]).unwrap() {
-        Reply::Leased(slot) => Reply::Leased(slot),
-        Reply::Failed(error) => Reply::Failed(error),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Memory for leases, by hand.
-fn region(place: &Path) -> (OwnedFd, [u8; KEY_LEN], [OwnedFd; 2]) {
-    let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let control = socket_with(unix, kind, SocketFlags::CLOEXEC, None).unwrap();
-    connect(&control, &SocketAddrUnix::new(place).unwrap()).unwrap();
-    send(&control, &Request::Region.emit(), SendFlags::NOSIGNAL).unwrap();
-    let mut bytes = [0; 512];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut pieces = [IoSliceMut::new(&mut bytes)];
-    let len =
-        recvmsg(&control, &mut pieces, &mut ancillary, RecvFlags::CMSG_CLOEXEC).unwrap().bytes;
-    let files = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => Some([files.next()?, files.next()?]),
-        _ => None,
-    });
-    let Reply::Region(key) = Reply::parse(&bytes[..len]).unwrap() else { panic!("no region") };
-    (control, key, files.unwrap())
 }

@@ -5,8 +5,8 @@
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use fusewire_outboard::client::{self, Result};
-use fusewire_outboard::protocol::{ADDRESS_LEN, Family, parse_address};
+use fusewire_outboard::client::{self, Datagram, Leaving, Result};
+use fusewire_outboard::protocol::{ADDRESS_LEN, Family};
 use fusewire_outboard::rules::{Owner, Purpose};
 use rustix::event::PollFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -118,17 +118,23 @@ fn receive_datagram(
     pieces: &mut [IoSliceMut<'_>],
     flags: RecvFlags,
 ) -> Result<Received> {
-    let message = recvmsg(socket.p(), pieces, &mut RecvAncillaryBuffer::default(), flags)?;
-    let Some(len) = message.bytes.checked_sub(ADDRESS_LEN) else {
+    let came = match library.rings(socket) {
+        Some((rings, way)) => {
+            let (p, handle) = (socket.p(), socket.handle);
+            rings.recv_from(&library.client, (p, handle, way), pieces, flags)
+        }
+        None => client::recv_from(socket.p(), pieces, flags),
+    };
+    let Some(Datagram { len, from, is_cut }) = came.map_err(gone)? else {
         // It was shut down, or the outboard is gone.
         return match library.client.local(socket.handle) {
             Err(Errno::NETDOWN) => Err(Errno::NETDOWN),
             _ => Ok(Received { len: 0, from: None, flags: 0 }),
         };
     };
-    let from = pieces[0].first_chunk().and_then(|bytes| parse_address(bytes).ok()?);
-    let is_cut = message.flags.contains(rustix::net::ReturnFlags::TRUNC);
-    Ok(Received { len, from, flags: if is_cut { libc::MSG_TRUNC } else { 0 } })
+    let room: usize = pieces[1..].iter().map(|piece| piece.len()).sum();
+    let len = if flags.contains(RecvFlags::TRUNC) { len } else { len.min(room) };
+    Ok(Received { len, from: Some(from), flags: if is_cut { libc::MSG_TRUNC } else { 0 } })
 }
 
 /// Sends `pieces`, of datagrams to `to`, a `struct sockaddr`. `None`: it is for the kernel.
@@ -220,14 +226,59 @@ fn send_datagram(
         }
         _ => {}
     }
-    let len: usize = pieces.iter().map(|piece| piece.len()).sum();
-    if len > longest(socket.of.family) {
-        return Some(Err(Errno::MSGSIZE));
+    if let Err(error) = fits(socket, pieces) {
+        return Some(Err(error));
     }
-    Some(client::send_to(socket.p(), pieces, to, flags).map_err(|error| match error {
+    let sent = match library.rings(socket) {
+        Some((rings, way)) => {
+            let (p, handle) = (socket.p(), socket.handle);
+            rings.send_to(&library.client, (p, handle, way), pieces, to, flags)
+        }
+        None => client::send_to(socket.p(), pieces, to, flags),
+    };
+    Some(sent.map_err(gone))
+}
+
+/// The outboard is gone.
+fn gone(error: Errno) -> Errno {
+    match error {
         Errno::PIPE | Errno::CONNRESET => Errno::NETDOWN,
         error => error,
-    }))
+    }
+}
+
+/// A datagram of these pieces fits into a packet.
+fn fits(socket: &Socket, pieces: &[IoSlice<'_>]) -> Result<()> {
+    let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+    if len > longest(socket.of.family) { Err(Errno::MSGSIZE) } else { Ok(()) }
+}
+
+/// Sends several datagrams of a socket that has sent one; `None`: not by one call.
+pub fn send_datagrams(
+    library: &Library,
+    socket: &Socket,
+    all: &impl Leaving,
+    flags: i32,
+) -> Option<Result<usize>> {
+    let (rings, way) = library.rings(socket).filter(|_| !socket.is_stream())?;
+    let kept = SendFlags::from_bits_retain((flags & libc::MSG_DONTWAIT) as u32);
+    let (p, handle) = (socket.p(), socket.handle);
+    let sent =
+        rings.send_datagrams(&library.client, (p, handle, way), all, kept | SendFlags::NOSIGNAL);
+    Some(sent.map_err(gone))
+}
+
+/// Where one of several goes, which has to be said unless the socket is connected.
+pub fn destination(
+    socket: &Socket,
+    pieces: &[IoSlice<'_>],
+    to: Option<&[u8]>,
+) -> Result<Option<SocketAddr>> {
+    fits(socket, pieces)?;
+    match to.map(|to| sockaddr::parse(socket.of.family, to)).transpose()?.flatten() {
+        None if !socket.is(stage::CONNECTED) => Err(Errno::DESTADDRREQ),
+        to => Ok(to),
+    }
 }
 
 /// The longest message that fits into a packet behind the headers of UDP and IP.
@@ -239,7 +290,10 @@ fn longest(family: Family) -> usize {
 }
 
 /// `FIONREAD` of datagrams: how long the next is.
-pub fn next_len(socket: &Socket) -> Result<usize> {
+pub fn next_len(library: &Library, socket: &Socket) -> Result<usize> {
+    if let Some(len) = library.rings(socket).and_then(|(rings, way)| rings.next_len(way)) {
+        return Ok(len);
+    }
     let mut address = [0; ADDRESS_LEN];
     let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
     let mut pieces = [IoSliceMut::new(&mut address)];

@@ -144,7 +144,7 @@ impl Library {
         let _ = self.client.welcome();
     }
 
-    /// A filter of system calls will soon be in force: streams have no lease any more, and their names are known.
+    /// A filter of system calls will soon be in force: sockets have no lease any more, and the names of streams are known.
     pub fn prepare_confinement(&self) {
         if self.table.is_of_another(rustix::process::getpid()) {
             return;
@@ -153,6 +153,7 @@ impl Library {
         for number in 0..=self.table.highest() as i32 {
             let Known::Ours(socket) = self.table.known(number) else { continue };
             if !socket.is_stream() {
+                self.give_up(&socket);
                 continue;
             }
             let addresses = (self.client.local(socket.handle), self.client.peer(socket.handle));
@@ -168,14 +169,14 @@ impl Library {
         self.is_confined.store(true, Ordering::Relaxed);
     }
 
-    /// The rings that a stream's bytes may go by, and what is known of its way.
+    /// The rings that a socket's bytes may go by, and what is known of its way.
     pub fn rings(&self, socket: &Socket) -> Option<(&Rings, &Way)> {
         Some((self.rings.as_ref()?, self.table.way(socket.number)?))
     }
 
     /// From now on somebody uses a socket's placeholder by itself: its bytes go that way alone.
     pub fn give_up(&self, socket: &Socket) {
-        if let Some((rings, way)) = self.rings(socket).filter(|_| socket.is_stream()) {
+        if let Some((rings, way)) = self.rings(socket) {
             rings.give_up(socket.p(), way);
             way.refuse();
         }

@@ -283,7 +283,10 @@ pub fn shutdown(number: i32, how: i32) -> Option<Result<()>> {
         },
         // To shut down the other direction is to leave the socket, to the outboard.
         (true, false) if how == Shutdown::Write => Ok(()),
-        (true, false) => rustix::net::shutdown(socket.p(), Shutdown::Read),
+        (true, false) => {
+            library.give_up(&socket);
+            rustix::net::shutdown(socket.p(), Shutdown::Read)
+        }
     })
 }
 
@@ -341,7 +344,7 @@ pub fn set_option(number: i32, level: i32, name: i32, value: &[u8]) -> Option<Re
     }
     if (level, name) == (libc::IPPROTO_TCP, libc::TCP_CORK)
         && let Some(value) = value.first_chunk()
-        && let Some((rings, way)) = library.rings(&socket)
+        && let Some((rings, way)) = library.rings(&socket).filter(|_| socket.is_stream())
         && rings.cork(way, i32::from_ne_bytes(*value) != 0)
     {
         return Some(Ok(()));
@@ -362,7 +365,8 @@ pub fn option(number: i32, level: i32, name: i32, value: &mut [u8]) -> Option<Re
         return Some(sys::option(socket.p(), level, name, value));
     }
     let of = socket.of;
-    let corked = library.rings(&socket).and_then(|(rings, way)| rings.is_corked(way));
+    let rings = library.rings(&socket).filter(|_| socket.is_stream());
+    let corked = rings.and_then(|(rings, way)| rings.is_corked(way));
     let known = match (level, name) {
         (libc::SOL_SOCKET, libc::SO_TYPE) if socket.is_stream() => libc::SOCK_STREAM,
         (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_DGRAM,

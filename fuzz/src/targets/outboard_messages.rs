@@ -4,6 +4,7 @@ use fusewire_outboard::protocol::{
     ABOUT_LEN, About, Family, Handle, Kind, OFFER_LEN, Offer, OptionName, Reply, Request,
     SocketType, VERDICT_LEN, Verdict, name, parse_name,
 };
+use fusewire_outboard::record::{HEAD_LEN, Head, MESSAGE_MAX};
 
 /// Runs one input.
 pub fn run(data: &[u8]) {
@@ -33,6 +34,11 @@ pub fn run(data: &[u8]) {
         && let Ok(about) = About::parse(bytes)
     {
         assert_eq!(about.emit(), *bytes);
+    }
+    if let Some(bytes) = data.first_chunk::<HEAD_LEN>()
+        && let Ok(head) = Head::parse(bytes)
+    {
+        assert!(head.len <= MESSAGE_MAX && head.emit() == *bytes);
     }
     if let Some((instance, socket)) = parse_name(data) {
         assert_eq!(name(instance, socket), *data);
@@ -72,6 +78,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     all.push(Verdict::Taken(handle).emit().to_vec());
     all.push(Verdict::Lost(handle).emit().to_vec());
     all.push(name(1, 2).to_vec());
+    all.push(Head { len: 1400, address: Some(peer) }.emit().to_vec());
     all.push(About { tag: Some(7), sort: Some(1), is_broken: true }.emit().to_vec());
     all
 }

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use fusewire_outboard::client::{self, Client, Rings, Way};
-use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, SocketType};
+use fusewire_outboard::client::{self, Client, Leaving, Rings, Way};
+use fusewire_outboard::protocol::{ADDRESS_LEN, Family, Handle, Kind, OptionName, SocketType};
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::application;
@@ -36,8 +36,40 @@ impl Drop for Stream<'_> {
     }
 }
 
-pub struct Datagrams {
+/// A socket for datagrams, which go through such rings too.
+pub struct Datagrams<'c> {
+    sockets: &'c Sockets,
     p: OwnedFd,
+    handle: Handle,
+    way: Way,
+}
+
+impl Drop for Datagrams<'_> {
+    fn drop(&mut self) {
+        self.sockets.rings.close(self.p.as_fd(), &self.way);
+    }
+}
+
+/// Messages of one length to one peer, one behind the other.
+struct Equal<'a> {
+    bytes: &'a [u8],
+    size: usize,
+    to: SocketAddr,
+}
+
+impl Leaving for Equal<'_> {
+    fn count(&self) -> usize {
+        self.bytes.len().div_ceil(self.size)
+    }
+    fn with<T>(
+        &self,
+        at: usize,
+        f: impl FnOnce(&[IoSlice<'_>], Option<SocketAddr>) -> client::Result<T>,
+    ) -> client::Result<T> {
+        let begin = at * self.size;
+        let end = self.bytes.len().min(begin + self.size);
+        f(&[IoSlice::new(&self.bytes[begin..end])], Some(self.to))
+    }
 }
 
 fn os(action: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
@@ -76,7 +108,7 @@ impl Sockets {
 
 impl<'c> task::Sockets for &'c Sockets {
     type Stream = Stream<'c>;
-    type Datagrams = Datagrams;
+    type Datagrams = Datagrams<'c>;
 
     fn accept(&self, task: &Task, ready: impl FnOnce() -> Result<()>) -> Result<Stream<'c>> {
         let opened = self.client.socket(type_of(task.local, Kind::Stream));
@@ -92,11 +124,11 @@ impl<'c> task::Sockets for &'c Sockets {
         self.stream_to(task.peer, task.spins)
     }
 
-    fn bind(&self, task: &Task) -> Result<Datagrams> {
+    fn bind(&self, task: &Task) -> Result<Datagrams<'c>> {
         let opened = self.client.socket(type_of(task.local, Kind::Datagram));
         let (p, handle) = opened.map_err(os("opening a socket"))?;
         self.client.bind(handle, task.local).map_err(os("binding"))?;
-        Ok(Datagrams { p })
+        Ok(Datagrams { sockets: self, p, handle, way: Way::default() })
     }
 }
 
@@ -124,21 +156,24 @@ impl Stream<'_> {
     }
 }
 
-impl application::Datagrams for Datagrams {
+impl application::Datagrams for Datagrams<'_> {
     fn send(&mut self, bytes: &[u8], size: usize, to: SocketAddr) -> io::Result<usize> {
-        let mut sent = 0;
-        for message in bytes.chunks(size) {
-            let flags = if sent > 0 { SendFlags::DONTWAIT } else { SendFlags::empty() };
-            let one = [IoSlice::new(message)];
-            match client::send_to(&self.p, &one, Some(to), flags | SendFlags::NOSIGNAL) {
-                Ok(_) => sent += 1,
-                Err(_) if sent > 0 => break,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(sent)
+        let (Sockets { client, rings }, all) = (self.sockets, Equal { bytes, size, to });
+        Ok(rings.send_datagrams(client, self.socket(), &all, SendFlags::NOSIGNAL)?)
     }
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        Ok(client::recv_from(&self.p, into, RecvFlags::DONTWAIT)?.len)
+        let mut address = [0; ADDRESS_LEN];
+        let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(into)];
+        let Sockets { client, rings } = self.sockets;
+        let came = rings.recv_from(client, self.socket(), &mut pieces, RecvFlags::DONTWAIT)?;
+        let ended = || io::Error::from(io::ErrorKind::NotConnected);
+        came.map(|came| came.len).ok_or_else(ended)
+    }
+}
+
+impl Datagrams<'_> {
+    /// As calls name it.
+    fn socket(&self) -> (BorrowedFd<'_>, Handle, &Way) {
+        (self.p.as_fd(), self.handle, &self.way)
     }
 }

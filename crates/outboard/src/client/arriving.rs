@@ -84,6 +84,16 @@ impl Entered<'_> {
         }
     }
 
+    /// Until who has begun the lease has looked what lay in the placeholder, or for a while.
+    pub(super) fn await_begin(&self) {
+        for _ in 0..PATIENCE {
+            if self.local.before.load(Ordering::Acquire) != UNKNOWN {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
     /// Takes what lay in the placeholder when the lease began, before anything of the ring, and no bell; 0: look again.
     fn take_before(
         &self,
@@ -93,12 +103,7 @@ impl Entered<'_> {
         peeks: bool,
     ) -> Result<usize> {
         let before = self.local.before;
-        for _ in 0..PATIENCE {
-            if before.load(Ordering::Acquire) != UNKNOWN {
-                break;
-            }
-            std::hint::spin_loop();
-        }
+        self.await_begin();
         // A handler cannot wait for whom it has interrupted.
         let _lock = lock(self.local.reads).ok_or(Errno::INTR)?;
         let most = match before.load(Ordering::Acquire) {
@@ -158,7 +163,7 @@ impl Entered<'_> {
         }
     }
 
-    fn copy_out(
+    pub(super) fn copy_out(
         &self,
         position: u64,
         unread: usize,
@@ -180,7 +185,7 @@ impl Entered<'_> {
     }
 
     /// Nothing was there: looks for a while, then sleeps, or says that it would have to.
-    fn wait(&self, p: BorrowedFd<'_>, is_told_not_to_wait: bool) -> Result<Woken> {
+    pub(super) fn wait(&self, p: BorrowedFd<'_>, is_told_not_to_wait: bool) -> Result<Woken> {
         const EMPTIES: u64 = (1 << 32) - 1;
         let slot = self.slot();
         let waits = self.spins(p, is_told_not_to_wait);
@@ -260,7 +265,7 @@ impl Entered<'_> {
 }
 
 /// Why a wait has ended.
-enum Woken {
+pub(super) enum Woken {
     /// There is something, or the lease was taken back.
     Look,
     /// The ring is empty, and the placeholder tells what has become of the connection.

@@ -9,7 +9,7 @@ use rustix::cmsg_space;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendFlags, recvmsg, send, sendmsg,
+    SendFlags, recv, recvmsg, send, sendmsg,
 };
 
 use super::Result;
@@ -144,24 +144,42 @@ pub fn recv_message(p: impl AsFd, bytes: &mut [u8], flags: RecvFlags) -> Result<
 
 /// A datagram that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
-    /// Bytes of it that were stored.
+pub struct Datagram {
+    /// How long it was, which may be more than there was room for.
     pub len: usize,
     /// Who sent it.
     pub from: SocketAddr,
-    /// There were more.
+    /// There was more than room for it.
     pub is_cut: bool,
 }
 
-/// Receives a datagram.
+/// Receives a datagram by the placeholder into `pieces`, of which the first is room for its address ([`ADDRESS_LEN`]); `None`:
+/// the socket was shut down, or the outboard is gone.
 ///
 /// # Errors
-/// `EAGAIN`, `EINTR`; `ENETDOWN`: the outboard is gone.
-pub fn recv_from(p: impl AsFd, bytes: &mut [u8], flags: RecvFlags) -> Result<Received> {
-    let mut address = [0; ADDRESS_LEN];
-    let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(bytes)];
-    let message = recvmsg(p, &mut pieces, &mut RecvAncillaryBuffer::default(), flags)?;
-    let Some(len) = message.bytes.checked_sub(ADDRESS_LEN) else { return Err(Errno::NETDOWN) };
-    let from = parse_address(&address).ok().flatten().ok_or(Errno::PROTO)?;
-    Ok(Received { len, from, is_cut: message.flags.contains(ReturnFlags::TRUNC) })
+/// As `recvmsg(2)`.
+pub fn recv_from(
+    p: impl AsFd,
+    pieces: &mut [IoSliceMut<'_>],
+    flags: RecvFlags,
+) -> Result<Option<Datagram>> {
+    loop {
+        let none = &mut RecvAncillaryBuffer::default();
+        let bytes = recvmsg(&p, pieces, none, flags | RecvFlags::TRUNC)?.bytes;
+        match bytes.checked_sub(ADDRESS_LEN) {
+            Some(len) => {
+                let from = pieces.first().and_then(|address| address.first_chunk());
+                let from = from.and_then(|address| parse_address(address).ok().flatten());
+                let room: usize = pieces.iter().skip(1).map(|piece| piece.len()).sum();
+                let from = from.ok_or(Errno::PROTO)?;
+                return Ok(Some(Datagram { len, from, is_cut: len > room }));
+            }
+            None if bytes == 0 => return Ok(None),
+            // A doorbell of a lease that is over.
+            None if flags.contains(RecvFlags::PEEK) => {
+                let _ = recv(&p, &mut [0], RecvFlags::DONTWAIT);
+            }
+            None => {}
+        }
+    }
 }

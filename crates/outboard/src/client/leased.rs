@@ -32,9 +32,9 @@ const SPILL: usize = 1024;
 /// Pieces of a message that go through the placeholder at a time.
 pub(super) const PIECES: usize = 16;
 /// What a reader or a writer looks at most before it sleeps: a little more than a sleep and a wake cost.
-const SPIN_MAX: u64 = 50_000;
+pub(super) const SPIN_MAX: u64 = 50_000;
 /// And at least: what a turn of the outboard's takes.
-const SPIN_MIN: u64 = 20_000;
+pub(super) const SPIN_MIN: u64 = 20_000;
 /// How often a writer tries to be the one that writes.
 const TRIES: usize = 200;
 /// How often somebody looks whether a lease that is asked for is there.
@@ -96,7 +96,7 @@ impl Rings {
     ///
     /// # Errors
     /// `EINTR`: who asks for a lease was interrupted by the caller, who cannot wait for him.
-    fn enter_either<'a>(
+    pub(super) fn enter_either<'a>(
         &'a self,
         way: &'a Way,
     ) -> Result<(Option<Entered<'a>>, Option<Inside<'a>>)> {
@@ -246,7 +246,7 @@ fn rest_of<'a>(
 }
 
 /// Looks for so many nanoseconds whether it is there.
-fn look(limit: u64, mut is_there: impl FnMut() -> bool) -> bool {
+pub(super) fn look(limit: u64, mut is_there: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     loop {
         if is_there() {
@@ -323,7 +323,7 @@ impl Entered<'_> {
     }
 
     /// Something of ours is in the placeholder, behind which the ring has to wait.
-    fn is_spilled(&self) -> bool {
+    pub(super) fn is_spilled(&self) -> bool {
         let spilled = self.local.spilled.load(Ordering::Acquire);
         if self.local.settled.load(Ordering::Relaxed) == spilled {
             return false;
@@ -350,7 +350,14 @@ impl Entered<'_> {
             return Ok(0);
         }
         let len = room.min(wanted as u64);
-        let (mut at, mut part) = (position, Part { skip, most: len as usize });
+        self.copy_in(position, pieces, Part { skip, most: len as usize });
+        ring::commit(&slot, position, len)?;
+        Ok(len as usize)
+    }
+
+    /// Copies a part of the pieces to `position` of the ring, which has room for it.
+    pub(super) fn copy_in(&self, position: u64, pieces: &[IoSlice<'_>], mut part: Part) {
+        let (slot, mut at) = (self.slot(), position);
         for piece in pieces {
             let bytes = &piece[part.of(piece.len())];
             let [(first, front), (second, _)] =
@@ -359,8 +366,6 @@ impl Entered<'_> {
             slot.rings.write(second, &bytes[front..]);
             at += bytes.len() as u64;
         }
-        ring::commit(&slot, position, len)?;
-        Ok(len as usize)
     }
 
     /// A part through the placeholder, which may sleep.
@@ -416,7 +421,7 @@ impl Entered<'_> {
 
     /// The outboard has read what is in the placeholder: it is about to say so, and the ring may be used again. Without
     /// this, whoever once had to sleep would go on through the placeholder.
-    fn is_about_to_return(&self, p: BorrowedFd<'_>) -> bool {
+    pub(super) fn is_about_to_return(&self, p: BorrowedFd<'_>) -> bool {
         self.is_spilled()
             && fusewire_device::unread_by_peer(p).is_ok_and(|len| len == 0)
             && look(SPIN_MAX, || !self.is_spilled())

@@ -13,6 +13,7 @@
 
 mod arriving;
 mod bytes;
+mod datagrams;
 mod leased;
 mod rings;
 mod socket;
@@ -34,9 +35,10 @@ use rustix::net::{
     sendmsg, socket_with,
 };
 
-pub use bytes::{Accepted, Came, Received, accept, recv_from, recv_message, send_message, send_to};
+pub use bytes::{Accepted, Came, Datagram, accept, recv_from, recv_message, send_message, send_to};
+pub use datagrams::Leaving;
 pub use rings::Rings;
-pub use socket::{Datagram, Outboard, Placeholder, Socket};
+pub use socket::{Outboard, Placeholder, Socket};
 pub use stream::{Listener, Stream};
 pub use way::Way;
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fusewire_device::{Shared, Unforked, View, known};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use rustix::net::sockopt::{set_socket_send_buffer_size, socket_cookie};
+use rustix::net::sockopt::socket_cookie;
 
 use super::way::{Token, Way};
 use super::{Client, Result};
@@ -200,7 +200,7 @@ impl Rings {
             }
         };
         // What finds no room in the ring is to show soon.
-        let _ = set_socket_send_buffer_size(p, 0);
+        let _ = placeholder::narrow(p);
         let local = self.local(slot);
         let generation = (local.life.load(Ordering::Acquire) >> 2).wrapping_add(1);
         for word in [local.lock, local.taken, local.spin, local.empties, local.copies, local.reads]

@@ -18,15 +18,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_timeout};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendFlags, Shutdown, recvmsg, sockopt,
-};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
 
-use super::{Came, Client, Result, Rings, Way, accept, recv_message, send_message, send_to};
-use crate::placeholder;
-use crate::protocol::{
-    ADDRESS_LEN, About, Handle, Kind, OptionName, SocketType, UNSENT, parse_address,
+use super::{
+    Came, Client, Datagram, Leaving, Result, Rings, Way, accept, recv_message, send_message,
 };
+use crate::placeholder;
+use crate::protocol::{ADDRESS_LEN, About, Handle, Kind, OptionName, SocketType, UNSENT};
 
 /// A way to an outboard, with the leases of this process.
 #[derive(Debug)]
@@ -101,17 +99,6 @@ impl AsRawFd for Placeholder {
     fn as_raw_fd(&self) -> RawFd {
         self.0.p.as_raw_fd()
     }
-}
-
-/// A datagram that came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Datagram {
-    /// How long it was, which may be more than there was room for.
-    pub len: usize,
-    /// Who sent it.
-    pub from: SocketAddr,
-    /// There was more than room for it.
-    pub is_cut: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -428,7 +415,11 @@ impl Socket {
             (true, _) if self.of.kind == Kind::Messages => rustix::net::shutdown(&end.p, how),
             // To shut down the other direction is to leave the socket, to the outboard.
             (true, _) if how == Shutdown::Write => Ok(()),
-            (true, _) => rustix::net::shutdown(&end.p, Shutdown::Read),
+            (true, _) => {
+                // What came before is read no more.
+                self.outboard.rings.give_up(end.p.as_fd(), &end.way);
+                rustix::net::shutdown(&end.p, Shutdown::Read)
+            }
             (false, true) => rustix::net::shutdown(&end.p, how),
             (false, false) => Err(Errno::NOTCONN),
         }
@@ -539,10 +530,29 @@ impl Socket {
             return Err(Errno::DESTADDRREQ);
         }
         let flags = flags | SendFlags::NOSIGNAL;
-        match again(|| send_to(&end.p, pieces, to, flags)) {
+        let (rings, with) = (&self.outboard.rings, (end.p.as_fd(), end.handle, &end.way));
+        match again(|| rings.send_to(self.client(), with, pieces, to, flags)) {
             Err(Errno::PIPE | Errno::CONNRESET) => Err(Errno::NETDOWN),
             done => done,
         }
+    }
+
+    /// Sends several; how many were sent, which is at least the first.
+    ///
+    /// # Errors
+    /// As [`Socket::send_to`], of the first.
+    pub fn send_datagrams(&self, all: &impl Leaving, flags: SendFlags) -> Result<usize> {
+        let (end, flags) = (self.end()?, flags | SendFlags::NOSIGNAL);
+        let (rings, with) = (&self.outboard.rings, (end.p.as_fd(), end.handle, &end.way));
+        match again(|| rings.send_datagrams(self.client(), with, all, flags)) {
+            Err(Errno::PIPE | Errno::CONNRESET) => Err(Errno::NETDOWN),
+            done => done,
+        }
+    }
+
+    /// Datagrams may be sent without naming their receiver.
+    pub fn has_peer(&self) -> bool {
+        self.is(stage::CONNECTED)
     }
 
     /// Receives a datagram; `None`: the socket was shut down.
@@ -553,20 +563,16 @@ impl Socket {
         let end = self.end()?;
         let mut address = [0; ADDRESS_LEN];
         let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(bytes)];
-        let message = again(|| {
-            let mut none = RecvAncillaryBuffer::default();
-            let done = recvmsg(&end.p, &mut pieces, &mut none, flags | RecvFlags::TRUNC);
-            done.map(|message| (message.bytes, message.flags))
-        });
-        let (len, shown) = message?;
-        let Some(len) = len.checked_sub(ADDRESS_LEN) else {
-            return match self.client().local(end.handle) {
+        let (rings, with) = (&self.outboard.rings, (end.p.as_fd(), end.handle, &end.way));
+        match again(|| rings.recv_from(self.client(), with, &mut pieces, flags)) {
+            Err(Errno::CONNRESET) => Err(Errno::NETDOWN),
+            Err(error) => Err(error),
+            Ok(Some(datagram)) => Ok(Some(datagram)),
+            Ok(None) => match self.client().local(end.handle) {
                 Err(Errno::NETDOWN) => Err(Errno::NETDOWN),
                 _ => Ok(None),
-            };
-        };
-        let from = parse_address(&address).ok().flatten().ok_or(Errno::PROTO)?;
-        Ok(Some(Datagram { len, from, is_cut: shown.contains(ReturnFlags::TRUNC) }))
+            },
+        }
     }
 
     /// Sends an ADU to a context's other end.

@@ -212,7 +212,8 @@ impl Engine {
         let is_changed = socket.state.id() != before;
         match turn {
             Turn::Waits | Turn::Goes | Turn::Unleased => {
-                if let State::Datagrams { pending: Some(_), .. } = socket.state {
+                let waits = socket.lease.as_ref().is_some_and(|lease| lease.is_blocked());
+                if waits || matches!(socket.state, State::Datagrams { pending: Some(_), .. }) {
                     self.retry.push(index);
                 }
                 self.table.put(index, socket);
@@ -317,6 +318,11 @@ impl Engine {
                 let used = *used;
                 self.xtp.turn(socket, &used)
             }
+            State::Datagrams { .. } if socket.lease.is_some() => {
+                let scratch = &mut self.scratch;
+                let turn = lease::datagrams(socket, stack, now, &mut self.regions, scratch)?;
+                self.after_lease(index, socket, turn)
+            }
             State::Datagrams { .. } => pipe::datagrams(socket, stack, now, &mut self.scratch)?,
         })
     }
@@ -339,6 +345,11 @@ impl Engine {
         if socket.lease.as_ref().is_some_and(|lease| lease.is_hot()) {
             self.hot = Some(index);
         }
+        self.after_lease(index, socket, turn)
+    }
+
+    /// What the turn of a leased socket comes to: one whose lease is over is told of room again.
+    fn after_lease(&mut self, index: u32, socket: &mut Socket, turn: Turn) -> Turn {
         let is_over = socket.lease.as_ref().is_none_or(|lease| lease.is_over());
         if is_over && !matches!(turn, Turn::Left | Turn::Dropped | Turn::Failed(_)) {
             let has_room = socket.shown.writable;

@@ -9,6 +9,8 @@
 //! What is in the ring goes before what is in the placeholder: an application that has sent something through the
 //! placeholder writes to its ring again when that has been taken.
 
+mod records;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -27,6 +29,7 @@ use crate::region::{
     BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, Way, news, places, sleeps,
 };
 use crate::ring::{Progress, Violation};
+pub use records::datagrams;
 
 /// Bytes that came lately, from which on the next ones are placed.
 const WORTH_PLACING: u64 = 16 << 10;
@@ -83,12 +86,19 @@ pub struct Lease {
     came: u64,
     /// It was said that there is more than room.
     wants_room: bool,
+    /// The interface had no room for the next datagram.
+    is_blocked: bool,
 }
 
 impl Lease {
     /// It was taken back.
     pub fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    /// The interface had no room for what is next: it is to be tried again.
+    pub fn is_blocked(&self) -> bool {
+        self.is_blocked
     }
 
     /// Much came of it lately.
@@ -165,6 +175,7 @@ impl Regions {
             came: 0,
             is_stale: false,
             wants_room: false,
+            is_blocked: false,
         };
         Ok((lease, slot))
     }

@@ -170,27 +170,54 @@ pub fn datagrams(
     now: Instant,
     scratch: &mut [u8; DATAGRAM_MAX],
 ) -> io::Result<Turn> {
-    let State::Datagrams { id, pending, .. } = &mut socket.state else { return Ok(Turn::Waits) };
-    let id = *id;
-    let mut goes = false;
-    // One that the interface had no room for goes first.
+    let State::Datagrams { id, .. } = socket.state else { return Ok(Turn::Waits) };
+    let left = leave_datagrams(socket, (&mut *stack, id, now), scratch, usize::MAX, &mut |_| {})?;
+    let mut goes = match left {
+        Ok(goes) => goes,
+        Err(ends) => return Ok(ends),
+    };
+    // What finds no room waits in the stack.
+    stack.flush_udp(now, id)?;
+    goes |= bring(socket, stack, id).map_err(io::Error::from)?;
+    Ok(match goes {
+        _ if socket.has_finished => Turn::Left,
+        true => Turn::Goes,
+        false => Turn::Waits,
+    })
+}
+
+/// Datagrams from the placeholder into the stack, of at most so many bytes there and of the one that the interface had no
+/// room for, which goes first; `count` hears of the bytes. True when there may be more at once.
+pub fn leave_datagrams(
+    socket: &mut Socket,
+    (stack, id, now): (&mut Stack, SocketId, Instant),
+    scratch: &mut [u8; DATAGRAM_MAX],
+    most: usize,
+    count: &mut dyn FnMut(usize),
+) -> io::Result<Result<bool, Turn>> {
+    let State::Datagrams { pending, .. } = &mut socket.state else { return Ok(Ok(false)) };
+    let (mut goes, mut left) = (false, most);
     let waiting = pending.take();
     for at in 0..DATAGRAMS {
         let message = match (&waiting, at) {
             (Some(message), 0) => &message[..],
-            _ if !socket.shown.readable || !socket.may_send => break,
+            _ if !socket.shown.readable || !socket.may_send || left == 0 => break,
             _ => match recv(&socket.q, &mut scratch[..], RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => {
                     socket.has_finished = true;
                     break;
                 }
-                Ok((len, _)) => &scratch[..len],
+                Ok((len, _)) => {
+                    count(len);
+                    left = left.saturating_sub(len);
+                    &scratch[..len]
+                }
                 Err(Errno::AGAIN) => {
                     socket.shown.readable = false;
                     break;
                 }
                 Err(Errno::INTR) => continue,
-                Err(_) => return Ok(Turn::Left),
+                Err(_) => return Ok(Err(Turn::Left)),
             },
         };
         goes = at + 1 == DATAGRAMS;
@@ -212,14 +239,7 @@ pub fn datagrams(
             Err(error) => socket.error = Some(number_of(error)),
         }
     }
-    // What finds no room waits in the stack.
-    stack.flush_udp(now, id)?;
-    goes |= bring(socket, stack, id).map_err(io::Error::from)?;
-    Ok(match goes {
-        _ if socket.has_finished => Turn::Left,
-        true => Turn::Goes,
-        false => Turn::Waits,
-    })
+    Ok(Ok(goes))
 }
 
 /// Datagrams from the stack into the placeholder.

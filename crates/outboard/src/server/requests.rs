@@ -165,9 +165,10 @@ impl Engine {
         }
     }
 
-    /// Gives a stream's one user its rings. What lies in the placeholder, either way, goes before what they have.
+    /// Gives a socket's one user its rings. What lies in the placeholder, either way, goes before what they have.
     fn lease(&mut self, socket: &mut Socket, key: &[u8; KEY_LEN]) -> Result<usize> {
-        if !matches!(socket.state, State::Stream(_)) || socket.is_shared || socket.has_finished {
+        let has_rings = matches!(socket.state, State::Stream(_) | State::Datagrams { .. });
+        if !has_rings || socket.is_shared || socket.has_finished {
             return Err(Errno::OPNOTSUPP);
         }
         if socket.lease.is_some() || socket.offered_by.is_some() {
@@ -256,6 +257,10 @@ impl Engine {
         socket.is_shared = true;
         if let Some(lease) = &mut socket.lease {
             self.regions.revoke(lease, Some(p.as_fd()), socket.q.as_fd())?;
+        }
+        if socket.of.kind == Kind::Datagram {
+            // Whole messages of any length go there from now on.
+            let _ = placeholder::widen(&p);
         }
         let answer = Answer::Opened(socket.handle, socket.of, None);
         self.table.mark(index);

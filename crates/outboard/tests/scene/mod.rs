@@ -43,7 +43,7 @@ pub fn content(seed: u8, len: usize) -> Vec<u8> {
 /// Servers on the kernel's sockets. 7000 echoes; 7001 takes everything, says its hash and sends as much; 7002
 /// sends something and says how the connection ended; 7003 sends something and resets; both when they hear something; 7004
 /// sends much at once, and what it hears; 7005 sends something, takes everything, and says how much that was and how it ended.
-/// Datagrams for 7000 are said.
+/// Datagrams for 7000 are said, those for 7006 come back.
 pub fn kernel() {
     let listen = |port, serve: fn(TcpStream)| {
         let listener = TcpListener::bind(at(port)).unwrap();
@@ -99,6 +99,12 @@ pub fn kernel() {
         let mut bytes = [0; 65_535];
         while let Ok((len, _)) = udp.recv_from(&mut bytes) {
             println!("heard {len}");
+        }
+    });
+    std::thread::spawn(|| {
+        let (socket, mut bytes) = (UdpSocket::bind(at(7006)).unwrap(), [0; 2048]);
+        while let Ok((len, from)) = socket.recv_from(&mut bytes) {
+            let _ = socket.send_to(&bytes[..len], from);
         }
     });
     println!("ready");

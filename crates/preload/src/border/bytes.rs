@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::io::{IoSlice, IoSliceMut};
 use std::ptr::{null, null_mut};
 
-use fusewire_outboard::client::Result;
+use fusewire_outboard::client::{Leaving, Result};
 use fusewire_outboard::protocol::ADDRESS_LEN;
 use libc::{iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
@@ -387,7 +387,8 @@ unsafe fn send_messages(
     count: c_uint,
     flags: c_int,
 ) -> Ours {
-    for at in 0..count as usize {
+    let mut at = 0;
+    while at < count as usize {
         // SAFETY: within what the caller vouches for.
         let header = unsafe { headers.add(at) };
         // SAFETY: as above.
@@ -397,8 +398,66 @@ unsafe fn send_messages(
             Err(error) if at == 0 => return Some(Err(error)),
             Err(_) => return Some(Ok(at)),
         }
+        at += 1;
+        // Of datagrams the first says whose they are; the others go together.
+        let rest = Headers { first: header.wrapping_add(1), count: count as usize - at, socket };
+        match bytes::send_datagrams(library, socket, &rest, flags) {
+            Some(Ok(sent)) => {
+                for sent in 0..sent {
+                    // SAFETY: as above.
+                    unsafe { rest.told(sent) };
+                }
+                return Some(Ok(at + sent));
+            }
+            Some(Err(_)) => return Some(Ok(at)),
+            None => {}
+        }
     }
     Some(Ok(count as usize))
+}
+
+/// Datagrams of one call, whose headers are there and name memory that is readable.
+struct Headers<'a> {
+    first: *mut mmsghdr,
+    count: usize,
+    socket: &'a Socket,
+}
+
+impl Headers<'_> {
+    /// Says of one that it was sent.
+    ///
+    /// # Safety
+    /// It is one of those that are there.
+    unsafe fn told(&self, at: usize) {
+        // SAFETY: the caller's obligation, and that of who made this.
+        unsafe {
+            let header = &mut *self.first.add(at);
+            let all = Gather::new(header.msg_hdr.msg_iov, header.msg_hdr.msg_iovlen);
+            let len = all.map_or(0, |all| all.pieces().iter().map(|piece| piece.len()).sum());
+            header.msg_len = len as c_uint;
+        }
+    }
+}
+
+impl Leaving for Headers<'_> {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn with<T>(
+        &self,
+        at: usize,
+        f: impl FnOnce(&[IoSlice<'_>], Option<std::net::SocketAddr>) -> Result<T>,
+    ) -> Result<T> {
+        debug_assert!(at < self.count);
+        // SAFETY: within what who made this vouches for.
+        let (all, to) = unsafe {
+            let header = &(*self.first.add(at)).msg_hdr;
+            let all = Gather::new(header.msg_iov, header.msg_iovlen)?;
+            (all, memory::address(header.msg_name.cast(), header.msg_namelen)?)
+        };
+        f(all.pieces(), bytes::destination(self.socket, all.pieces(), to)?)
+    }
 }
 
 /// A call by which the kernel moves bytes of a stream through the placeholder.

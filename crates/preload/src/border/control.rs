@@ -32,7 +32,7 @@ interposed! {
     fn ioctl = SYS_ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
         let (library, socket) = ours(fd)?;
         match request & 0xffff_ffff {
-            libc::FIONREAD if !socket.is_stream() => put(argument, bytes::next_len(&socket)),
+            libc::FIONREAD if !socket.is_stream() => put(argument, bytes::next_len(library, &socket)),
             libc::FIONREAD => put(argument, bytes::unread(library, &socket)?),
             SIOCATMARK => put(argument, Ok(0)),
             request if INTERFACES.contains(&request) => Some(sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0).and_then(|any| {

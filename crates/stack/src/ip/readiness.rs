@@ -73,6 +73,15 @@ impl Stack {
         Ok(self.core.table.udp(id)?.queue.front())
     }
 
+    /// Forgets the first `len` bytes, whole messages, of what [`Stack::udp_peek`] shows; of empty messages, one.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`](super::Error::NoSocket).
+    pub fn udp_skip(&mut self, id: SocketId, len: usize) -> Result<()> {
+        self.core.table.udp(id)?.queue.skip(len);
+        Ok(())
+    }
+
     /// The address of ours from which a packet to `remote` would go.
     ///
     /// # Errors

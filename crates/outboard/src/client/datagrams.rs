@@ -1,0 +1,434 @@
+//! Datagrams: records in the rings of a lease where there is one, messages behind an address through the placeholder
+//! otherwise.
+//!
+//! ```text
+//!  send   ring has room? ─yes─▶ as many records as fit, one commit ─▶ tell   no system call, when the outboard is awake
+//!            │no, or somebody else writes, or something of ours is still in the placeholder
+//!            └─▶ look for a while, unless told not to ─▶ one through the placeholder, in which the kernel makes it wait
+//!  recv   as `arriving` says, a record at a time
+//! ```
+//! The placeholder takes what the ring has no room for, a few whole messages, so that it shows what is true: who finds it
+//! writable is not refused, and who waits sleeps there. The ring is used again when the outboard has taken them, so that they
+//! keep their order.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{RecvFlags, SendFlags};
+
+use super::arriving::Woken;
+use super::leased::{Done, Part, SPIN_MAX, SPIN_MIN, lock, look};
+use super::rings::{Entered, Rings, UNKNOWN};
+use super::way::Way;
+use super::{Client, Datagram, Result, recv_from, send_to};
+use crate::placeholder;
+use crate::protocol::{ADDRESS_LEN, Handle};
+use crate::record::{HEAD_LEN, Head, MESSAGE_MAX, len_in_ring};
+use crate::region::{self, ENDED, places};
+use crate::ring::{self, After, Lost, RING_BYTES, Word, Words};
+
+/// Records that are committed at once, so that the outboard begins with the first while the last are laid down.
+const COMMIT: usize = 32;
+
+/// Datagrams that one call sends.
+pub trait Leaving {
+    /// How many.
+    fn count(&self) -> usize;
+
+    /// Gives `f` the pieces of one, and to whom it goes; `None`: to whom the socket is connected.
+    ///
+    /// # Errors
+    /// Those of `f`; it is not to be sent.
+    fn with<T>(
+        &self,
+        at: usize,
+        f: impl FnOnce(&[IoSlice<'_>], Option<SocketAddr>) -> Result<T>,
+    ) -> Result<T>;
+}
+
+/// One datagram.
+struct One<'a>(&'a [IoSlice<'a>], Option<SocketAddr>);
+
+impl Leaving for One<'_> {
+    fn count(&self) -> usize {
+        1
+    }
+    fn with<T>(
+        &self,
+        _: usize,
+        f: impl FnOnce(&[IoSlice<'_>], Option<SocketAddr>) -> Result<T>,
+    ) -> Result<T> {
+        f(self.0, self.1)
+    }
+}
+
+fn len_of(pieces: &[IoSlice<'_>]) -> usize {
+    pieces.iter().map(|piece| piece.len()).sum()
+}
+
+impl Rings {
+    /// Sends a datagram to `to`, or to whom the socket is connected.
+    ///
+    /// # Errors
+    /// As [`send_to`].
+    pub fn send_to(
+        &self,
+        client: &Client,
+        with: (BorrowedFd<'_>, Handle, &Way),
+        pieces: &[IoSlice<'_>],
+        to: Option<SocketAddr>,
+        flags: SendFlags,
+    ) -> Result<usize> {
+        self.send_datagrams(client, with, &One(pieces, to), flags).map(|_| len_of(pieces))
+    }
+
+    /// Sends several; how many were sent, which is at least the first.
+    ///
+    /// # Errors
+    /// As [`send_to`], of the first.
+    pub fn send_datagrams(
+        &self,
+        client: &Client,
+        (p, handle, way): (BorrowedFd<'_>, Handle, &Way),
+        all: &impl Leaving,
+        flags: SendFlags,
+    ) -> Result<usize> {
+        let (lease, inside) = self.enter_either(way)?;
+        let mut sent = 0;
+        if let Some(lease) = lease {
+            match lease.send_datagrams(p, all, flags)? {
+                Done::Yes(count) => return Ok(count),
+                Done::Lost(count) => {
+                    sent = count;
+                    lease.lose_if_revoked(client, p, way);
+                }
+            }
+        }
+        let mut failed = None;
+        while sent < all.count() && failed.is_none() {
+            match all.with(sent, |pieces, to| send_to(p, pieces, to, flags)) {
+                Ok(_) => sent += 1,
+                Err(error) => failed = Some(error),
+            }
+        }
+        drop(inside);
+        if sent > 0 && way.moved() {
+            let _ = self.lease(client, p, handle, way);
+        }
+        match failed {
+            Some(error) if sent == 0 => Err(error),
+            _ => Ok(sent),
+        }
+    }
+
+    /// Receives a datagram into `pieces`, of which the first is room for an address that goes by the placeholder; `None`: the
+    /// socket was shut down, or the outboard is gone.
+    ///
+    /// # Errors
+    /// As `recvmsg(2)`.
+    pub fn recv_from(
+        &self,
+        client: &Client,
+        (p, handle, way): (BorrowedFd<'_>, Handle, &Way),
+        pieces: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+    ) -> Result<Option<Datagram>> {
+        let (lease, inside) = self.enter_either(way)?;
+        if let Some(lease) = lease {
+            match lease.recv_datagram(p, pieces, flags)? {
+                Some(datagram) => return Ok(Some(datagram)),
+                None => lease.lose_if_revoked(client, p, way),
+            }
+        }
+        let came = recv_from(p, pieces, flags)?;
+        drop(inside);
+        if came.is_some() && way.moved() {
+            let _ = self.lease(client, p, handle, way);
+        }
+        Ok(came)
+    }
+
+    /// How long the next datagram is that a lease has; `None`: the placeholder may know.
+    pub fn next_len(&self, way: &Way) -> Option<usize> {
+        let lease = self.enter(way)?;
+        match lease.local.before.load(Ordering::Acquire) {
+            0 => lease.next().ok()?.map(|(_, _, head)| head.len),
+            _ => None,
+        }
+    }
+}
+
+/// What laying down records came to.
+enum Laid {
+    /// So many.
+    Some(usize),
+    /// There is no room for the first, of so many bytes.
+    NoRoom(u64),
+}
+
+impl Entered<'_> {
+    fn send_datagrams(
+        &self,
+        p: BorrowedFd<'_>,
+        all: &impl Leaving,
+        flags: SendFlags,
+    ) -> Result<Done> {
+        let mut sent = 0;
+        while sent < all.count() {
+            if self.slot().over() & ENDED != 0 {
+                return Ok(Done::Lost(sent));
+            }
+            let laid = lock(self.local.lock).map(|_lock| self.lay_records(all, sent));
+            let need = match laid {
+                Some(Ok(Ok(Laid::Some(count)))) => {
+                    sent += count;
+                    self.tell();
+                    continue;
+                }
+                Some(Ok(Ok(Laid::NoRoom(need)))) => Some(need),
+                Some(Ok(Err(Lost))) => return Ok(Done::Lost(sent)),
+                Some(Err(error)) if sent == 0 => return Err(error),
+                Some(Err(_)) => break,
+                None => None,
+            };
+            let waits = self.spins(p, flags.contains(SendFlags::DONTWAIT));
+            // Who is not the one that writes does not wait to be: a handler would wait for whom it has interrupted.
+            if let Some(need) = need
+                && (waits && self.spin_for_record(need) || self.is_about_to_return(p))
+            {
+                continue;
+            }
+            if sent > 0 && !waits {
+                break;
+            }
+            match self.spill_datagram(p, all, sent, flags) {
+                Ok(()) => sent += 1,
+                Err(_) if sent > 0 => break,
+                Err(error) => return Err(error),
+            }
+            if waits {
+                // One that has slept is woken by the outboard, which has taken all that is in the ring.
+                look(SPIN_MAX, || !self.is_spilled());
+            }
+        }
+        Ok(Done::Yes(sent))
+    }
+
+    /// Lays down what there is room for of a few, and commits it.
+    fn lay_records(
+        &self,
+        all: &impl Leaving,
+        from: usize,
+    ) -> Result<std::result::Result<Laid, Lost>> {
+        let slot = self.slot();
+        if self.is_spilled() {
+            return Ok(Ok(Laid::NoRoom(0)));
+        }
+        let mut taken = self.local.taken.load(Ordering::Relaxed);
+        let (mut begin, mut room, mut used, mut need) = (0, 0, 0, 0);
+        let (mut count, mut failed) = (0, None);
+        while count < COMMIT && from + count < all.count() {
+            let lay = |pieces: &[IoSlice<'_>], to| {
+                let len = len_of(pieces);
+                if len > MESSAGE_MAX {
+                    return Err(Errno::MSGSIZE);
+                }
+                need = len_in_ring(len);
+                if used + need > room {
+                    // What is known of it may be old.
+                    let Ok(now) = ring::room(&slot, &mut taken, used + need) else {
+                        return Ok(Err(Lost));
+                    };
+                    (begin, room) = now;
+                }
+                if used + need > room {
+                    return Ok(Ok(false));
+                }
+                lay_record(self, begin + used, Head { len, address: to }, pieces);
+                used += need;
+                Ok(Ok(true))
+            };
+            match all.with(from + count, lay) {
+                Ok(Ok(true)) => count += 1,
+                Ok(Ok(false)) => break,
+                Ok(Err(Lost)) => return Ok(Err(Lost)),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        self.local.taken.store(taken, Ordering::Relaxed);
+        match (count, failed) {
+            (0, Some(error)) => Err(error),
+            (0, None) => Ok(Ok(Laid::NoRoom(need))),
+            _ => Ok(ring::commit(&slot, begin, used).map(|()| Laid::Some(count))),
+        }
+    }
+
+    /// One through the placeholder, which may sleep.
+    fn spill_datagram(
+        &self,
+        p: BorrowedFd<'_>,
+        all: &impl Leaving,
+        at: usize,
+        flags: SendFlags,
+    ) -> Result<()> {
+        all.with(at, |pieces, to| {
+            let len = ADDRESS_LEN + len_of(pieces);
+            // There is room for little, so that the descriptor shows soon that there is none.
+            let is_long = len > placeholder::NARROW_MAX;
+            if is_long {
+                placeholder::widen(p)?;
+            }
+            self.local.spilled.fetch_add(len as u64, Ordering::AcqRel);
+            let sent = send_to(p, pieces, to, flags);
+            if is_long {
+                placeholder::narrow(p)?;
+            }
+            sent.map(|_| ()).inspect_err(|_| {
+                self.local.spilled.fetch_sub(len as u64, Ordering::AcqRel);
+            })
+        })
+    }
+
+    /// Looks for a good part of the ring to become free, and for so much.
+    fn spin_for_record(&self, need: u64) -> bool {
+        let slot = self.slot();
+        let need = need.max(RING_BYTES / 4);
+        look(SPIN_MIN, || {
+            let mut taken = 0;
+            let room = ring::room(&slot, &mut taken, RING_BYTES);
+            let has_room = room.is_ok_and(|(_, room)| room >= need) && !self.is_spilled();
+            room.is_err() || has_room || slot.over() & ENDED != 0
+        })
+    }
+
+    /// `None`: the placeholder has what comes, or tells what has become of the socket.
+    fn recv_datagram(
+        &self,
+        p: BorrowedFd<'_>,
+        pieces: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+    ) -> Result<Option<Datagram>> {
+        loop {
+            if self.local.before.load(Ordering::Acquire) > 0 {
+                match self.take_datagram_before(p, pieces, flags) {
+                    Ok(None) => {}
+                    done => return done,
+                }
+                continue;
+            }
+            match self.take_datagram(p, pieces, flags.contains(RecvFlags::PEEK)) {
+                Err(Lost) => return Ok(None),
+                Ok(Some(datagram)) => return Ok(Some(datagram)),
+                Ok(None) => {}
+            }
+            match self.wait(p, flags.contains(RecvFlags::DONTWAIT))? {
+                Woken::Look => {}
+                Woken::Over => return Ok(None),
+            }
+        }
+    }
+
+    /// Takes one of those that lay in the placeholder when the lease began; `None`: look again.
+    fn take_datagram_before(
+        &self,
+        p: BorrowedFd<'_>,
+        pieces: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+    ) -> Result<Option<Datagram>> {
+        let before = self.local.before;
+        self.await_begin();
+        let interrupted =
+            if flags.contains(RecvFlags::DONTWAIT) { Errno::AGAIN } else { Errno::INTR };
+        // A handler cannot wait for whom it has interrupted.
+        let _lock = lock(self.local.reads).ok_or(interrupted)?;
+        let most = match before.load(Ordering::Acquire) {
+            UNKNOWN => return Err(interrupted),
+            0 => return Ok(None),
+            most => most,
+        };
+        let peeks = flags & RecvFlags::PEEK;
+        let came = match recv_from(p, pieces, peeks | RecvFlags::DONTWAIT) {
+            Err(Errno::INTR) => return Ok(None),
+            Ok(Some(came)) => Some(came),
+            // Somebody has taken it who did not ask.
+            _ => None,
+        };
+        if peeks.is_empty() || came.is_none() {
+            let len = came.map_or(most, |came| (ADDRESS_LEN + came.len) as u64);
+            before.store(most.saturating_sub(len), Ordering::Release);
+            if len >= most {
+                self.arm(p);
+            }
+        }
+        Ok(came)
+    }
+
+    /// The first record of the ring, if there is one: [`Word::Read`], how much there is, what is said of it.
+    fn next(&self) -> std::result::Result<Option<(u64, u64, Head)>, Lost> {
+        let slot = self.slot();
+        loop {
+            let (read, unread) = ring::unread(&slot)?;
+            if unread == 0 {
+                return Ok(None);
+            }
+            let mut head = [0; HEAD_LEN];
+            let [(at, len), _] =
+                places(slot.index, region::Way::In, read & ring::POSITION, HEAD_LEN);
+            slot.rings.read(at, &mut head[..len]);
+            match Head::parse(&head) {
+                Ok(head) if len_in_ring(head.len) <= unread => {
+                    return Ok(Some((read, unread, head)));
+                }
+                // Somebody else has taken it meanwhile.
+                _ if slot.load(Word::Read) != read => {}
+                // Nobody but this program has written there.
+                _ => return Err(Lost),
+            }
+        }
+    }
+
+    /// Copies the first record out of the ring; `None`: there is none.
+    fn take_datagram(
+        &self,
+        p: BorrowedFd<'_>,
+        pieces: &mut [IoSliceMut<'_>],
+        peeks: bool,
+    ) -> std::result::Result<Option<Datagram>, Lost> {
+        let slot = self.slot();
+        loop {
+            let Some((read, unread, head)) = self.next()? else { return Ok(None) };
+            let message = (read & ring::POSITION) + HEAD_LEN as u64;
+            let copied = self.copy_out(message, head.len, &mut pieces[1..], 0);
+            let (len, from) = (head.len, head.address.ok_or(Lost)?);
+            let datagram = Datagram { len, from, is_cut: copied < len };
+            if peeks {
+                // What was there is there, unless somebody has read it or the lease was taken back.
+                match slot.load(Word::Read) {
+                    now if now & ring::REVOKED != 0 => return Err(Lost),
+                    now if (now ^ read) & ring::POSITION == 0 => return Ok(Some(datagram)),
+                    _ => continue,
+                }
+            }
+            match ring::consume(&slot, read, unread, len_in_ring(len))? {
+                None => continue,
+                Some(After::Rest) => {}
+                Some(After::Tell) => self.tell(),
+                Some(After::Drain) => drop(self.drain(p)),
+            }
+            return Ok(Some(datagram));
+        }
+    }
+}
+
+/// Lays a record down at `position`, where there is room for it.
+fn lay_record(lease: &Entered<'_>, position: u64, head: Head, pieces: &[IoSlice<'_>]) {
+    let slot = lease.slot();
+    let [(at, _), _] = places(slot.index, region::Way::Out, position, HEAD_LEN);
+    slot.rings.write(at, &head.emit());
+    lease.copy_in(position + HEAD_LEN as u64, pieces, Part { skip: 0, most: head.len });
+}

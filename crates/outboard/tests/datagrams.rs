@@ -1,0 +1,363 @@
+//! Datagrams by the rings of a lease, between two outboards over an interface in memory: every byte of them, what `poll` shows
+//! meanwhile, leases that are taken back at any moment, and who means harm.
+
+mod memory;
+mod nonsense;
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use fusewire_device::Shared;
+use fusewire_device::interface::Link;
+use fusewire_device::interface::memory::{Config, pair};
+use fusewire_outboard::client::{Client, Datagram, Leaving, Rings, Way};
+use fusewire_outboard::protocol::{ADDRESS_LEN, Family, Handle, Kind, Reply, Request, SocketType};
+use fusewire_outboard::record::{HEAD_LEN, Head};
+use fusewire_outboard::region::RINGS_LEN;
+use fusewire_outboard::ring::RING_BYTES;
+use fusewire_testkit::Random;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendFlags, send};
+
+use memory::Outboard;
+use nonsense::{WORDS_AT, WORDS_LEN, ask, nonsense, region};
+
+const DATAGRAM: SocketType = SocketType { family: Family::V4, kind: Kind::Datagram };
+const PORT: u16 = 7000;
+/// Calls before a socket has its lease.
+const BEFORE: usize = 8;
+
+fn at(host: u8) -> SocketAddr {
+    ([10, 0, 0, host], PORT).into()
+}
+
+/// Two outboards, at 10.0.0.1 and 10.0.0.2.
+fn both(is_super: bool) -> [Outboard; 2] {
+    let config =
+        Config { link: Link::Ip, checksum: is_super, segmentation: is_super, ..Config::default() };
+    let (near, far) = pair(config).unwrap();
+    [Outboard::start(1, near, |settings| settings), Outboard::start(2, far, |settings| settings)]
+}
+
+/// A process's way to an outboard.
+struct Process {
+    client: Client,
+    rings: Rings,
+}
+
+impl Process {
+    fn at(outboard: &Outboard) -> Process {
+        Process { client: outboard.client(), rings: Rings::new().unwrap() }
+    }
+
+    /// A socket at this address, whose calls end after a while.
+    fn bound(&self, local: SocketAddr) -> Socket<'_> {
+        let (p, handle) = self.client.socket(DATAGRAM).unwrap();
+        self.client.bind(handle, local).unwrap();
+        for direction in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&p, direction, Some(Duration::from_secs(20))).unwrap();
+        }
+        Socket { process: self, p, handle, way: Way::default() }
+    }
+
+    fn leased(&self, local: SocketAddr) -> Socket<'_> {
+        let socket = self.bound(local);
+        self.rings.lease(&self.client, socket.p.as_fd(), socket.handle, &socket.way).unwrap();
+        socket
+    }
+}
+
+struct Socket<'a> {
+    process: &'a Process,
+    p: OwnedFd,
+    handle: Handle,
+    way: Way,
+}
+
+/// Messages of one length, one behind the other.
+struct Equal<'a>(&'a [u8], usize, SocketAddr);
+
+impl Leaving for Equal<'_> {
+    fn count(&self) -> usize {
+        self.0.len() / self.1
+    }
+    fn with<T>(
+        &self,
+        at: usize,
+        f: impl FnOnce(&[IoSlice<'_>], Option<SocketAddr>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        f(&[IoSlice::new(&self.0[at * self.1..][..self.1])], Some(self.2))
+    }
+}
+
+impl Socket<'_> {
+    fn with(&self) -> (BorrowedFd<'_>, Handle, &Way) {
+        (self.p.as_fd(), self.handle, &self.way)
+    }
+
+    fn send(&self, bytes: &[u8], to: SocketAddr, flags: SendFlags) -> Result<usize, Errno> {
+        let (front, rest) = bytes.split_at(bytes.len() / 3);
+        let pieces = [IoSlice::new(front), IoSlice::new(rest)];
+        let Process { client, rings } = self.process;
+        rings.send_to(client, self.with(), &pieces, Some(to), flags | SendFlags::NOSIGNAL)
+    }
+
+    fn recv(&self, bytes: &mut [u8], flags: RecvFlags) -> Result<Option<Datagram>, Errno> {
+        let (front, rest) = bytes.split_at_mut(bytes.len() / 3);
+        let mut address = [0; ADDRESS_LEN];
+        let mut pieces = [&mut address[..], front, rest].map(IoSliceMut::new);
+        let Process { client, rings } = self.process;
+        rings.recv_from(client, self.with(), &mut pieces, flags)
+    }
+
+    fn shown(&self, wanted: PollFlags, milliseconds: i64) -> PollFlags {
+        let mut fds = [PollFd::new(&self.p, wanted)];
+        let (tv_sec, tv_nsec) = (milliseconds / 1000, milliseconds % 1000 * 1_000_000);
+        poll(&mut fds, Some(&Timespec { tv_sec, tv_nsec })).unwrap();
+        fds[0].revents()
+    }
+
+    fn close(self) {
+        self.process.rings.close(self.p.as_fd(), &self.way);
+    }
+}
+
+fn content(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..len.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(len).collect()
+}
+
+#[test]
+fn datagrams_by_rings_are_what_was_sent() {
+    for is_super in [false, true] {
+        let outboards = both(is_super);
+        let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];
+        let [a, b] = [near.bound(at(1)), far.bound(at(2))];
+        let (mut random, mut bytes) = (Random::new(3), vec![0; 65_536]);
+        for round in 0..600 {
+            let most = if round % 16 == 0 { 65_508 } else { 300 };
+            let len = if round % 7 == 0 { 0 } else { random.below(most) as usize };
+            let sent = content(round, len);
+            let (from, to, address) = if round % 2 == 0 { (&a, &b, 2) } else { (&b, &a, 1) };
+            assert_eq!(from.send(&sent, at(address), SendFlags::empty()), Ok(len));
+            if round % 5 == 0 {
+                let peeked = to.recv(&mut bytes, RecvFlags::PEEK).unwrap().unwrap();
+                assert_eq!((peeked.len, &bytes[..len]), (len, &sent[..]));
+                let known = to.process.rings.next_len(&to.way);
+                assert!(known == Some(len) || !to.way.is_leased());
+            }
+            let room = if round % 11 == 0 { len / 2 } else { bytes.len() };
+            let came = to.recv(&mut bytes[..room], RecvFlags::empty()).unwrap().unwrap();
+            assert_eq!((came.len, came.from), (len, at(3 - address)), "round {round}");
+            assert_eq!(came.is_cut, len > room);
+            assert_eq!(bytes[..len.min(room)], sent[..len.min(room)], "round {round}");
+        }
+        assert!(a.way.is_leased() && b.way.is_leased(), "after so many messages");
+        assert_eq!(b.recv(&mut bytes, RecvFlags::DONTWAIT), Err(Errno::AGAIN));
+        // It was told to ring.
+        assert_eq!(b.shown(PollFlags::IN, 0), PollFlags::empty());
+        a.send(b"rings", at(2), SendFlags::empty()).unwrap();
+        assert_eq!(b.shown(PollFlags::IN, 5000), PollFlags::IN);
+        assert_eq!(b.recv(&mut bytes, RecvFlags::DONTWAIT).unwrap().unwrap().len, 5);
+        assert_eq!(b.shown(PollFlags::IN, 0), PollFlags::empty());
+        a.close();
+        b.close();
+    }
+}
+
+#[test]
+fn many_a_call_keep_their_order_and_their_ends() {
+    let outboards = both(true);
+    let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];
+    let [a, b] = [near.leased(at(1)), far.leased(at(2))];
+    let (mut random, mut bytes) = (Random::new(4), vec![0; 2048]);
+    for round in 0..200 {
+        let len = 1 + random.below(1400) as usize;
+        let all = content(round, len * (1 + random.below(100) as usize));
+        let batch = Equal(&all, len, at(2));
+        let Process { client, rings } = a.process;
+        let sent = rings.send_datagrams(client, a.with(), &batch, SendFlags::empty());
+        assert_eq!(sent, Ok(batch.count()), "who waits sends all of them");
+        for message in all.chunks(len) {
+            assert_eq!(b.recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap().len, len);
+            assert_eq!(bytes[..len], *message, "round {round}");
+        }
+    }
+    assert!(a.way.is_leased() && b.way.is_leased());
+    let too_long = vec![0; 65_536];
+    assert_eq!(a.send(&too_long, at(2), SendFlags::empty()), Err(Errno::MSGSIZE));
+    a.close();
+    b.close();
+}
+
+#[test]
+fn who_finds_no_room_is_told_and_what_is_shown_is_true() {
+    let outboards = both(false);
+    let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];
+    let [a, b] = [near.leased(at(1)), far.leased(at(2))];
+    // Nobody reads: what has no room is lost there, and who sends goes on.
+    let mut refused = 0;
+    for at_message in 0..20_000u32 {
+        let mut message = [0; 600];
+        message[..4].copy_from_slice(&at_message.to_le_bytes());
+        while let Err(error) = a.send(&message, at(2), SendFlags::DONTWAIT) {
+            assert_eq!(error, Errno::AGAIN);
+            refused += 1;
+            // It is not true that there is room, and is when there is.
+            assert_eq!(a.shown(PollFlags::OUT, 5000), PollFlags::OUT, "{at_message}");
+        }
+    }
+    println!("{refused} were refused");
+    let (mut bytes, mut last, mut count) = ([0; 2048], None, 0);
+    while b.shown(PollFlags::IN, 200) == PollFlags::IN {
+        let came = b.recv(&mut bytes, RecvFlags::DONTWAIT).unwrap().unwrap();
+        assert_eq!(came.len, 600);
+        let now = u32::from_le_bytes(*bytes.first_chunk().unwrap());
+        assert!(last.is_none_or(|last| last < now), "{now} behind {last:?}");
+        (last, count) = (Some(now), count + 1);
+    }
+    assert!((200..20_000).contains(&count), "{count} came");
+    // There is room again.
+    a.send(b"again", at(2), SendFlags::empty()).unwrap();
+    assert_eq!(b.recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap().len, 5);
+    assert!(a.way.is_leased() && b.way.is_leased());
+    a.close();
+    b.close();
+}
+
+#[test]
+fn a_lease_that_is_taken_back_loses_no_datagram() {
+    let outboards = both(false);
+    let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];
+    for round in 0..30 {
+        let [a, b] = [near.leased(at(1)), far.leased(at(2))];
+        let when = Random::new(round).below(100) as u32;
+        for message in 0..100u32 {
+            if message == when {
+                let taken = if round % 2 == 0 { &a } else { &b };
+                let Process { client, rings } = taken.process;
+                match round % 4 {
+                    0 | 1 => drop(client.attach(taken.p.as_fd()).unwrap()),
+                    _ => rings.give_up(taken.p.as_fd(), &taken.way),
+                }
+            }
+            a.send(&message.to_le_bytes(), at(2), SendFlags::empty()).unwrap();
+        }
+        let mut bytes = [0; 64];
+        for message in 0..100u32 {
+            let came = b.recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap();
+            assert_eq!(bytes[..came.len], message.to_le_bytes(), "round {round}");
+        }
+        assert!(!(a.way.is_leased() && b.way.is_leased()));
+        a.close();
+        b.close();
+    }
+}
+
+#[test]
+fn what_was_sent_before_the_last_close_leaves() {
+    let outboards = both(false);
+    let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];
+    let b = far.leased(at(2));
+    for round in 0..20u8 {
+        let a = near.leased(at(1));
+        for message in 0..50 {
+            a.send(&[round, message], at(2), SendFlags::empty()).unwrap();
+        }
+        a.close();
+        let mut bytes = [0; 16];
+        for message in 0..50 {
+            assert_eq!(b.recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap().len, 2);
+            assert_eq!(bytes[..2], [round, message]);
+        }
+    }
+    b.close();
+}
+
+#[test]
+fn a_lease_begins_while_datagrams_come() {
+    let outboards = both(false);
+    let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];
+    let [a, b] = [near.bound(at(1)), far.bound(at(2))];
+    for message in 0..200u32 {
+        a.send(&message.to_le_bytes(), at(2), SendFlags::empty()).unwrap();
+    }
+    let begun = Instant::now();
+    while b.shown(PollFlags::IN, 0).is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+    let mut bytes = [0; 64];
+    for message in 0..200u32 {
+        assert!(b.way.is_leased() || message as usize <= BEFORE, "after {message}");
+        let came = b.recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap();
+        assert_eq!(bytes[..came.len], message.to_le_bytes());
+    }
+    assert_eq!(b.recv(&mut bytes, RecvFlags::DONTWAIT), Err(Errno::AGAIN));
+    a.close();
+    b.close();
+}
+
+#[test]
+fn who_lays_down_nonsense_breaks_his_own_socket_alone() {
+    let outboards = both(false);
+    let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];
+    let [a, b] = [near.leased(at(1)), far.leased(at(2))];
+    let (mut random, mut bytes) = (Random::new(9), [0; 2048]);
+    for round in 0..60u64 {
+        let (control, key, files) = region(&outboards[0].path);
+        let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
+        let any = || near.bound(([10, 0, 0, 1], 0).into());
+        let sockets = [any(), any(), any()];
+        for socket in &sockets {
+            assert!(matches!(ask(&control, &Request::Lease(socket.handle, key)), Reply::Leased(_)));
+        }
+        // Whole records of any contents, whose heads are often right but for a word; indices of any kind.
+        for _ in 0..40 {
+            let slot = random.below(3) as usize;
+            let ring = (16 << 10) + slot * 2 * RING_BYTES as usize;
+            let mut head = Head { len: random.below(3000) as usize, address: Some(at(2)) }.emit();
+            if random.below(2) == 0 {
+                head[random.below(32) as usize] = random.next_u64() as u8;
+            }
+            rings.write(ring + 32 * random.below(8) as usize, &head);
+            rings.store(WORDS_AT + slot * WORDS_LEN, 32 * random.below(1 << 12));
+            nonsense(&rings, &mut random);
+            if random.below(8) == 0 {
+                let _ = send(&control, &Request::Wake.emit(), SendFlags::NOSIGNAL);
+            }
+        }
+        if round % 2 == 0 {
+            let _ = near.client.attach(sockets[0].p.as_fd());
+        }
+        a.send(&round.to_le_bytes(), at(2), SendFlags::empty()).unwrap();
+        // What was well-formed of the others' arrives too.
+        while {
+            let came = b.recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap();
+            came.from != at(1) || bytes[..came.len] != round.to_le_bytes()
+        } {}
+    }
+    // A record that is none ends its socket.
+    for crafted in [Head { len: 65_000, address: None }.emit(), [0xff; HEAD_LEN], {
+        let mut head = Head { len: 1, address: Some(at(2)) }.emit();
+        head[8] = 7;
+        head
+    }] {
+        let (control, key, files) = region(&outboards[0].path);
+        let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
+        let socket = near.bound(([10, 0, 0, 1], 0).into());
+        let Reply::Leased(slot) = ask(&control, &Request::Lease(socket.handle, key)) else {
+            panic!("no lease");
+        };
+        rings.write((16 << 10) + slot as usize * 2 * RING_BYTES as usize, &crafted);
+        rings.store(WORDS_AT + slot as usize * WORDS_LEN, 64);
+        rings.store(0, 1 << slot);
+        send(&control, &Request::Wake.emit(), SendFlags::NOSIGNAL).unwrap();
+        assert!(socket.shown(PollFlags::empty(), 5000).contains(PollFlags::HUP));
+        assert_eq!(near.client.error(socket.handle), Ok(Some(Errno::PROTO)));
+    }
+    a.close();
+    b.close();
+}
