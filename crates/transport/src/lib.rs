@@ -12,6 +12,7 @@ pub mod ecn;
 pub mod either;
 pub mod isn;
 pub mod machine;
+pub mod media;
 pub mod pacing;
 mod packets;
 pub mod plpmtud;

@@ -8,6 +8,7 @@ pub mod arp;
 pub mod dhcp;
 mod error;
 pub mod ethernet;
+pub mod feedback;
 pub mod groups;
 pub mod icmp;
 pub mod icmpv6;

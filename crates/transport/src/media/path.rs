@@ -1,0 +1,256 @@
+//! What reports of arrivals say of a path: delay, loss, marks and rate, as RFC 8698, section 5.1 has the receiver find them,
+//! here at the sender (section 6.4).
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use fusewire_base::Instant;
+use fusewire_wire::feedback::{Metric, Report};
+
+use super::losses::LossIntervals;
+use super::nada::{ALPHA, LOGWIN, MIN_FILTER, QEPS};
+
+/// Congestion experienced (RFC 3168, section 5).
+const CE: u8 = 3;
+/// Units of a report's timestamp in one of its offsets.
+const OFFSET_UNIT: i64 = 64;
+/// Minutes over which the least delay holds ("tens of minutes", section 5.1.1; one by one, as RFC 6817 keeps it).
+const BASE_MINUTES: usize = 10;
+
+/// A packet that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Instant,
+    bytes: u32,
+    fate: Fate,
+    is_marked: bool,
+}
+
+/// What is known of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// No report has told of it, or not when it came: it counts for nothing.
+    Untold,
+    /// A report says that it had not come.
+    Missing,
+    /// When it came by the receiver's clock, ns.
+    Came(i64),
+}
+
+/// The aggregate of one report.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Summary {
+    /// d_queue after the minimum filter, ms.
+    pub queue_ms: f64,
+    /// p_loss, smoothed.
+    pub loss: f64,
+    /// p_mark, smoothed.
+    pub mark: f64,
+    /// r_recv, bit/s.
+    pub received: f64,
+    /// The criteria of accelerated ramp-up (section 4.2).
+    pub is_free: bool,
+    /// From the newest packet that came to this report, without the time that the receiver kept it.
+    pub rtt: Duration,
+}
+
+/// What was sent and what of it came.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    sent: VecDeque<Sent>,
+    packets_max: usize,
+    /// Number of the front of `sent`.
+    first: u64,
+    /// One past the highest that is known to have come; below it, what did not come is missing.
+    end: u64,
+    /// Packets below `end` that came in order.
+    came: u64,
+    /// The receiver's clock: the latest timestamp, in 1/65,536 s since the first.
+    clock: Option<(u32, i64)>,
+    bases: VecDeque<(u64, i64)>,
+    losses: LossIntervals,
+    loss: f64,
+    mark: f64,
+    /// Packets of the last observation window.
+    in_window: u32,
+    /// When there was loss or a queue last.
+    busy: Option<Instant>,
+}
+
+impl Path {
+    pub fn new(packets_max: usize) -> Path {
+        Path {
+            sent: VecDeque::with_capacity(packets_max),
+            packets_max,
+            first: 0,
+            end: 0,
+            came: 0,
+            clock: None,
+            bases: VecDeque::with_capacity(BASE_MINUTES + 1),
+            losses: LossIntervals::default(),
+            loss: 0.0,
+            mark: 0.0,
+            in_window: 0,
+            busy: None,
+        }
+    }
+
+    /// A packet leaves; its number.
+    pub fn on_sent(&mut self, at: Instant, bytes: usize) -> u64 {
+        if self.sent.len() == self.packets_max {
+            self.sent.pop_front();
+            self.first += 1;
+            self.end = self.end.max(self.first);
+        }
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.sent.push_back(Sent { at, bytes, fate: Fate::Untold, is_marked: false });
+        self.first + self.sent.len() as u64 - 1
+    }
+
+    /// Packets since the last loss event, and between two (see [`LossIntervals::current`]).
+    pub fn losses(&self) -> Option<(f64, f64)> {
+        self.losses.current(self.came, self.in_window)
+    }
+
+    /// One past the highest number that is known to have come.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The next number.
+    pub fn next(&self) -> u64 {
+        self.first + self.sent.len() as u64
+    }
+
+    /// A report came; what is known with it, unless it tells nothing. Numbers that were not sent are passed over.
+    pub fn on_report(&mut self, now: Instant, report: &Report<'_>) -> Option<Summary> {
+        let clock = self.read_clock(report.timestamp);
+        let begin = near(report.begin, self.next())?;
+        let mut newest = None;
+        for (number, metric) in (begin..).zip(report.metrics()) {
+            let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+            let Some(sent) = at.and_then(|at| self.sent.get_mut(at)) else { continue };
+            match (metric, sent.fate) {
+                (Metric::Missing, Fate::Untold) => sent.fate = Fate::Missing,
+                (Metric::Received { ecn, before: Some(before) }, Fate::Untold | Fate::Missing) => {
+                    let arrival = to_ns(clock - i64::from(before) * OFFSET_UNIT);
+                    sent.fate = Fate::Came(arrival);
+                    sent.is_marked = ecn == CE;
+                    newest = newest.max(Some((number, sent.at, arrival)));
+                }
+                _ => {}
+            }
+        }
+        let (number, sent_at, arrival) = newest?;
+        let kept = Duration::from_nanos((to_ns(clock) - arrival).max(0) as u64);
+        let rtt = (now - sent_at).saturating_sub(kept);
+        self.pass_over(number, rtt);
+        Some(self.summarise(now, rtt))
+    }
+
+    /// The receiver's clock, in 1/65,536 s since its first report: it runs on over the 18 hours that 32 bits hold.
+    fn read_clock(&mut self, timestamp: u32) -> i64 {
+        let (last, units) = self.clock.unwrap_or((timestamp, 0));
+        let units = units + i64::from(timestamp.wrapping_sub(last) as i32);
+        self.clock = Some((timestamp, units));
+        units
+    }
+
+    /// What lies below `number` and has not come is taken for lost: order is not waited for (section 5.1.2).
+    fn pass_over(&mut self, number: u64, rtt: Duration) {
+        for number in self.end..=number {
+            let sent = self.sent[(number - self.first) as usize];
+            match sent.fate {
+                Fate::Untold => {}
+                Fate::Missing => self.losses.on_lost(self.came, sent.at, rtt),
+                Fate::Came(_) => self.came += 1,
+            }
+        }
+        self.end = self.end.max(number + 1);
+    }
+
+    fn summarise(&mut self, now: Instant, rtt: Duration) -> Summary {
+        let at = (self.end - self.first) as usize;
+        let known = || self.sent.range(..at).rev();
+        let (mut total, mut missing, mut marked, mut bytes) = (0u32, 0u32, 0u32, 0u64);
+        let (mut samples, mut filtered, mut base, mut latest) = (0, i64::MAX, i64::MAX, None);
+        // Of the window by arrival; what is missing counts where it lies between packets of the window.
+        let mut between = 0;
+        for sent in known() {
+            let arrival = match sent.fate {
+                Fate::Untold => continue,
+                Fate::Missing => {
+                    between += 1;
+                    continue;
+                }
+                Fate::Came(arrival) => arrival,
+            };
+            let latest = *latest.get_or_insert(arrival);
+            if latest - arrival > LOGWIN.as_nanos() as i64 {
+                break;
+            }
+            (total, missing, between) = (total + between + 1, missing + between, 0);
+            marked += u32::from(sent.is_marked);
+            bytes += u64::from(sent.bytes);
+            let delay = arrival - sent.at.as_ns() as i64;
+            if samples < MIN_FILTER {
+                filtered = filtered.min(delay);
+            }
+            samples += 1;
+            base = base.min(delay);
+        }
+        self.in_window = total;
+        let base = self.base(now, base);
+        let share = |part: u32| f64::from(part) / f64::from(total.max(1));
+        // Equation 10.
+        self.loss += ALPHA * (share(missing) - self.loss);
+        self.mark += ALPHA * (share(marked) - self.mark);
+        let queue = Duration::from_nanos((filtered - base).max(0) as u64);
+        Summary {
+            queue_ms: queue.as_secs_f64() * 1e3,
+            loss: self.loss,
+            mark: self.mark,
+            received: bytes as f64 * 8.0 / LOGWIN.as_secs_f64(),
+            is_free: self.is_free(now, missing > 0 || queue >= QEPS),
+            rtt,
+        }
+    }
+
+    /// The criteria of accelerated ramp-up (section 4.2): for the observation window neither loss nor a queue. The delays
+    /// are those after the filter, for which equation 3 has DFILT: where a packet takes 10 ms to leave, each single one
+    /// shows that much.
+    fn is_free(&mut self, now: Instant, is_busy: bool) -> bool {
+        if is_busy {
+            self.busy = Some(now);
+        }
+        self.busy.is_none_or(|busy| now - busy > LOGWIN)
+    }
+
+    /// d_base: the least delay of the last minutes, this sample of them included.
+    fn base(&mut self, now: Instant, delay: i64) -> i64 {
+        let minute = now.as_ms() / 60_000;
+        match self.bases.back_mut() {
+            Some(last) if last.0 == minute => last.1 = last.1.min(delay),
+            _ => {
+                if self.bases.len() == BASE_MINUTES {
+                    self.bases.pop_front();
+                }
+                self.bases.push_back((minute, delay));
+            }
+        }
+        while self.bases.front().is_some_and(|b| b.0 + BASE_MINUTES as u64 <= minute) {
+            self.bases.pop_front();
+        }
+        self.bases.iter().map(|base| base.1).min().unwrap_or(delay)
+    }
+}
+
+/// Of 1/65,536 s.
+fn to_ns(units: i64) -> i64 {
+    ((i128::from(units) * 1_000_000_000) >> 16) as i64
+}
+
+/// The number whose low half this is, of those below `next`; `None`: there is none.
+fn near(low: u32, next: u64) -> Option<u64> {
+    next.checked_sub(u64::from((next as u32).wrapping_sub(low)))
+}
