@@ -10,8 +10,9 @@
 //! |---|---|
 //! | `block` | the control block |
 //! | `association` | one context of a stream: its machine, its memory, its messages that wait |
-//! | `exchange`, `single` | one of services 1 to 3: a message and what is said to it; and the services that take them |
-//! | `standing` | what the list of contexts knows of each |
+//! | `exchange`, `single` | one of services 1 to 3: a message and what is said to it |
+//! | `services` | services of ours that take such messages |
+//! | `table`, `standing` | all contexts, by their keys; what the list knows of each |
 //! | `messages` | what the application does with contexts that are there |
 //! | `sorted` | whose turn it is: SORT, and nobody starves |
 //! | `place` | where data go, and the pass that brings them there |
@@ -33,12 +34,14 @@ mod observe;
 mod output;
 mod path;
 mod place;
+mod services;
 mod single;
 mod sorted;
 mod standing;
+mod table;
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -73,6 +76,7 @@ use exchange::{Exchange, Role, Singles};
 use output::Output;
 use sorted::Sorted;
 use standing::Standing;
+use table::{KeyHash, Made, Place};
 
 /// The page's example.
 #[cfg(doctest)]
@@ -142,48 +146,6 @@ pub struct Load {
     pub packets: u64,
 }
 
-/// A context that was made and is not open: what it will be, and the memory that was lent to it.
-struct Made {
-    block: ControlBlock,
-    memory: Vec<u8>,
-    /// Where its one message is to go, if it has one.
-    to: Option<(SocketAddr, u16)>,
-}
-
-enum Place {
-    Made(Box<Made>),
-    Open(Box<Association>),
-    Single(Box<Exchange>),
-}
-
-impl Place {
-    /// Of a context that was opened.
-    fn standing(&mut self) -> Option<&mut Standing> {
-        match self {
-            Place::Made(_) => None,
-            Place::Open(association) => Some(&mut association.standing),
-            Place::Single(exchange) => Some(&mut exchange.standing),
-        }
-    }
-
-    fn names(&self) -> Vec<Name> {
-        match self {
-            Place::Made(_) => Vec::new(),
-            Place::Open(association) => association.names().collect(),
-            Place::Single(exchange) => exchange.names().collect(),
-        }
-    }
-
-    /// What it is worth to the others of its host.
-    fn sort(&self) -> u16 {
-        match self {
-            Place::Made(_) => 0,
-            Place::Open(association) => association.sort(),
-            Place::Single(exchange) => exchange.sort(),
-        }
-    }
-}
-
 /// Messages of services 1 to 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
@@ -216,22 +178,6 @@ enum Waiter {
     Context(u32),
     /// What this service has to say to messages that came.
     Service(u16),
-}
-
-/// Keys are drawn at random, by us: they are their own hash.
-#[derive(Default)]
-struct KeyHash(u64);
-
-impl Hasher for KeyHash {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0 << 8 ^ u64::from(*byte) ^ self.0 >> 56);
-    }
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
 }
 
 /// Who takes contexts of a service.
@@ -494,129 +440,5 @@ impl Contexts {
     /// Nothing lies between, that might carry less than the device.
     fn is_whole_path(&self, remote: SocketAddr) -> bool {
         remote.ip().is_loopback() || self.device.caps().is_whole_path
-    }
-
-    fn insert(&mut self, place: Place) -> Result<Context> {
-        if self.generations.taken() >= self.config.max_contexts && !self.forget_lingering() {
-            return Err(Error::Misuse("too many contexts"));
-        }
-        let index = self.generations.take().unwrap_or_else(|| self.generations.add());
-        let at = index as usize;
-        if at >= self.places.len() {
-            self.places.resize_with(at + 1, || None);
-        }
-        self.places[at] = Some(place);
-        Ok(self.id(index))
-    }
-
-    /// The oldest of those that only linger makes room.
-    fn forget_lingering(&mut self) -> bool {
-        while let Some(context) = self.lingering.pop_front() {
-            let standing = self.place_mut(context).and_then(Place::standing);
-            if standing.is_some_and(|standing| standing.events.is_empty()) {
-                self.remove(context.index);
-                return true;
-            }
-        }
-        false
-    }
-
-    fn id(&self, index: u32) -> Context {
-        Context { index, generation: self.generations.of(index) }
-    }
-
-    fn place_mut(&mut self, context: Context) -> Option<&mut Place> {
-        if !self.generations.is_current(context.index, context.generation) {
-            return None;
-        }
-        self.places.get_mut(context.index as usize)?.as_mut()
-    }
-
-    fn place(&self, context: Context) -> Option<&Place> {
-        if !self.generations.is_current(context.index, context.generation) {
-            return None;
-        }
-        self.places.get(context.index as usize)?.as_ref()
-    }
-
-    fn get(&self, context: Context) -> Option<&Association> {
-        match self.place(context) {
-            Some(Place::Open(association)) => Some(association),
-            _ => None,
-        }
-    }
-
-    fn get_mut(&mut self, context: Context) -> Option<&mut Association> {
-        match self.place_mut(context) {
-            Some(Place::Open(association)) => Some(association),
-            _ => None,
-        }
-    }
-
-    fn at(&self, index: u32) -> Option<&Association> {
-        match self.places.get(index as usize)? {
-            Some(Place::Open(association)) => Some(association),
-            _ => None,
-        }
-    }
-
-    fn at_mut(&mut self, index: u32) -> Option<&mut Association> {
-        match self.places.get_mut(index as usize)? {
-            Some(Place::Open(association)) => Some(association),
-            _ => None,
-        }
-    }
-
-    /// Who takes streams of a service.
-    fn streams(&mut self, service: u16) -> Option<&mut Streams> {
-        match self.listening.get_mut(&service)? {
-            Listening::Streams(streams) => Some(streams),
-            Listening::Singles(_) => None,
-        }
-    }
-
-    fn standing(&mut self, index: u32) -> Option<&mut Standing> {
-        self.places.get_mut(index as usize)?.as_mut()?.standing()
-    }
-
-    /// Lets packets find the context by all names that are known now.
-    fn name(&mut self, index: u32) {
-        let Some(Some(place)) = self.places.get_mut(index as usize) else { return };
-        match place {
-            Place::Made(_) => return,
-            Place::Open(association) => association.also = association.machine.also(),
-            Place::Single(exchange) => exchange.learn_name(),
-        }
-        let (names, remote) = (place.names(), place.standing().map(|standing| standing.remote));
-        for Name { key, returned } in names {
-            match remote {
-                Some(remote) if !returned => drop(self.by_peer.insert((remote, key), index)),
-                _ => drop(self.by_key.insert(key.bits(), index)),
-            }
-        }
-    }
-
-    fn remove(&mut self, index: u32) {
-        let Some(mut place) = self.places[index as usize].take() else { return };
-        let names = place.names();
-        if let Some(standing) = place.standing() {
-            for Name { key, returned } in names {
-                if returned {
-                    self.by_key.remove(&key.bits());
-                } else {
-                    self.by_peer.remove(&(standing.remote, key));
-                }
-            }
-            if standing.ready.is_some() {
-                self.ready.remove(|waiter| *waiter == Waiter::Context(index));
-            }
-        }
-        match &place {
-            Place::Made(_) => {}
-            Place::Open(association) => self.past.add(association.machine.counters()),
-            Place::Single(exchange) => self.forget_asked(exchange),
-        }
-        self.timers.cancel(index);
-        self.generations.give_back(index);
     }
 }
