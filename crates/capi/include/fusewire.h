@@ -207,7 +207,8 @@ enum fw_execution {
 enum fw_carrier {
     FW_UDP = 0,        /* the library's own TCP, in UDP datagrams */
     FW_KERNEL_TCP = 1, /* the kernel's TCP, for where UDP is blocked */
-    FW_SHM = 2         /* shared memory, between processes of one host; the session begins over UDP, at the same address */
+    FW_SHM = 2,        /* shared memory, between processes of one host; the session begins over UDP, at the same address */
+    FW_XTP = 3         /* the library's own XTP (docs/xtp.md), in UDP datagrams: connects in one round trip less */
 };
 
 /* What a listener or a connection is made of. Zeros are the usual choice. */

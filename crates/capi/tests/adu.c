@@ -161,7 +161,7 @@ static void configurations(void) {
         FAILS(fw_adu_listen(NULL, SA(any)), EFAULT);
         says("address");
     }
-    bad = config, bad.carrier = 3;
+    bad = config, bad.carrier = 4;
     FAILS(fw_adu_listen(&bad, SA(any)), EINVAL);
     says("fw_carrier");
     bad = config, bad.carrier = -1;
@@ -488,7 +488,7 @@ int main(int argc, char **argv) {
     CHECK(argc == 2);
     snprintf(own, sizeof own, "%s/own", argv[1]);
     snprintf(other, sizeof other, "%s/other", argv[1]);
-    for (carrier = FW_UDP; carrier <= FW_SHM; carrier++) {
+    for (carrier = FW_UDP; carrier <= FW_XTP; carrier++) {
         fprintf(stderr, "carrier %d\n", carrier);
         configurations();
         descriptors();

@@ -125,7 +125,7 @@ pub fn listen(settings: &Settings, local: SocketAddr) -> Result<Adus> {
     let (carrier, config) = (settings.carrier()?, settings.server()?);
     let execution = config.settings.data_pass.execution;
     let (end, local) = match carrier {
-        Carrier::Udp => {
+        Carrier::Udp | Carrier::Xtp => {
             let endpoint = settings.endpoint(local)?;
             let listener = endpoint.listen(config).map_err(failed)?;
             (End::Listener(listener, Mutex::default()), endpoint.local_addr())
@@ -166,13 +166,13 @@ pub fn connect(settings: &Settings, remote: SocketAddr) -> Result<Adus> {
         let alone = Alone::shm(shm::go_on(connection).map_err(failed)?);
         return Ok(Adus::new(End::Connection(Box::new(alone)), local, carrier, execution));
     }
-    Ok(Adus::of(connection, execution))
+    Ok(Adus::of(connection, carrier, execution))
 }
 
 impl Adus {
-    fn of(connection: Connection, execution: Execution) -> Adus {
+    fn of(connection: Connection, carrier: Carrier, execution: Execution) -> Adus {
         let local = connection.local_addr();
-        Adus::new(End::Connection(Box::new(connection)), local, Carrier::Udp, execution)
+        Adus::new(End::Connection(Box::new(connection)), local, carrier, execution)
     }
 
     fn new(end: End, local: SocketAddr, carrier: Carrier, execution: Execution) -> Adus {
@@ -217,7 +217,7 @@ impl Adus {
                     let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
                     found.map_or_else(|| listener.accept_timeout(turn), Ok)
                 })?;
-                Ok(Adus::of(connection, self.execution))
+                Ok(Adus::of(connection, self.carrier, self.execution))
             }
             End::Gate(gate) => {
                 let (alone, local) = gate.accept(&patience)?;

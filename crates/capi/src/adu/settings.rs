@@ -11,6 +11,7 @@ use fusewire_session::{
     Allow, AllowList, Cipher, ClientConfig, Execution, Fingerprint, HeaderProtection, Identity,
     ServerConfig, Settings as Session, Swap, Trust,
 };
+use fusewire_stack::transport::{self, Protocol};
 use fusewire_stack::{Config, Endpoint, Error};
 
 use super::{failed, wrong};
@@ -26,10 +27,11 @@ pub enum Carrier {
     Udp,
     KernelTcp,
     Shm,
+    Xtp,
 }
 
 /// In the order of `enum fw_carrier`.
-pub const CARRIERS: [Carrier; 3] = [Carrier::Udp, Carrier::KernelTcp, Carrier::Shm];
+pub const CARRIERS: [Carrier; 4] = [Carrier::Udp, Carrier::KernelTcp, Carrier::Shm, Carrier::Xtp];
 
 /// What a connection is made of, as its user says it: `struct fw_adu_config`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,7 +106,12 @@ impl Settings {
         let device = Udp::bind(local, &udp::Config::default());
         let device = device.map_err(|error| failed(Error::os("binding the UDP socket")(error)))?;
         let max_adu = (self.max_adu > 0).then_some(self.max_adu);
-        let config = Config { max_adu, ..Config::default() };
+        let protocol = match self.carrier()? {
+            Carrier::Xtp => Protocol::Xtp,
+            Carrier::Udp | Carrier::KernelTcp | Carrier::Shm => Protocol::Tcp,
+        };
+        let transport = transport::Config::of_records(protocol);
+        let config = Config { max_adu, transport, ..Config::default() };
         Endpoint::new(Box::new(device), config).map_err(failed)
     }
 
@@ -185,7 +192,7 @@ mod tests {
             assert_eq!(wrong.session(identity()).err(), Some(Errno(libc::EINVAL)), "{wrong:?}");
             assert!(open::reason().contains(says), "{}", open::reason());
         }
-        for carrier in [-1, 3] {
+        for carrier in [-1, 4] {
             let wrong = Settings { carrier, ..good.clone() };
             assert_eq!(wrong.carrier(), Err(Errno(libc::EINVAL)));
             assert!(open::reason().contains("fw_carrier"), "{}", open::reason());
