@@ -77,7 +77,7 @@ impl Kind {
             Kind::Held => ["out of order, held", ""],
             Kind::Duplicate => ["received before", ""],
             Kind::Dropped(cause) => ["dropped", cause.name()],
-            Kind::Probe => ["probe: window or keep-alive", ""],
+            Kind::Probe => ["probe: window, tail or keep-alive", ""],
             Kind::ResentRack => ["retransmission (RACK)", ""],
             Kind::ResentTimeout => ["retransmission (timeout)", ""],
             Kind::ResentTailLoss => ["retransmission (tail loss probe)", ""],

@@ -134,6 +134,11 @@ pub fn rates(before: &[Report], now: &[Report], seconds: f64, sort: Sort) -> Rat
                 either("packets_received", ["tcp_segments_received", "xtp_segments_received"]);
             rates.packets_sent_per_s +=
                 either("packets_sent", ["tcp_segments_sent", "xtp_segments_sent"]);
+            // Of the stack, whose members of a group are listed each with what one stream brought them all.
+            let both = |names: [&str; 2]| names.map(changed).iter().sum::<f64>();
+            rates.received_bytes_per_s += both(["tcp_bytes_received", "xtp_bytes_received"]);
+            rates.sent_bytes_per_s += both(["tcp_bytes_acked", "xtp_bytes_acked"]);
+            rates.retransmissions_per_s += both(["tcp_retransmissions", "xtp_retransmissions"]);
             for (cause, total) in &stack.drops {
                 let before =
                     drops.get(cause).copied().unwrap_or(if old.is_some() { 0 } else { *total });
@@ -195,9 +200,6 @@ impl Rates {
             recv_queue_bytes: socket.recv_queue,
             send_queue_bytes: socket.send_queue,
         };
-        self.received_bytes_per_s += connection.received_bytes_per_s;
-        self.sent_bytes_per_s += connection.sent_bytes_per_s;
-        self.retransmissions_per_s += connection.retransmissions_per_s;
         self.connections.push(connection);
     }
 
@@ -242,6 +244,8 @@ mod tests {
         let mut stack = Stack { answered: true, ..Stack::default() };
         stack.sockets = vec![socket("1.0", 1000, 7), socket("2.0", 2000, received)];
         stack.count("packets_received", received / 100);
+        stack.count("tcp_bytes_received", received);
+        stack.count("tcp_retransmissions", resent);
         stack.dropped([("transport-stray", dropped)]);
         Report { pid: 7, program: "x\u{1b}".into(), time_ms: 0, stacks: vec![stack] }
     }
@@ -252,7 +256,7 @@ mod tests {
         let rates = rates(&before, &now, 2.0, Sort::Rate);
         assert_eq!((rates.received_bytes_per_s, rates.packets_received_per_s), (2000.0, 20.0));
         assert_eq!(rates.connections[0].received_bytes_per_s, 2000.0);
-        assert_eq!(rates.retransmissions_per_s, 2.0);
+        assert_eq!(rates.retransmissions_per_s, 1.0);
         let drop = &rates.drops[0];
         assert_eq!((drop.per_s, drop.total, drop.cause.as_str()), (4.0, 8, "transport-stray"));
         assert!(!rates.connections[0].process.contains('\u{1b}'));
@@ -272,6 +276,21 @@ mod tests {
     }
 
     #[test]
+    fn what_all_members_of_a_group_got_was_sent_once() {
+        let [before, now] = [100, 700].map(|acked| {
+            let mut report = report(7, 0, 0);
+            for socket in &mut report.stacks[0].sockets {
+                socket.transport.as_mut().unwrap().bytes_acked = acked;
+            }
+            report.stacks[0].count("xtp_bytes_acked", acked);
+            [report]
+        });
+        let rates = rates(&before, &now, 2.0, Sort::Rate);
+        assert_eq!(rates.sent_bytes_per_s, 300.0);
+        assert_eq!(rates.connections[0].sent_bytes_per_s, 300.0);
+    }
+
+    #[test]
     fn what_is_new_has_no_rate() {
         let now = [report(5000, 3, 8)];
         let first = rates(&[], &now, 1.0, Sort::Rate);
@@ -279,7 +298,10 @@ mod tests {
         // Another connection in the same place.
         let mut before = [report(1, 0, 0)];
         before[0].stacks[0].sockets[1].remote = Some(([10, 0, 0, 9], 9).into());
-        assert_eq!(rates(&before, &now, 1.0, Sort::Rate).received_bytes_per_s, 0.0);
+        let changed = rates(&before, &now, 1.0, Sort::Rate).connections;
+        assert!(changed.iter().all(
+            |c| c.received_bytes_per_s <= 0.0 || c.remote != now[0].stacks[0].sockets[1].remote
+        ));
     }
 
     #[test]

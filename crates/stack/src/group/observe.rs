@@ -59,6 +59,7 @@ impl<D: Device + 'static> Sender<D> {
     fn stream(&self) -> Numbers {
         let machine = &self.machine;
         let (window, in_flight) = machine.window();
+        let waits = machine.queued().saturating_sub(machine.acked());
         let members = ("members", machine.members().count().to_string());
         Numbers {
             state: match () {
@@ -66,12 +67,12 @@ impl<D: Device + 'static> Sender<D> {
                 () => "OPEN",
             },
             remote: Some(self.group),
-            send_queue: machine.queued(),
+            send_queue: waits,
             names: vec![("key", key(self.key())), service(machine.is_reliable()), members],
             info: Some(Info {
                 cwnd: window,
                 in_flight,
-                unacked: machine.queued(),
+                unacked: waits,
                 max_payload: machine.max_payload(),
                 counters: *machine.counters(),
                 ..Info::default()

@@ -331,7 +331,8 @@ impl Stack {
         let Some(listening) = self.listening.as_mut().filter(|l| header.service() == Some(l.port))
         else {
             self.drops.count(Cause::Stray);
-            self.watch.note(["no such connection or port", "answered with RST, if one is due"]);
+            self.watch
+                .note(["no such connection or port", "answered with RST or DIAG, if one is due"]);
             if let Some(reply) = header.refusal(segment.payload.len() as u32) {
                 self.refuse(now, remote, reply);
             }
