@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use fusewire_device::Device;
 use fusewire_files::Error;
 use fusewire_files::cast::{Board, MemberId, Standing};
 use fusewire_files::client::put::Source;
-use fusewire_files::net::group::{self, CastEnd, CastProgress, Start};
+use fusewire_files::net::group::{self, CastEnd, CastProgress, Sender, Start};
 use fusewire_files::net::{Control, Server};
 use fusewire_files::server::{Settings, Share};
 use fusewire_session::{Allow, AllowList, Identity, ServerConfig, paths};
 use fusewire_stack::PORT as INNER_PORT;
-use fusewire_stack::group::{Leaving, MemberInfo, Sender, SenderConfig};
+use fusewire_stack::group::{Leaving, MemberInfo, SenderConfig};
 use fusewire_transport::machine::KeepAlive;
 use serde_json::json;
 use signal_hook::consts::SIGHUP;
@@ -123,7 +124,6 @@ fn things(paths: &[PathBuf]) -> std::result::Result<Vec<(Vec<u8>, Source)>, Erro
 
 /// Casts it.
 pub fn run(cast: &Cast) -> Result {
-    cast.carrying.check_group()?;
     let stop = transfer::stop_flag()?;
     let share = Share::of_several(things(&cast.paths)?, Settings::default())?;
     let config = cast.config()?;
@@ -131,12 +131,14 @@ pub fn run(cast: &Cast) -> Result {
         Failure::new(Code::Usage, "--cipher: what a group is sent needs a cipher with tags")
     })?;
     let board = Board::new(&share, cipher, fusewire_device::random()?)?;
-    cast.carrying.check(cast.common.transport())?;
-    let device = cast.carrying.listen(cast.listen, cast.any())?;
+    let mut carrying = cast.carrying.clone();
+    let over_ip = cast.over_ip(&mut carrying)?;
+    carrying.check(cast.common.transport())?;
+    let device = carrying.listen(cast.listen, cast.any())?;
     let mut stack = cast.common.stack(device, KEEP_ALIVE, HANDSHAKE_WAIT)?;
     stack.listen(INNER_PORT, config.clone(), &options::secrets()?);
     let address = stack.local_addr();
-    let sender = cast.sender(address.port())?;
+    let sender = cast.sender(address.port(), over_ip)?;
     let (control, waker) = (Arc::new(Control::default()), stack.waker());
     cast.heed_reload(&config, &board, &control, &stack)?;
     let fingerprint = config.settings.identity.fingerprint();
@@ -180,7 +182,19 @@ impl Cast {
         }
     }
 
-    fn sender(&self, sessions: u16) -> Result<Sender> {
+    /// What carries the group where its packets are IP's own; `carrying` is left with what carries sessions.
+    fn over_ip(&self, carrying: &mut Carrying) -> Result<Option<Box<dyn Device>>> {
+        let local = self.listen.map(|listen| listen.ip());
+        let Some(device) = carrying.take_group(local, self.group.ip())? else { return Ok(None) };
+        if self.interface.is_some() || self.hops != 1 {
+            let what = "--carrier ip: --device says which interface leads to the group, and routers pass nothing: without \
+                        --interface and --hops";
+            return Err(Failure::new(Code::Usage, what).into());
+        }
+        Ok(Some(Box::new(device)))
+    }
+
+    fn sender(&self, sessions: u16, over_ip: Option<Box<dyn Device>>) -> Result<Sender> {
         let bounded = |rate: u64| u32::try_from(rate).unwrap_or(u32::MAX);
         let config = SenderConfig {
             interface: self.interface.clone(),
@@ -193,9 +207,12 @@ impl Cast {
             nocheck: true,
             ..SenderConfig::new(self.group)
         };
-        let mut sender = Sender::open(&config).map_err(|error| {
-            Failure::new(Code::Failed, format!("cannot send to {}: {error}", self.group))
-        })?;
+        let in_udp = || Ok(Box::new(config.udp_device()?) as Box<dyn Device>);
+        let device = over_ip.map_or_else(in_udp, Ok);
+        let mut sender =
+            device.and_then(|device| Sender::over(device, &config)).map_err(|error| {
+                Failure::new(Code::Failed, format!("cannot send to {}: {error}", self.group))
+            })?;
         if let Err(error) = sender.observe() {
             tracing::info!(%error, "not visible to fusewire ss");
         }

@@ -11,7 +11,7 @@ use fusewire_device::sockets::{self, Entry};
 use fusewire_device::{Device, udp};
 use fusewire_outboard::server::default_path;
 use fusewire_stack::ip::net::Cidr;
-use fusewire_stack::on_interface::{self, Carrier, Kind, Name, Own, Settings};
+use fusewire_stack::on_interface::{self, Carrier, Kind, Name, OnInterface, Own, Settings};
 use fusewire_transport::either::Protocol;
 
 use crate::output::{Code, Failure, Result, printable};
@@ -34,7 +34,8 @@ pub struct Carrying {
     #[command(flatten)]
     own: OwnAddresses,
     /// On an interface, what is around each packet: udp, or ip for nothing but that, as protocol 36, which takes
-    /// --transport xtp on both sides and all of XTP of the address.
+    /// --transport xtp on both sides and all of XTP of the address. Of a cast it is what is around the group's packets: with
+    /// ip on --device, and the sessions in UDP.
     #[arg(long, value_name = "udp|ip", default_value_t)]
     carrier: Carrier,
     /// Say what carries the bytes, and why.
@@ -187,21 +188,41 @@ impl Carrying {
         Err(Failure::new(Code::Usage, format!("--carrier ip {what}")).into())
     }
 
-    /// Options that mean nothing for a cast.
+    /// What carries a group's packets where they are IP's own, beside the kernel on its address: `local`, or one of
+    /// `group`'s IP version. That has all of XTP of the address then, and what is left here is what carries sessions: the
+    /// kernel's UDP. Nothing: the group is cast to in UDP, by the kernel's sockets.
     ///
     /// # Errors
-    /// `--carrier ip`: a group's packets go in UDP; an outboard.
-    pub fn check_group(&self) -> Result {
+    /// There is no interface, or an address of our own, where the kernel has no sockets; it cannot be opened; an outboard.
+    pub fn take_group(
+        &mut self,
+        local: Option<IpAddr>,
+        group: IpAddr,
+    ) -> Result<Option<OnInterface>> {
         if let DeviceChoice::Outboard(_) = self.device() {
             return Err(self.has_streams_alone());
         }
-        match self.carrier {
-            Carrier::Udp => Ok(()),
-            Carrier::Ip => {
-                let what = "--carrier ip: groups are cast to in UDP, whatever carries the sessions";
-                Err(Failure::new(Code::Usage, what).into())
-            }
+        if self.carrier == Carrier::Udp {
+            return Ok(None);
         }
+        self.check(Protocol::Xtp)?;
+        let name = match self.device() {
+            DeviceChoice::Interface(name) if !self.has_own_address() && name.kind != Kind::Tap => {
+                name
+            }
+            other => {
+                let what = format!(
+                    "--carrier ip: a group is cast to beside the kernel, whose UDP has the sessions, \
+                     by packet:INTERFACE, xdp:INTERFACE or auto:INTERFACE without --address, not {other}"
+                );
+                return Err(Failure::new(Code::Usage, what).into());
+            }
+        };
+        let any = unspecified((group, 0).into()).ip();
+        let device = on_interface::listen(&self.settings(name)?, Some(local.unwrap_or(any)), 0)
+            .map_err(|e| failed("cannot reach a group", name, &e))?;
+        (self.device, self.carrier) = (None, Carrier::Udp);
+        Ok(Some(device))
     }
 
     /// Several connections at once are possible.
@@ -209,6 +230,12 @@ impl Carrying {
     /// # Errors
     /// They are not on this device.
     pub fn check_jobs(&self, jobs: u32) -> Result {
+        if self.carrier == Carrier::Ip && jobs > 1 {
+            let what = format!(
+                "-j {jobs}: --carrier ip gives all of XTP of the address to one connection here; use -j 1, or --carrier udp"
+            );
+            return Err(Failure::new(Code::Usage, what).into());
+        }
         if let DeviceChoice::Interface(Name { kind: kind @ (Kind::Xdp | Kind::Tap), .. }) =
             self.device()
             && jobs > 1

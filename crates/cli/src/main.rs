@@ -160,7 +160,7 @@ fn main() -> ExitCode {
         Command::Get(get) => get::run(&get),
         Command::Put(put) => put::run(&put),
         Command::Cast(cast) => cast::run(&cast),
-        Command::Receive(receive) => receive::run(&receive),
+        Command::Receive(receive) => receive::run(*receive),
         Command::Ls(ls) => ls::run(&ls),
         Command::Key(key) => key::run(&key),
         Command::Devices(devices) => devices::run(&devices),

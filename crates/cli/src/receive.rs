@@ -9,12 +9,14 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use fusewire_device::Device;
 use fusewire_files::cast::{Catcher, Joiner, Mail, Tally, Wanted};
 use fusewire_files::client::Totals;
 use fusewire_files::client::get::{Destination, Existing, Options, Plan};
-use fusewire_files::net::{Client, group};
+use fusewire_files::net::Client;
+use fusewire_files::net::group::{self, Receiver};
 use fusewire_files::{Hashing, RemotePath};
-use fusewire_stack::group::{Heard, Receiver, ReceiverConfig};
+use fusewire_stack::group::{Heard, ReceiverConfig};
 
 use crate::cast::group_addr;
 use crate::connect::Connector;
@@ -62,13 +64,14 @@ pub struct Receive {
 }
 
 /// Receives it.
-pub fn run(receive: &Receive) -> Result {
+pub fn run(mut receive: Receive) -> Result {
+    let over_ip = receive.over_ip()?;
+    let receive = &receive;
     let moving = &receive.moving;
     if moving.hash != Hashing::Both {
         let text = "--hash: what a group is sent is always compared with its hashes";
         return Err(Failure::new(Code::Usage, text).into());
     }
-    moving.connect.carrying.check_group()?;
     let wanted = Wanted {
         filter: moving.filter()?,
         existing: match (receive.update, receive.no_clobber) {
@@ -79,7 +82,7 @@ pub fn run(receive: &Receive) -> Result {
         sync: receive.sync,
     };
     let stop = transfer::stop_flag()?;
-    let mut receiver = receive.open()?;
+    let mut receiver = receive.open(over_ip)?;
     let Found { heard, url, mut connector, link } = receive.find(&mut receiver, &stop)?;
     std::fs::create_dir_all(&receive.output).map_err(|error| {
         Failure::new(Code::Failed, format!("cannot make {}: {error}", receive.output.display()))
@@ -135,12 +138,32 @@ impl Session {
 }
 
 impl Receive {
-    fn open(&self) -> Result<Receiver> {
+    /// What carries the group where its packets are IP's own; what is left carries sessions.
+    fn over_ip(&mut self) -> Result<Option<Box<dyn Device>>> {
+        let group = self.group.ip();
+        let Some(mut device) = self.moving.connect.carrying.take_group(None, group)? else {
+            return Ok(None);
+        };
+        if self.interface.is_some() {
+            let what = "--carrier ip: --device says which interface leads to the group: without --interface";
+            return Err(Failure::new(Code::Usage, what).into());
+        }
+        device.join(group).map_err(|error| self.deaf(&error))?;
+        Ok(Some(Box::new(device)))
+    }
+
+    fn deaf(&self, error: &dyn std::error::Error) -> Failure {
+        Failure::new(Code::Failed, format!("cannot listen to {}: {error}", self.group))
+    }
+
+    fn open(&self, over_ip: Option<Box<dyn Device>>) -> Result<Receiver> {
         let interface = self.interface.clone();
         let config = ReceiverConfig { interface, nocheck: true, ..ReceiverConfig::new(self.group) };
-        let mut receiver = Receiver::open(&config).map_err(|error| {
-            Failure::new(Code::Failed, format!("cannot listen to {}: {error}", self.group))
-        })?;
+        let device = match over_ip {
+            Some(device) => device,
+            None => Box::new(config.udp_device().map_err(|error| self.deaf(&error))?),
+        };
+        let mut receiver = Receiver::over(device, &config);
         if let Err(error) = receiver.observe() {
             tracing::info!(%error, "not visible to fusewire ss");
         }

@@ -212,10 +212,18 @@ fn nobody_there_is_said_and_nothing_heard_too() {
             |more: &[&str]| world.run("alice", &[&["cast", big.to_str().unwrap()], more].concat());
         cast(&["10.0.0.1"]).failed(2, "no group's address");
         cast(&[GROUP, "--interface", "none7"]).failed(1, "");
-        let carried = ["--device", "packet:lo", "--carrier", "ip"];
-        cast(&[&[GROUP], &carried[..]].concat()).failed(2, "groups are cast to in UDP");
-        let receive = [&["receive", GROUP], &carried[..]].concat();
-        world.run("alice", &receive).failed(2, "groups are cast to in UDP");
+        // Straight on IP: on an interface, and the sessions have to have some way.
+        let own = ["--device", "packet:lo", "--address", "10.9.9.9/24"];
+        let tap = ["--device", "tap:fwt", "--address", "10.9.9.9/24"];
+        for (carried, text) in [
+            (&[][..], "needs a --device"),
+            (&own, "beside the kernel"),
+            (&tap, "beside the kernel"),
+        ] {
+            let all = [&[GROUP, "--carrier", "ip"], carried].concat();
+            cast(&all).failed(2, text);
+            world.run("alice", &[&["receive"], &all[..]].concat()).failed(2, text);
+        }
         let nothing = world.served("nothing");
         world.run("alice", &["cast", nothing.to_str().unwrap(), GROUP]).failed(1, "nothing");
     });
@@ -378,5 +386,50 @@ fn groups_of_ipv6_are_cast_to() {
             done.ok();
             assert_eq!(summary["complete"], 2, "{summary}");
         }
+    });
+}
+
+/// The group's packets are protocol 36 of IP, the sessions are in UDP; of both IP versions, and with XDP at a receiver.
+#[test]
+fn a_group_is_cast_to_without_udp() {
+    in_namespace("a_group_is_cast_to_without_udp", Need::Root, "", || {
+        let world = World::new();
+        make(&world.path("served"));
+        let peers = hosts(3);
+        sh("ip addr add fd77::1/64 dev br7 nodad");
+        for (at, peer) in peers.iter().enumerate() {
+            peer.sh(&format!("ip addr add fd77::{}/64 dev eth0 nodad", at + 2));
+        }
+        std::thread::sleep(Duration::from_secs(3));
+        let over_ip = |device| ["--carrier", "ip", "--device", device];
+        for (group, name) in [(GROUP, "v4"), ("ff15::7:7", "v6")] {
+            let more = [&["--wait", "2"][..], &over_ip("packet:br7")].concat();
+            let named = if group == GROUP { &[][..] } else { &[group] };
+            let sender = Sender::start(cast(&world, &[named, &more].concat()));
+            // In UDP there is nothing of it.
+            let deaf = receive_at(
+                &world,
+                &peers[2],
+                &[group, "--interface", "eth0", "--patience", "2"],
+                "deaf",
+            );
+            Done::of(deaf).failed(4, "nothing is heard");
+            let children =
+                ["packet:eth0", "xdp:eth0"].into_iter().zip(&peers).map(|(device, peer)| {
+                    let to = format!("{name}-{}", device.replace(':', "-"));
+                    let args = [&[group][..], &over_ip(device)].concat();
+                    (receive_at(&world, peer, &args, &to), to)
+                });
+            for (child, to) in children.collect::<Vec<_>>() {
+                Done::of(child).ok();
+                same(&world.path("served"), &world.here(&to));
+            }
+            let (done, summary) = sender.end();
+            done.ok();
+            assert_eq!(summary["complete"], 2, "{summary}");
+        }
+        let args = [&[GROUP, "--interface", "br7"][..], &over_ip("packet:br7")].concat();
+        let receive = world.run("alice", &[&["receive"], &args[..]].concat());
+        receive.failed(2, "--device says which interface");
     });
 }

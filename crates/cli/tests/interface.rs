@@ -243,6 +243,8 @@ fn one_process_speaks_xtp_on_an_address() {
         world.run("alice", &udp).failed(2, "needs a --device");
         let tcp = ["get", url, "--carrier", "ip", "--device", "packet:fwb"];
         world.run("alice", &tcp).failed(2, "needs --transport xtp");
+        let many = with(&["get", url, "--device", "packet:fwb", "-j", "3"]);
+        world.run("alice", &many).failed(2, "use -j 1");
         let _ = peer;
     });
 }

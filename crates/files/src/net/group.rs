@@ -7,11 +7,10 @@ use crate::cast::{
 use crate::channel::{ChannelError, Received};
 use crate::server::Share;
 use crate::{Error, RemotePath, Scratch};
+use fusewire_device::Device;
 use fusewire_session::DataPass;
 use fusewire_stack::Clock;
-use fusewire_stack::group::{
-    Heard, Leaving, MemberInfo, Receiver, ReceiverEvent, Sender, SenderEvent,
-};
+use fusewire_stack::group::{self, Heard, Leaving, MemberInfo, ReceiverEvent, SenderEvent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +22,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const NEWS_EVERY: Duration = Duration::from_millis(2);
 /// A longest message: whole pages of contents, and what stands around them.
 const MESSAGE_LEN_MAX: usize = (64 << 10) + 128;
+
+/// The sender of a group, whatever carries it.
+pub type Sender = group::Sender<Box<dyn Device>>;
+/// A receiver, likewise.
+pub type Receiver = group::Receiver<Box<dyn Device>>;
 
 impl Sending for Sender {
     fn message_len_max(&self) -> usize {

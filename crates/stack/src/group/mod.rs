@@ -91,6 +91,15 @@ impl SenderConfig {
             udp: udp::Config::default(),
         }
     }
+
+    /// What carries the group in UDP.
+    ///
+    /// # Errors
+    /// The address is not a group's, or the operating system refuses it.
+    pub fn udp_device(&self) -> Result<udp::Udp> {
+        let group = device_group(self.group, self.interface.as_deref(), self.hops, self.loopback)?;
+        udp::Udp::to_group(self.local, &group, &self.udp).map_err(Error::os("opening the group"))
+    }
 }
 
 /// Settings of a receiver.
@@ -121,6 +130,15 @@ impl ReceiverConfig {
             patience: Duration::from_secs(120),
             udp: udp::Config::default(),
         }
+    }
+
+    /// What carries the group in UDP.
+    ///
+    /// # Errors
+    /// The address is not a group's, or the operating system refuses it.
+    pub fn udp_device(&self) -> Result<udp::Member> {
+        let group = device_group(self.group, self.interface.as_deref(), 1, true)?;
+        udp::Member::join(&group, &self.udp).map_err(Error::os("joining the group"))
     }
 }
 

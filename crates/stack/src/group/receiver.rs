@@ -13,7 +13,7 @@ use fusewire_transport::xtp::group as machine;
 use fusewire_wire::xtp::Key;
 
 use super::turns::Turns;
-use super::{Counters, Reason, ReceiverConfig, address, device_group};
+use super::{Counters, Reason, ReceiverConfig, address};
 use crate::asked::Asked;
 use crate::trace::Kind;
 use crate::{Error, Result};
@@ -110,11 +110,9 @@ impl Receiver {
     /// Listens for groups by UDP.
     ///
     /// # Errors
-    /// The address is not a group's, or the operating system refuses it.
+    /// As [`ReceiverConfig::udp_device`].
     pub fn open(config: &ReceiverConfig) -> Result<Receiver> {
-        let group = device_group(config.group, config.interface.as_deref(), 1, true)?;
-        let device = udp::Member::join(&group, &config.udp);
-        Ok(Receiver::over(device.map_err(Error::os("joining the group"))?, config))
+        Ok(Receiver::over(config.udp_device()?, config))
     }
 }
 

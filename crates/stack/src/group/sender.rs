@@ -12,7 +12,7 @@ use fusewire_transport::xtp::group::{self as machine, Leaving, MemberInfo, To};
 use fusewire_wire::xtp::Service;
 
 use super::turns::Turns;
-use super::{AskId, Counters, MemberId, SenderConfig, address, device_group, draw_key};
+use super::{AskId, Counters, MemberId, SenderConfig, address, draw_key};
 use crate::asked::Asked;
 use crate::trace::Kind;
 use crate::{Error, Result};
@@ -115,12 +115,9 @@ impl Sender {
     /// Opens a group by UDP: it is announced by the first [`Sender::drive`].
     ///
     /// # Errors
-    /// The address is not a group's, or the operating system refuses it.
+    /// As [`SenderConfig::udp_device`] and [`Sender::over`].
     pub fn open(config: &SenderConfig) -> Result<Sender> {
-        let group =
-            device_group(config.group, config.interface.as_deref(), config.hops, config.loopback)?;
-        let device = udp::Udp::to_group(config.local, &group, &config.udp);
-        Sender::over(device.map_err(Error::os("opening the group"))?, config)
+        Sender::over(config.udp_device()?, config)
     }
 }
 
