@@ -557,12 +557,15 @@ fn is_same_text(file: &File, a: Span, b: Span) -> bool {
 
 /// One line of help about a name that is not there.
 pub(crate) fn suggestion<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
-    let mut alike: Vec<_> = names.filter(|n| is_alike(n, name)).collect();
-    alike.sort_unstable();
-    match alike.first() {
+    match nearest(name, names) {
         Some(meant) => format!("is `{meant}` meant?"),
         None => "define it, or import it from the module that does".to_owned(),
     }
+}
+
+/// Of words the one that another was meant to be: it differs by little. Of several the first in the alphabet.
+pub fn nearest<'n>(word: &str, among: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    among.filter(|n| is_alike(n, word)).min()
 }
 
 /// Whether two words differ by little: by case or hyphens, by a letter or two neighbours exchanged, by two in

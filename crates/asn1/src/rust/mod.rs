@@ -5,6 +5,7 @@ mod checks;
 mod components;
 mod constants;
 mod encoding;
+mod extent;
 mod finish;
 mod fixed;
 mod forward;
@@ -24,6 +25,7 @@ mod tags;
 mod write;
 mod xdr;
 
+pub use extent::{Extent, Measured, extents};
 pub use idents::word;
 pub use lines::Lines;
 
