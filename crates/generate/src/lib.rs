@@ -4,6 +4,9 @@
 //! What is generated is made from a [`Plan`] alone: same plan, same bytes.
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
+pub mod choice;
+pub mod language;
 pub mod plan;
 
 pub use plan::Plan;

@@ -1,0 +1,571 @@
+//! One type of ADU at every corner of the network: what it loses, how long it takes, what it loads, with each way to
+//! recover that is left.
+
+use super::channel::Channel;
+use crate::catalogue::{Function, Mechanism as M, Set};
+use crate::language::specification::{Adu, CODECS, Preference, Specification};
+use crate::language::value::Range;
+use crate::plan::{Fec, FecStep, Late, Playout};
+
+/// Bytes of IP and UDP in front of a packet (RFC 8200, RFC 768).
+pub const IP_BYTES: f64 = 48.0;
+/// Bytes of a record's header, the constant header of an ADU, and a tag (`docs/records.md`).
+pub const RECORD_BYTES: f64 = 24.0;
+/// Bytes of a tag.
+pub const TAG_BYTES: f64 = 16.0;
+/// Bytes of an ADU that has no bound.
+pub const ADU_BYTES_MAX: f64 = 16_777_216.0;
+/// The shortest timer of TCP and XTP (their settings' `rto_min`, `wtimer_min`).
+const TIMER_MS_MIN: f64 = 200.0;
+/// How many may miss a deadline behind which they are still delivered.
+pub const LATE_SHARE_MAX: f64 = 0.001;
+/// More packets of data and parity than these are no block of Reed and Solomon's code over bytes.
+const BLOCK_PACKETS_MAX: u16 = 255;
+/// More parity than this is no correction any more.
+const PARITY_MAX: u8 = 32;
+/// Copies that are later than this wait too long for anybody.
+const DISTANCE_MAX: u8 = 16;
+/// Times a resending is tried, as far as deadlines are concerned.
+const RESENDS_MAX: u32 = 8;
+/// Runs of losses that are longer than a clause lets may begin with so many ADUs.
+pub const RUN_SHARE_MAX: f64 = 0.001;
+
+/// What all types of ADU share, as far as one of them sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Carrier {
+    /// The machine.
+    pub machine: M,
+    /// Records have a tag.
+    pub is_sealed: bool,
+    /// The codec.
+    pub codec: M,
+}
+
+impl Carrier {
+    /// Bytes in front of and behind an ADU in its packet.
+    pub fn overhead(&self) -> f64 {
+        let machine = match self.machine {
+            M::Tcp => 32.0,
+            M::Datagram => 8.0,
+            _ => 40.0,
+        };
+        let tag = if self.is_sealed { TAG_BYTES } else { 0.0 };
+        IP_BYTES + machine + RECORD_BYTES + tag
+    }
+
+    /// Bytes of an ADU in one packet.
+    pub fn payload(&self, of: &Specification) -> f64 {
+        (of.network.mtu_bytes.value - self.overhead()).max(64.0)
+    }
+
+    /// Bytes of encoded values.
+    pub fn size(&self, adu: &Adu) -> Range {
+        let place = CODECS.iter().position(|(codec, _)| mechanism_of(*codec) == self.codec);
+        let extent = adu.extents[place.unwrap_or(0)];
+        let (low, high) = (extent.low as f64, extent.high.map_or(ADU_BYTES_MAX, |n| n as f64));
+        let written = adu.size_bytes.value.unwrap_or(Range::new(0.0, high));
+        Range::new(low.max(written.low), high.min(written.high).max(1.0))
+    }
+}
+
+/// The mechanism of a codec.
+pub fn mechanism_of(codec: crate::plan::Codec) -> M {
+    use crate::plan::Codec;
+    match codec {
+        Codec::Lws => M::Lws,
+        Codec::Xdr => M::Xdr,
+        Codec::Oer => M::Oer,
+        Codec::Ber => M::Ber,
+        Codec::Der => M::Der,
+    }
+}
+
+/// A way to serve a type of ADU, and what comes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Way {
+    /// Resending, order, correction and playout.
+    pub set: Set,
+    /// Correction by packets.
+    pub fec: Vec<FecStep>,
+    /// The buffer for even arrivals.
+    pub playout: Option<Playout>,
+    /// The figures.
+    pub figures: Figures,
+}
+
+/// Figures of a type of ADU at the worst corner.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Bytes of the ADU that is promised for: the largest, or what rate and frequency make.
+    pub bytes: f64,
+    /// Its packets.
+    pub packets: u16,
+    /// Packets with their correction, by packets.
+    pub load: f64,
+    /// The share that is lost.
+    pub loss: f64,
+    /// How long it takes.
+    pub time: Time,
+    /// How often it can be sent again in time.
+    pub resends: u32,
+    /// Bits a second that it loads at least, all headers with it.
+    pub least_bits: f64,
+    /// Bits a second that it loads at most, if that is bounded.
+    pub most_bits: Option<f64>,
+}
+
+/// Milliseconds from when an ADU is given to the sender to when it is delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Time {
+    /// Behind one packet of each other type.
+    pub queue: f64,
+    /// For its bytes to leave.
+    pub bytes: f64,
+    /// On the way.
+    pub way: f64,
+    /// Variation of the way, or the buffer that evens it.
+    pub jitter: f64,
+    /// For correction that comes later.
+    pub correction: f64,
+    /// For what is sent again.
+    pub resends: f64,
+}
+
+impl Time {
+    /// All of it.
+    pub fn all(&self) -> f64 {
+        self.queue + self.bytes + self.way + self.jitter + self.correction + self.resends
+    }
+
+    /// In words.
+    pub fn words(&self) -> String {
+        let parts = [
+            ("queue", self.queue),
+            ("bytes", self.bytes),
+            ("way", self.way),
+            ("jitter", self.jitter),
+            ("correction", self.correction),
+            ("resending", self.resends),
+        ];
+        let parts =
+            parts.iter().filter(|(_, ms)| *ms >= 0.5).map(|(name, ms)| format!("{name} {ms:.0}"));
+        format!("{:.0} ms ({})", self.all(), parts.collect::<Vec<_>>().join(" + "))
+    }
+}
+
+/// Why a way will not do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// In words, with the numbers.
+    pub why: String,
+    /// The clauses that it comes of.
+    pub clauses: Vec<String>,
+}
+
+/// A type of ADU among others on a path.
+pub struct Subject<'s> {
+    /// The specification.
+    pub of: &'s Specification,
+    /// Which type.
+    pub place: usize,
+    /// What carries it.
+    pub carrier: Carrier,
+}
+
+impl Subject<'_> {
+    fn adu(&self) -> &Adu {
+        &self.of.adus[self.place]
+    }
+
+    fn clauses(&self, own: &[&str], network: &[&str]) -> Vec<String> {
+        let own = own.iter().map(|key| format!("adu.{}.{key}", self.adu().name));
+        own.chain(network.iter().map(|key| format!("network.{key}"))).collect()
+    }
+
+    /// Every way that candidates leave, good or not.
+    pub fn ways(&self, candidates: Set) -> Vec<(Set, Result<Way, Failure>)> {
+        let of = |function| candidates.of_function(function);
+        let mut ways = Vec::new();
+        for order in of(Function::Order) {
+            for resend in of(Function::Resend) {
+                for fec in of(Function::Fec) {
+                    for playout in of(Function::Playout) {
+                        let set = Set::of([order, resend, fec, playout]);
+                        ways.push((set, self.way(set, resend, fec, playout)));
+                    }
+                }
+            }
+        }
+        ways
+    }
+
+    /// Bytes of an ADU and how many a second, at each corner of what the application makes.
+    fn loads(&self) -> Vec<(f64, f64)> {
+        let adu = self.adu();
+        let size = self.carrier.size(adu);
+        match (adu.bitrate_kbit.value, adu.rate_hz.value) {
+            (Some(bits), Some(rate)) if rate.low > 0.0 => {
+                let of = |kbit: f64, hz: f64| {
+                    ((kbit * 125.0 / hz).clamp(size.low.max(1.0).min(size.high), size.high), hz)
+                };
+                // Who lowers the frequency does so when quality is at its least.
+                vec![of(bits.high, rate.high), of(bits.low, rate.low)]
+            }
+            (_, rate) => vec![(size.high, rate.map_or(0.0, |rate| rate.low))],
+        }
+    }
+
+    fn packets(&self, bytes: f64) -> u16 {
+        let packets = (bytes / self.carrier.payload(self.of)).ceil().clamp(1.0, 60_000.0);
+        packets as u16
+    }
+
+    fn way(&self, set: Set, resend: M, fec: M, playout: M) -> Result<Way, Failure> {
+        let network = &self.of.network;
+        let channel = Channel::new(network.loss.value, network.loss_burst.value);
+        let mut worst: Option<Figures> = None;
+        let most = self.packets(self.carrier.size(self.adu()).high);
+        let loads = self.loads();
+        let promised = loads.iter().map(|(bytes, _)| self.packets(*bytes)).max().unwrap_or(1);
+        let wanted = self.wanted_loss();
+        let steps = self.steps(fec, &channel, promised, most)?;
+        for (bytes, hz) in loads {
+            let packets = self.packets(bytes);
+            let step = step_of(&steps, packets);
+            let first = first_loss(&channel, packets, step);
+            let figures = self.figures((bytes, hz), packets, step);
+            let (resends, resend_ms) = self.resends(resend, &figures, first, wanted);
+            let loss = match resend {
+                M::NoResend => first,
+                M::UntilDeadline => (0..resends).fold(first, |all, _| all * network.loss.value),
+                _ => 0.0,
+            };
+            let mut figures = Figures { loss, resends, ..figures };
+            self.check_loss(&figures, &channel, wanted)?;
+            figures.time.resends = resend_ms;
+            self.check_time(&figures, resend, first)?;
+            if worst.as_ref().is_none_or(|w| figures.time.all() > w.time.all()) {
+                let loss = worst.map_or(0.0, |w| w.loss).max(figures.loss);
+                worst = Some(Figures { loss, ..figures });
+            } else if let Some(w) = &mut worst {
+                w.loss = w.loss.max(figures.loss);
+            }
+        }
+        let mut figures = worst.unwrap_or_default();
+        self.rates(&mut figures, &steps);
+        let playout = self.playout(playout, &figures);
+        let fec = if fec == M::NoFec { Vec::new() } else { steps };
+        Ok(Way { set, fec, playout, figures })
+    }
+
+    /// The share that may be lost.
+    fn wanted_loss(&self) -> f64 {
+        let adu = self.adu();
+        if adu.reliability.value == Preference::Require { 1.0 } else { adu.loss.value }
+    }
+
+    /// Correction by packets, up to the longest ADU; it must do up to `promised` packets.
+    fn steps(
+        &self,
+        fec: M,
+        channel: &Channel,
+        promised: u16,
+        most: u16,
+    ) -> Result<Vec<FecStep>, Failure> {
+        let none = |packets_max| vec![FecStep { packets_max, fec: Fec::None }];
+        // Without a wish for fewer losses there is nothing to correct; what is sent again asks for none.
+        let wanted = self.wanted_loss();
+        let fail = |why: String| Failure {
+            why,
+            clauses: self.clauses(&["loss"], &["loss", "loss_burst"]),
+        };
+        match fec {
+            M::Copy => {
+                if most > 1 {
+                    return Err(Failure {
+                        why: format!("copies are of ADUs of one packet, and this may have {most}"),
+                        clauses: self.clauses(&["type", "size_bytes"], &["mtu_bytes"]),
+                    });
+                }
+                let burst = self.of.network.loss_burst.value;
+                let apart = (1..=DISTANCE_MAX).filter(|d| f64::from(*d) > burst);
+                let found = apart.clone().find(|d| channel.copy_loss(*d) <= wanted);
+                let distance = found.ok_or_else(|| {
+                    let least = channel.copy_loss(DISTANCE_MAX);
+                    fail(format!(
+                        "even copied {DISTANCE_MAX} packets later {} are lost",
+                        percent(least)
+                    ))
+                })?;
+                Ok(vec![FecStep { packets_max: 1, fec: Fec::Copy { distance } }])
+            }
+            M::Xor | M::ReedSolomon => {
+                let mut steps: Vec<FecStep> = Vec::new();
+                let mut parity = 0_u8;
+                for packets in 1..=most.min(BLOCK_PACKETS_MAX - 1) {
+                    let room = (BLOCK_PACKETS_MAX - packets).min(PARITY_MAX.into()) as u8;
+                    while parity < room && channel.adu_loss(packets, parity) > wanted {
+                        parity += 1;
+                    }
+                    let is_enough = channel.adu_loss(packets, parity) <= wanted;
+                    let is_allowed = fec == M::ReedSolomon || parity <= 1;
+                    if !(is_enough && is_allowed) {
+                        if packets <= promised {
+                            let parity = if fec == M::Xor { 1 } else { parity };
+                            let lost = percent(channel.adu_loss(packets, parity));
+                            return Err(fail(format!(
+                                "{lost} of ADUs of {packets}+{parity} packets are lost"
+                            )));
+                        }
+                        break;
+                    }
+                    let fec = match parity {
+                        0 => Fec::None,
+                        1 => Fec::Xor,
+                        parity => Fec::ReedSolomon { parity },
+                    };
+                    match steps.last_mut() {
+                        Some(last) if last.fec == fec => last.packets_max = packets,
+                        _ => steps.push(FecStep { packets_max: packets, fec }),
+                    }
+                }
+                if promised > BLOCK_PACKETS_MAX - 1 {
+                    return Err(fail(format!(
+                        "{promised} packets are more than a block of {BLOCK_PACKETS_MAX}"
+                    )));
+                }
+                if steps.iter().all(|step| step.fec == Fec::None) {
+                    return Err(fail("nothing is left for it to correct".to_owned()));
+                }
+                Ok(steps)
+            }
+            _ => Ok(none(most)),
+        }
+    }
+
+    fn figures(&self, (bytes, hz): (f64, f64), packets: u16, step: Fec) -> Figures {
+        let of = self.of;
+        let network = &of.network;
+        let rate = network.rate_mbit.value.low * 1000.0;
+        // Milliseconds that bits take at the slowest rate: bits by kilobits a second.
+        let leave = |bytes: f64| if rate.is_finite() { bytes * 8.0 / rate } else { 0.0 };
+        let load = packets_with(packets, step) / f64::from(packets);
+        let whole = bytes + f64::from(packets) * self.carrier.overhead();
+        // What has begun to leave is not taken back, whatever its priority.
+        let others = of.adus.iter().enumerate().filter(|(place, _)| *place != self.place);
+        let queue = others.map(|(_, adu)| {
+            let one = self.carrier.size(adu).high + self.carrier.overhead();
+            leave(one.min(network.mtu_bytes.value))
+        });
+        let correction = match step {
+            Fec::Copy { distance } if hz > 0.0 => f64::from(distance) * 1000.0 / hz,
+            _ => 0.0,
+        };
+        // Who adapts makes no more than the path's target, so one has left when the next is made.
+        let adapts = !self.adu().adapt.value.is_empty() && hz > 0.0;
+        let left = leave(whole * load);
+        let frame = if adapts { left.min(1000.0 / hz) } else { left };
+        let time = Time {
+            queue: queue.sum(),
+            bytes: frame,
+            way: network.rtt_ms.value.high / 2.0,
+            jitter: network.jitter_ms.value,
+            correction,
+            resends: 0.0,
+        };
+        Figures { bytes, packets, load, time, ..Figures::default() }
+    }
+
+    /// How often it is sent again in time, and for how long the last of these takes.
+    fn resends(&self, resend: M, figures: &Figures, first: f64, wanted: f64) -> (u32, f64) {
+        let loss = self.of.network.loss.value;
+        let needed = |until: f64| {
+            let (mut left, mut count) = (first, 0);
+            while left > until && count < RESENDS_MAX {
+                left *= loss;
+                count += 1;
+            }
+            count
+        };
+        match resend {
+            M::NoResend => (0, 0.0),
+            M::UntilDeadline => {
+                let deadline = self.adu().deadline_ms.value.unwrap_or(f64::INFINITY);
+                let slack = deadline - figures.time.all();
+                let fit =
+                    (1..=RESENDS_MAX).rev().find(|n| self.resend_ms(*n) <= slack).unwrap_or(0);
+                let count = fit.min(needed(wanted));
+                (count, self.resend_ms(count))
+            }
+            // What must arrive in time does but for a few.
+            _ => {
+                let count = needed(LATE_SHARE_MAX);
+                (count, self.resend_ms(count))
+            }
+        }
+    }
+
+    /// Milliseconds until so many resendings have arrived, behind when the first would have.
+    fn resend_ms(&self, count: u32) -> f64 {
+        let network = &self.of.network;
+        let (rtt, jitter) = (network.rtt_ms.value.high, network.jitter_ms.value);
+        if self.carrier.machine == M::Group {
+            // RFC 5740: NACKs are held back for up to 4 GRTT, and repaired within one.
+            return f64::from(count.min(1)) * 5.0 * rtt;
+        }
+        let hz = self.adu().rate_hz.value.map_or(0.0, |rate| rate.low);
+        // The next packets tell that one is missing; where none follow, a timer does.
+        let detection = if hz > 0.0 && 1000.0 / hz <= rtt.max(50.0) {
+            1000.0 / hz + jitter
+        } else {
+            rtt + jitter
+        };
+        match self.carrier.machine {
+            M::Tcp | M::Xtp => {
+                let timer = (rtt + 4.0 * jitter).max(TIMER_MS_MIN);
+                // The timer doubles each time.
+                (0..count).fold((0.0, timer), |(all, timer), _| (all + timer, 2.0 * timer)).0
+            }
+            _ => f64::from(count) * (rtt + detection),
+        }
+    }
+
+    fn check_loss(&self, figures: &Figures, channel: &Channel, wanted: f64) -> Result<(), Failure> {
+        let adu = self.adu();
+        if figures.loss > wanted {
+            let again = match figures.resends {
+                0 => "nothing can be sent again in time, and ".to_owned(),
+                n => format!("{n} resending in time, and "),
+            };
+            let again = if adu.deadline_ms.value.is_some() { again } else { String::new() };
+            let why = format!(
+                "{again}{} of {} are lost, {} may be",
+                percent(figures.loss),
+                of_packets(figures.packets),
+                percent(wanted)
+            );
+            return Err(Failure { why, clauses: self.clauses(&["loss"], &["loss", "loss_burst"]) });
+        }
+        if let Some(run) =
+            adu.loss_run.value.filter(|_| adu.reliability.value != Preference::Require)
+        {
+            let share = channel.run_loss(figures.loss, figures.packets, run as u32);
+            if share > RUN_SHARE_MAX {
+                let why = format!("{} of them begin a run of more than {run} lost", percent(share));
+                return Err(Failure {
+                    why,
+                    clauses: self.clauses(&["loss_run"], &["loss", "loss_burst"]),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_time(&self, figures: &Figures, resend: M, first: f64) -> Result<(), Failure> {
+        let adu = self.adu();
+        let Some(deadline) = adu.deadline_ms.value else { return Ok(()) };
+        if figures.time.all() <= deadline {
+            return Ok(());
+        }
+        let network = ["rtt_ms", "rate_mbit", "jitter_ms"];
+        let mut clauses = self.clauses(&["deadline_ms"], &network);
+        let again = match (resend, adu.late.value) {
+            (M::NoResend | M::UntilDeadline, _) => String::new(),
+            (_, Late::Deliver | Late::Drop) => {
+                clauses.extend(self.clauses(&["reliability"], &["loss"]));
+                format!(
+                    " with {} sent again, without which {} would be late",
+                    figures.resends,
+                    percent(first)
+                )
+            }
+        };
+        Err(Failure {
+            why: format!("it takes {}{again}; {deadline} may pass", figures.time.words()),
+            clauses,
+        })
+    }
+
+    /// What it loads, at least and at most.
+    fn rates(&self, figures: &mut Figures, steps: &[FecStep]) {
+        let adu = self.adu();
+        let over = self.carrier.overhead();
+        let bits = |kbit: f64, hz: f64| {
+            let bytes = if hz > 0.0 { kbit * 125.0 / hz } else { kbit * 125.0 };
+            let packets = self.packets(bytes);
+            let load = packets_with(packets, step_of(steps, packets)) / f64::from(packets);
+            (bytes + f64::from(packets) * over) * load * 8.0 * if hz > 0.0 { hz } else { 1.0 }
+        };
+        let of_rate = |hz: f64, bytes: f64| {
+            let packets = self.packets(bytes);
+            let load = packets_with(packets, step_of(steps, packets)) / f64::from(packets);
+            hz * (bytes + f64::from(packets) * over) * load * 8.0
+        };
+        let size = self.carrier.size(adu);
+        (figures.least_bits, figures.most_bits) = match (adu.bitrate_kbit.value, adu.rate_hz.value)
+        {
+            (Some(kbit), rate) => {
+                let hz = rate.unwrap_or(Range::new(0.0, 0.0));
+                (bits(kbit.low, hz.low), Some(bits(kbit.high, hz.high)))
+            }
+            (None, Some(rate)) => {
+                (of_rate(rate.low, size.high), Some(of_rate(rate.high, size.high)))
+            }
+            (None, None) => (0.0, None),
+        };
+    }
+
+    fn playout(&self, playout: M, figures: &Figures) -> Option<Playout> {
+        let time = &figures.time;
+        // From when it was sent: the application hears of it no earlier than the latest that may come.
+        let ms = time.bytes + time.way + time.jitter + time.correction + time.resends + time.queue;
+        let us = (ms * 1000.0).ceil() as u64;
+        match playout {
+            M::Fixed => Some(Playout::Fixed { delay_us: us }),
+            M::Adaptive => Some(Playout::Adaptive { delay_us_max: us }),
+            _ => None,
+        }
+    }
+}
+
+fn of_packets(packets: u16) -> String {
+    if packets == 1 { "them".to_owned() } else { format!("ADUs of {packets} packets") }
+}
+
+/// A share in words.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        0.0 => "0 %".to_owned(),
+        p if p >= 1.0 => format!("{p:.1} %"),
+        p if p >= 0.01 => format!("{p:.2} %"),
+        _ => format!("{percent:.1e} %"),
+    }
+}
+
+/// The correction of so many packets.
+pub fn step_of(steps: &[FecStep], packets: u16) -> Fec {
+    let step = steps.iter().find(|step| step.packets_max >= packets).or(steps.last());
+    step.map_or(Fec::None, |step| step.fec)
+}
+
+/// Packets with their correction.
+pub fn packets_with(packets: u16, fec: Fec) -> f64 {
+    let packets = f64::from(packets);
+    match fec {
+        Fec::None => packets,
+        Fec::Copy { .. } => 2.0 * packets,
+        Fec::Xor => packets + 1.0,
+        Fec::ReedSolomon { parity } => packets + f64::from(parity),
+    }
+}
+
+/// The share that is lost if nothing is sent again.
+pub fn first_loss(channel: &Channel, packets: u16, fec: Fec) -> f64 {
+    match fec {
+        Fec::None => channel.adu_loss(packets.min(4096), 0),
+        Fec::Copy { distance } => channel.copy_loss(distance),
+        Fec::Xor => channel.adu_loss(packets, 1),
+        Fec::ReedSolomon { parity } => channel.adu_loss(packets, parity),
+    }
+}

@@ -1,0 +1,104 @@
+//! What cannot be had: the fewest clauses that cannot hold together, and the nearest values with which they would.
+
+use super::adu::Failure;
+use super::rank::least;
+use super::rules::Candidates;
+use crate::language::Specification;
+use crate::language::value::{Clause, Origin};
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// In words, with the numbers.
+    pub why: String,
+    /// Clauses that are written, without any one of which there would be a plan.
+    pub clauses: Vec<Conflicting>,
+    /// Clauses that are not written and play a part as well.
+    pub defaults: Vec<Conflicting>,
+}
+
+/// A clause of a conflict.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conflicting {
+    /// Which.
+    pub clause: Clause,
+    /// Its value.
+    pub value: String,
+    /// The nearest value with which, all others being as they are, there would be a plan.
+    pub passes: Option<String>,
+}
+
+/// Steps of the search for a value that passes.
+const STEPS: u32 = 14;
+
+/// The fewest clauses of what cannot be had.
+pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
+    let fails = |of: &Specification| least(of, &Candidates::of(of)).err();
+    let mut left = of.clone();
+    let names = |origin: fn(Origin) -> bool| -> Vec<String> {
+        let demanding = of.clauses().into_iter().filter(|c| c.is_demanding());
+        let of_origin = demanding.filter(|c| origin(c.clause().origin));
+        of_origin.map(|c| c.clause().name.clone()).collect()
+    };
+    let mut why = failure;
+    // What nobody wrote goes first: a conflict is told by what somebody did write, if it can be.
+    let order = names(|o| o != Origin::Written).into_iter().chain(names(|o| o == Origin::Written));
+    let mut kept: Vec<String> = order.collect();
+    // Clauses inform as well as demand (a rate says when the next one comes), so one may be found to be needless only
+    // when others are gone: until all that is left is needed.
+    loop {
+        let before = kept.len();
+        kept.retain(|name| {
+            let mut without = left.clone();
+            if let Some(clause) = without.clause_mut(name) {
+                clause.relax();
+            }
+            match fails(&without) {
+                Some(failure) => {
+                    left = without;
+                    why = failure;
+                    false
+                }
+                None => true,
+            }
+        });
+        if kept.len() == before {
+            break;
+        }
+    }
+    let conflicting = |name: &String| {
+        let clause = of.clauses().into_iter().find(|c| c.clause().name == *name)?;
+        Some(Conflicting {
+            clause: clause.clause().clone(),
+            value: clause.text(),
+            passes: nearest(of, name),
+        })
+    };
+    let all: Vec<_> = kept.iter().filter_map(conflicting).collect();
+    let (clauses, defaults) = all.into_iter().partition(|c| c.clause.origin == Origin::Written);
+    Refusal { why: why.why, clauses, defaults }
+}
+
+/// The nearest value of a clause with which there is a plan, if it has an order and there is one.
+fn nearest(of: &Specification, name: &str) -> Option<String> {
+    let with = |share: f64| {
+        let mut loosened = of.clone();
+        let clause = loosened.clause_mut(name)?;
+        let text = clause.loosened(share)?;
+        clause.loosen(share);
+        least(&loosened, &Candidates::of(&loosened)).ok().map(|_| text)
+    };
+    let mut text = with(1.0)?;
+    let (mut fails, mut passes) = (0.0, 1.0);
+    for _ in 0..STEPS {
+        let middle = (fails + passes) / 2.0;
+        match with(middle) {
+            Some(found) => {
+                passes = middle;
+                text = found;
+            }
+            None => fails = middle,
+        }
+    }
+    Some(text)
+}

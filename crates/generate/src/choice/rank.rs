@@ -1,0 +1,538 @@
+//! Every combination that is left, those that are feasible at every corner, and the least of them.
+
+use std::cmp::Ordering;
+
+use super::adu::{Carrier, Failure, Subject, Way, percent};
+use super::rules::{Candidates, fits};
+use crate::catalogue::{Function, Mechanism as M, Set};
+use crate::language::specification::{Control, Prefer, Preference, Specification};
+use crate::language::value::Origin;
+use crate::plan::{Playout, Profile};
+
+/// The share of the slowest rate that what must be sent may take.
+const RATE_SHARE: f64 = 0.9;
+/// Of what nobody promised a rate for, no more than this waits for acknowledgements.
+const RING_BYTES_MAX: f64 = 67_108_864.0;
+/// Answers that are kept for requests that come again.
+const REPLIES_KEPT: f64 = 256.0;
+
+/// A combination that is feasible.
+#[derive(Clone, Debug)]
+pub struct Combination {
+    /// What all types share.
+    pub shared: Set,
+    /// Each type of ADU.
+    pub ways: Vec<Way>,
+    /// What carries them.
+    pub carrier: Carrier,
+    /// Figures of all together.
+    pub totals: Totals,
+    /// By what it was compared.
+    pub score: Score,
+}
+
+/// Figures of all types together, at the worst corner.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Bits a second that must be sent, in the direction that has more.
+    pub least_bits: f64,
+    /// Bits a second that may be.
+    pub allowed_bits: f64,
+    /// Bits a second that congestion control finds.
+    pub found_bits: f64,
+    /// Bytes that wait to be acknowledged.
+    pub ring_bytes: f64,
+    /// Bytes of all buffers.
+    pub memory_bytes: f64,
+    /// Milliseconds of all types together.
+    pub ms: f64,
+}
+
+/// What combinations are compared by, first first; less is better.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Score {
+    /// Preferences that are written and broken.
+    pub broken: u32,
+    /// Preferences by default that are broken.
+    pub broken_default: u32,
+    /// What `prefer` and profiles name, in their order.
+    pub preferred: Vec<f64>,
+    /// Work.
+    pub work: f64,
+    /// Mechanisms that do something.
+    pub mechanisms: u32,
+    /// All their names.
+    pub name: String,
+}
+
+impl Score {
+    fn order(&self, other: &Score) -> Ordering {
+        let broken = (self.broken, self.broken_default).cmp(&(other.broken, other.broken_default));
+        let pairs = self.preferred.iter().zip(&other.preferred);
+        let preferred = pairs.map(|(a, b)| a.total_cmp(b)).find(|o| o.is_ne());
+        broken
+            .then(preferred.unwrap_or(Ordering::Equal))
+            .then(self.work.total_cmp(&other.work))
+            .then(self.mechanisms.cmp(&other.mechanisms))
+            .then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+/// The least of what is feasible.
+///
+/// # Errors
+/// Nothing is: why, of what comes nearest.
+pub fn least(of: &Specification, candidates: &Candidates) -> Result<Combination, Failure> {
+    if let Some((function, place)) = candidates.missing() {
+        return Err(nothing_left(of, candidates, function, place));
+    }
+    let mut best: Option<Combination> = None;
+    let mut failure: Option<Failure> = None;
+    let mut carried: Vec<(Carrier, Result<Ways, Failure>)> = Vec::new();
+    for shared in combinations(candidates.shared) {
+        let Some(carrier) = carrier_of(shared) else { continue };
+        // Needs of single mechanisms among those that all share: most combinations end here.
+        if !fits(shared, &[]) {
+            continue;
+        }
+        let ways = match carried.iter().find(|(known, _)| *known == carrier) {
+            Some((_, ways)) => ways,
+            None => {
+                let ways = all_ways(of, candidates, carrier);
+                carried.push((carrier, ways));
+                &carried[carried.len() - 1].1
+            }
+        };
+        match ways.as_ref().map_err(Clone::clone).and_then(|ways| joined(of, shared, carrier, ways))
+        {
+            Ok(one) if best.as_ref().is_none_or(|b| one.score.order(&b.score).is_lt()) => {
+                best = Some(one)
+            }
+            Ok(_) => {}
+            Err(why) => failure = failure.or(Some(why)),
+        }
+    }
+    best.ok_or_else(|| failure.unwrap_or_else(|| nothing_fits(candidates)))
+}
+
+/// The ways that are feasible, of each type.
+type Ways = Vec<Vec<Way>>;
+
+fn all_ways(
+    of: &Specification,
+    candidates: &Candidates,
+    carrier: Carrier,
+) -> Result<Ways, Failure> {
+    let mut all = Vec::new();
+    for (place, set) in candidates.adus.iter().enumerate() {
+        let subject = Subject { of, place, carrier };
+        let (mut good, mut bad) = (Vec::new(), None);
+        for (_, way) in subject.ways(*set) {
+            match way {
+                Ok(way) => good.push(way),
+                // The simplest way comes first, and says best what is wrong.
+                Err(failure) => bad = bad.or(Some(failure)),
+            }
+        }
+        match (good.is_empty(), bad) {
+            (true, Some(Failure { why, clauses })) => {
+                return Err(Failure { why: format!("{}: {why}", of.adus[place].name), clauses });
+            }
+            _ => all.push(good),
+        }
+    }
+    Ok(all)
+}
+
+/// Puts together what goes together, and asks for rates and memory.
+fn joined(
+    of: &Specification,
+    shared: Set,
+    carrier: Carrier,
+    ways: &Ways,
+) -> Result<Combination, Failure> {
+    let mut chosen = Vec::new();
+    for (place, ways) in ways.iter().enumerate() {
+        let fitting = ways.iter().filter(|way| fits(shared, &[way.set]));
+        let scored = fitting.map(|way| (way_score(of, place, way), way));
+        let least = scored.min_by(|a, b| a.0.order(&b.0));
+        match least {
+            Some((_, way)) => chosen.push(way.clone()),
+            None => {
+                let why = format!(
+                    "{}: no way of it goes together with {}",
+                    of.adus[place].name,
+                    names(shared)
+                );
+                return Err(Failure { why, clauses: Vec::new() });
+            }
+        }
+    }
+    let mut totals = totals(of, shared, carrier, &chosen);
+    if let Err(failure) = feasible(of, &totals) {
+        // What loads least, whatever it costs besides.
+        for (place, ways) in ways.iter().enumerate() {
+            let fitting = ways.iter().filter(|way| fits(shared, &[way.set]));
+            let least =
+                fitting.min_by(|a, b| a.figures.least_bits.total_cmp(&b.figures.least_bits));
+            if let Some(way) = least {
+                chosen[place] = way.clone();
+            }
+        }
+        totals = self::totals(of, shared, carrier, &chosen);
+        feasible(of, &totals).map_err(|_| failure)?;
+    }
+    check_bucket(of, shared, carrier, &chosen)?;
+    let score = score(of, shared, &chosen, &totals);
+    Ok(Combination { shared, ways: chosen, carrier, totals, score })
+}
+
+/// One mechanism of each function that all share.
+fn combinations(shared: Set) -> Vec<Set> {
+    let mut all: Vec<Vec<M>> = vec![Vec::new()];
+    for function in Function::ALL.into_iter().filter(|f| !f.is_of_adu()) {
+        let choices = shared.of_function(function);
+        let mut next = Vec::new();
+        for set in &all {
+            for choice in &choices {
+                let mut one = set.clone();
+                one.push(*choice);
+                // What contradicts what is there already is not looked at any further.
+                if agrees(*choice, set) {
+                    next.push(one);
+                }
+            }
+        }
+        all = next;
+    }
+    all.into_iter().map(Set::of).collect()
+}
+
+/// Whether one more mechanism agrees with those that stand for their functions.
+fn agrees(one: M, with: &[M]) -> bool {
+    let allows = |a: M, b: M| {
+        let needs = a.entry().needs.iter().all(|need| {
+            let is_about = need.first().is_some_and(|n| n.entry().function == b.entry().function);
+            !is_about || need.contains(&b)
+        });
+        needs && !a.entry().excludes.contains(&b)
+    };
+    with.iter().all(|other| allows(one, *other) && allows(*other, one))
+}
+
+fn only(set: Set, function: Function) -> Option<M> {
+    set.of_function(function).first().copied()
+}
+
+/// The mechanism of a function among those that were chosen.
+pub fn of_function(set: Set, function: Function) -> M {
+    only(set, function).unwrap_or(M::NoSum)
+}
+
+fn carrier_of(shared: Set) -> Option<Carrier> {
+    Some(Carrier {
+        machine: only(shared, Function::Machine)?,
+        is_sealed: only(shared, Function::Suite)? == M::Sealed,
+        codec: only(shared, Function::Codec)?,
+    })
+}
+
+/// All names, for messages and as the last thing to compare.
+pub fn names(set: Set) -> String {
+    let names: Vec<_> =
+        Function::ALL.into_iter().flat_map(|f| set.of_function(f)).map(M::name).collect();
+    names.join(" ")
+}
+
+/// What the path carries at its worst corner, and what has to be sent.
+fn totals(of: &Specification, shared: Set, carrier: Carrier, ways: &[Way]) -> Totals {
+    let network = &of.network;
+    let (slow, fast) = (network.rate_mbit.value.low * 1e6, network.rate_mbit.value.high * 1e6);
+    let rtt_s = network.rtt_ms.value.high / 1000.0;
+    let mss_bits = carrier.payload(of) * 8.0;
+    let loss = network.loss.value;
+    let fair = match (network.control.value, loss > 0.0 && rtt_s > 0.0) {
+        (Control::Open, true) => 1.22 * mss_bits / (rtt_s * loss.sqrt()),
+        _ => f64::INFINITY,
+    };
+    let of_role = |role: u8| {
+        let sends = |place: usize| match of.adus[place].from.value {
+            crate::plan::Sender::Role(r) => r == role,
+            crate::plan::Sender::Both => true,
+        };
+        let own = ways.iter().enumerate().filter(|(place, _)| sends(*place));
+        own.map(|(_, way)| way.figures.least_bits).sum::<f64>()
+    };
+    let least_bits = of_role(0).max(of_role(1));
+    // Rates that controllers find where losses are not theirs (RFC 9438, section 5; RFC 5348, section 3.1).
+    let root = loss.sqrt();
+    let found = match of_function(shared, Function::Congestion) {
+        _ if loss == 0.0 || rtt_s == 0.0 => fast,
+        M::Bbr => fast * (1.0 - loss),
+        M::NewReno => fair,
+        M::Cubic => {
+            let by_loss = root * root.sqrt();
+            (1.054 * mss_bits / (by_loss * rtt_s.sqrt().sqrt())).max(fair)
+        }
+        _ => RATE_SHARE * fast,
+    };
+    let timer_s = rtt_s.max(0.2);
+    let promised = least_bits / 8.0 * (rtt_s + timer_s);
+    let unbounded = ways.iter().any(|way| way.figures.most_bits.is_none());
+    let rings = matches!(carrier.machine, M::Tcp | M::Xtp | M::Group)
+        || ways.iter().any(|way| way.set.has(M::UntilDeadline));
+    let largest = ways.iter().map(|way| way.figures.bytes).fold(0.0, f64::max);
+    let wished = if fast.is_finite() { fast / 8.0 * (rtt_s + timer_s) } else { RING_BYTES_MAX };
+    let memory = of.platform.memory_kib.value.map_or(f64::INFINITY, |kib| kib * 1024.0);
+    let held = held(of, ways, carrier);
+    let ring_bytes = match (rings, unbounded) {
+        (false, _) => 0.0,
+        (true, false) => promised.max(2.0 * largest),
+        (true, true) => {
+            let room = (memory - held).max(0.0) / 2.0;
+            promised.max(2.0 * largest).max(wished.min(RING_BYTES_MAX).min(room))
+        }
+    };
+    // A ring to send from, and as much to receive into.
+    let memory_bytes = 2.0 * ring_bytes + held;
+    let allowed_bits = (RATE_SHARE * slow).min(fair);
+    let found_bits = found.min(fast);
+    let ms = ways.iter().map(|way| way.figures.time.all()).sum::<f64>();
+    let ack_ms = f64::from(of_function(shared, Function::Acknowledge).entry().cost.ms);
+    let calls = ways.iter().filter(|way| way.set.has_any(&[M::Selective, M::GoBackN])).count();
+    Totals {
+        least_bits,
+        allowed_bits,
+        found_bits,
+        ring_bytes,
+        memory_bytes,
+        ms: ms + ack_ms * calls as f64,
+    }
+}
+
+/// Bytes that types of ADU hold beside rings.
+fn held(of: &Specification, ways: &[Way], carrier: Carrier) -> f64 {
+    let own = of.adus.iter().zip(ways).map(|(adu, way)| {
+        let hz = adu.rate_hz.value.map_or(0.0, |rate| rate.high);
+        let bytes = way.figures.bytes;
+        let playout = match way.playout {
+            Some(Playout::Fixed { delay_us } | Playout::Adaptive { delay_us_max: delay_us }) => {
+                (hz * delay_us as f64 / 1e6 + 2.0) * bytes
+            }
+            None => 0.0,
+        };
+        let blocks = if way.fec.is_empty() { 0.0 } else { 2.0 * bytes * way.figures.load.max(1.0) };
+        let replies = match &adu.reply.value {
+            Some(name) if !adu.replayable.value => {
+                let answer = of.adus.iter().find(|other| other.name == *name);
+                answer.map_or(0.0, |answer| REPLIES_KEPT * carrier.size(answer).high)
+            }
+            _ => 0.0,
+        };
+        // One that arrives while another is read.
+        2.0 * bytes + playout + blocks + replies
+    });
+    own.sum()
+}
+
+fn feasible(of: &Specification, totals: &Totals) -> Result<(), Failure> {
+    let kbit = |bits: f64| format!("{:.0} kbit/s", bits / 1000.0);
+    if totals.least_bits > totals.allowed_bits {
+        let slow = of.network.rate_mbit.value.low * 1e6;
+        let bound = if totals.allowed_bits < RATE_SHARE * slow {
+            format!(
+                "{} are what a TCP would get at {} ms and {} lost",
+                kbit(totals.allowed_bits),
+                of.network.rtt_ms.value.high,
+                percent(of.network.loss.value)
+            )
+        } else {
+            format!("{} are nine tenths of the slowest rate", kbit(totals.allowed_bits))
+        };
+        let clauses = of.adus.iter().flat_map(|adu| {
+            [&adu.rate_hz.clause, &adu.bitrate_kbit.clause]
+                .into_iter()
+                .filter(|clause| clause.origin == Origin::Written)
+                .map(|clause| clause.name.clone())
+        });
+        let network =
+            ["rate_mbit", "rtt_ms", "loss", "control"].map(|key| format!("network.{key}"));
+        return Err(Failure {
+            why: format!(
+                "{} at least must be sent, with headers and correction; {bound}",
+                kbit(totals.least_bits)
+            ),
+            clauses: clauses.chain(network).collect(),
+        });
+    }
+    if of.peers.floor_kbit.value * 1000.0 > totals.allowed_bits {
+        return Err(Failure {
+            why: format!(
+                "the group never falls below {}, and {} are allowed",
+                kbit(of.peers.floor_kbit.value * 1000.0),
+                kbit(totals.allowed_bits)
+            ),
+            clauses: ["peers.floor_kbit", "network.rate_mbit", "network.rtt_ms", "network.loss"]
+                .map(String::from)
+                .to_vec(),
+        });
+    }
+    if let Some(kib) = of.platform.memory_kib.value
+        && totals.memory_bytes > kib * 1024.0
+    {
+        let needed = (totals.memory_bytes / 1024.0).ceil();
+        return Err(Failure {
+            why: format!("buffers need {needed} KiB for an association, and there are {kib}"),
+            clauses: vec!["platform.memory_kib".to_owned(), "network.rtt_ms".to_owned()],
+        });
+    }
+    Ok(())
+}
+
+/// A rate that is fixed must be had at the worst corner, and harm nobody there.
+fn check_bucket(
+    of: &Specification,
+    shared: Set,
+    carrier: Carrier,
+    ways: &[Way],
+) -> Result<(), Failure> {
+    if of_function(shared, Function::Congestion) != M::Bucket || carrier.machine == M::Group {
+        return Ok(());
+    }
+    let most: f64 = ways.iter().map(|way| way.figures.most_bits.unwrap_or(f64::INFINITY)).sum();
+    let allowed = totals(of, shared, carrier, ways).allowed_bits;
+    if most <= allowed {
+        return Ok(());
+    }
+    Err(Failure {
+        why: format!(
+            "up to {:.0} kbit/s are sent at rates that nothing holds back, and {:.0} are allowed at the worst corner",
+            most / 1000.0,
+            allowed / 1000.0
+        ),
+        clauses: ["rate_mbit", "rtt_ms", "loss", "control"]
+            .map(|key| format!("network.{key}"))
+            .to_vec(),
+    })
+}
+
+/// What a choice goes by, `prefer` first and then what profiles suggest.
+pub fn preferred(of: &Specification) -> Vec<Prefer> {
+    let mut all = of.prefer.value.clone();
+    for adu in &of.adus {
+        let by_profile = match adu.profile.value {
+            Profile::LowLatencyInteractive | Profile::LowLatencyNonInteractive => Prefer::Latency,
+            Profile::CapacitySeeking => Prefer::Throughput,
+            Profile::Default | Profile::Scavenger | Profile::ConstantRateStreaming => continue,
+        };
+        if !all.contains(&by_profile) {
+            all.push(by_profile);
+        }
+    }
+    all
+}
+
+fn score(of: &Specification, shared: Set, ways: &[Way], totals: &Totals) -> Score {
+    let (mut broken, mut broken_default) = (0, 0);
+    let is_sealed = shared.has(M::Sealed);
+    for (adu, way) in of.adus.iter().zip(ways) {
+        let mut count = |is_broken: bool, origin: Origin| match (is_broken, origin) {
+            (false, _) => {}
+            (true, Origin::Written) => broken += 1,
+            (true, _) => broken_default += 1,
+        };
+        let resends = !way.set.has(M::NoResend);
+        count(is_against(adu.reliability.value, resends), adu.reliability.clause.origin);
+        count(is_against(adu.confidential.value, is_sealed), adu.confidential.clause.origin);
+        count(is_against(adu.authentic.value, is_sealed), adu.authentic.clause.origin);
+    }
+    let all = || ways.iter().map(|way| way.set).chain([shared]);
+    let chosen =
+        all().flat_map(|set| Function::ALL.into_iter().flat_map(move |f| set.of_function(f)));
+    let chosen: Vec<M> = chosen.collect();
+    let sum = |cost: fn(&M) -> u32| chosen.iter().map(cost).sum::<u32>();
+    let load: f64 = ways.iter().map(|way| way.figures.load).sum::<f64>() / ways.len().max(1) as f64;
+    let work = f64::from(sum(|m| m.entry().cost.cpu)) * load.max(1.0);
+    let preferred = preferred(of).into_iter().map(|prefer| match prefer {
+        Prefer::Latency => totals.ms,
+        Prefer::Throughput => -totals.found_bits,
+        Prefer::Cpu => work,
+        Prefer::Memory => totals.memory_bytes + f64::from(sum(|m| m.entry().cost.memory)),
+        Prefer::Code => f64::from(sum(|m| m.entry().cost.code)),
+    });
+    let mechanisms = chosen.iter().filter(|m| m.entry().cost.code > 0).count() as u32;
+    let name = all().map(names).collect::<Vec<_>>().join(" ");
+    Score { broken, broken_default, preferred: preferred.collect(), work, mechanisms, name }
+}
+
+fn way_score(of: &Specification, place: usize, way: &Way) -> Score {
+    let adu = &of.adus[place];
+    let resends = !way.set.has(M::NoResend);
+    let is_broken = is_against(adu.reliability.value, resends);
+    let is_written = adu.reliability.clause.origin == Origin::Written;
+    let chosen: Vec<M> = Function::ALL.into_iter().flat_map(|f| way.set.of_function(f)).collect();
+    let sum = |cost: fn(&M) -> u32| chosen.iter().map(cost).sum::<u32>();
+    let cpu = f64::from(sum(|m| m.entry().cost.cpu));
+    let preferred = preferred(of).into_iter().map(|prefer| match prefer {
+        Prefer::Latency => way.figures.time.all(),
+        Prefer::Throughput => way.figures.load,
+        Prefer::Cpu => cpu,
+        Prefer::Memory => f64::from(sum(|m| m.entry().cost.memory)),
+        Prefer::Code => f64::from(sum(|m| m.entry().cost.code)),
+    });
+    Score {
+        broken: u32::from(is_broken && is_written),
+        broken_default: u32::from(is_broken && !is_written),
+        preferred: preferred.collect(),
+        // What is sent costs everybody more than what is computed.
+        work: way.figures.load * 100.0 + cpu,
+        mechanisms: chosen.iter().filter(|m| m.entry().cost.code > 0).count() as u32,
+        name: names(way.set),
+    }
+}
+
+fn is_against(preference: Preference, is_there: bool) -> bool {
+    match preference {
+        Preference::Prefer => !is_there,
+        Preference::Avoid => is_there,
+        _ => false,
+    }
+}
+
+fn nothing_left(
+    of: &Specification,
+    candidates: &Candidates,
+    function: Function,
+    place: Option<usize>,
+) -> Failure {
+    let mut clauses = Vec::new();
+    let mut parts = Vec::new();
+    for one in function.choices() {
+        if let Some(removal) = candidates.removal(one, place) {
+            parts.push(format!("{}: {}", one.name(), removal.why));
+            clauses.extend(removal.clauses.iter().cloned());
+        }
+    }
+    clauses.sort();
+    clauses.dedup();
+    let whose = place.map_or(String::new(), |place| format!(" for {}", of.adus[place].name));
+    Failure {
+        why: format!("no {}{whose} is left ({})", function.name(), parts.join("; ")),
+        clauses,
+    }
+}
+
+fn nothing_fits(candidates: &Candidates) -> Failure {
+    let mut clauses: Vec<_> =
+        candidates.removals.iter().flat_map(|r| r.clauses.iter().cloned()).collect();
+    clauses.sort();
+    clauses.dedup();
+    let left = Function::ALL.into_iter().filter(|f| !f.is_of_adu()).map(|f| {
+        let names: Vec<_> = candidates.shared.of_function(f).into_iter().map(M::name).collect();
+        format!("{} {}", f.name(), names.join(" or "))
+    });
+    Failure {
+        why: format!("what is left does not go together: {}", left.collect::<Vec<_>>().join(", ")),
+        clauses,
+    }
+}

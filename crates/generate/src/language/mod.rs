@@ -1,0 +1,68 @@
+//! The language of specifications: TOML beside ASN.1, in the terms of TAPS (RFC 9622). `docs/generate.md` has all of it.
+//!
+//! A file is read to its end whatever is wrong with it; what is wrong is a [`Diagnostic`] with its place, what was
+//! expected, and the nearest word. How places and diagnostics look is the ASN.1 compiler's to say.
+
+mod contradictions;
+pub mod keys;
+mod read;
+mod reader;
+pub mod specification;
+mod types;
+pub mod value;
+
+use fusewire_asn1::{Diagnostic, File, Source};
+
+use reader::Reader;
+pub use specification::Specification;
+
+/// A specification with its files, and what is wrong with them.
+#[derive(Debug)]
+pub struct Checked {
+    /// The specification's file, and those of ASN.1: [`Diagnostic::file`] is a place in this list.
+    pub sources: Vec<Source>,
+    /// What it says; what was wrong in it has its default.
+    pub specification: Specification,
+    /// What is wrong, by file and place.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Checked {
+    /// Whether nothing is wrong but for warnings.
+    pub fn is_ok(&self) -> bool {
+        !self.diagnostics.iter().any(Diagnostic::is_error)
+    }
+
+    /// What is wrong, as it is shown.
+    pub fn wrong(&self) -> String {
+        let errors = self.diagnostics.iter().filter(|d| d.is_error());
+        errors.map(|d| d.display(&self.sources[d.file]).to_string()).collect()
+    }
+
+    /// `file:line` of a clause.
+    pub fn place(&self, clause: &value::Clause) -> String {
+        let source = &self.sources[0];
+        format!("{}:{}", source.name(), source.position(clause.span.start).line)
+    }
+}
+
+/// The files of ASN.1 that a specification names, or that have the names of its types' modules: what to give to
+/// [`check`], in this order.
+pub fn files(source: &Source) -> Vec<String> {
+    read::read(&mut Reader::new(source), source).specification.asn1
+}
+
+/// Reads a specification with its files of ASN.1, in the order that [`files`] says.
+pub fn check(source: Source, modules: Vec<Source>) -> Checked {
+    let mut reader = Reader::new(&source);
+    let read::Read { mut specification, asn1_spans } = read::read(&mut reader, &source);
+    let parsed = modules.into_iter().enumerate();
+    let parsed: Vec<File> = parsed.map(|(place, source)| File::parse(place + 1, source)).collect();
+    types::check(&mut reader, &mut specification, &asn1_spans, &parsed);
+    contradictions::check(&mut reader, &specification);
+    let mut diagnostics = reader.diagnostics;
+    diagnostics.sort_by_key(|d| (d.file, d.span, d.severity));
+    diagnostics.dedup();
+    let sources = std::iter::once(source).chain(parsed.into_iter().map(|file| file.source));
+    Checked { sources: sources.collect(), specification, diagnostics }
+}

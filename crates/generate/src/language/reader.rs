@@ -1,0 +1,330 @@
+//! Tables of TOML with the places of their keys and values; what is wrong is said, and reading goes on.
+
+use std::ops;
+
+use fusewire_asn1::names::nearest;
+use fusewire_asn1::{Diagnostic, Source, Span};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{Key, Word};
+use super::value::{Clause, Looser, Origin, Range, Value};
+
+/// What reads one file.
+pub struct Reader<'s> {
+    source: &'s Source,
+    /// What is wrong with it.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A table whose keys are known.
+#[derive(Clone)]
+pub struct Table<'t> {
+    /// `network`, `adu.Audio`; empty for the file.
+    name: String,
+    /// Where it stands.
+    pub span: Span,
+    keys: &'static [Key],
+    entries: Vec<(&'static Key, Span, &'t Spanned<DeValue<'t>>)>,
+}
+
+/// Bounds of numbers.
+#[derive(Clone, Copy)]
+pub struct Bounds {
+    /// At least.
+    pub low: f64,
+    /// At most.
+    pub high: f64,
+    /// Only whole ones.
+    pub is_whole: bool,
+}
+
+impl Bounds {
+    /// Any number between two.
+    pub const fn new(low: f64, high: f64) -> Bounds {
+        Bounds { low, high, is_whole: false }
+    }
+
+    /// Whole numbers.
+    pub const fn whole(self) -> Bounds {
+        Bounds { is_whole: true, ..self }
+    }
+}
+
+/// A value of TOML and its place.
+pub type Item<'t> = Spanned<DeValue<'t>>;
+
+impl<'s> Reader<'s> {
+    /// Reads this file.
+    pub fn new(source: &'s Source) -> Reader<'s> {
+        Reader { source, diagnostics: Vec::new() }
+    }
+
+    /// The file's table; what is no TOML is said.
+    pub fn document(&mut self) -> Spanned<DeTable<'s>> {
+        let (document, errors) = DeTable::parse_recoverable(self.source.text());
+        for error in errors {
+            let end = self.source.text().len();
+            let span = self.span(error.span().unwrap_or(end..end));
+            self.error(span, error.message(), "write TOML, version 1");
+        }
+        document
+    }
+
+    /// A place in the file.
+    pub fn span(&self, range: ops::Range<usize>) -> Span {
+        let place = |at: usize| u32::try_from(at.min(self.source.text().len())).unwrap_or(u32::MAX);
+        Span::new(place(range.start), place(range.end))
+    }
+
+    /// Says what is wrong.
+    pub fn error(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        let token = self.source.slice(span).to_owned();
+        self.diagnostics.push(Diagnostic::error(0, span, message).about(&token).help(help));
+    }
+
+    /// The entries of a table that has these keys.
+    pub fn table<'t>(
+        &mut self,
+        name: &str,
+        span: Span,
+        table: &'t DeTable<'t>,
+        keys: &'static [Key],
+    ) -> Table<'t> {
+        let mut entries = Vec::new();
+        for (key, value) in table {
+            let at = self.span(key.span());
+            match keys.iter().find(|k| k.name == key.get_ref().as_ref()) {
+                Some(known) => entries.push((known, at, value)),
+                None => self.unknown(name, at, key.get_ref(), keys),
+            }
+        }
+        Table { name: name.to_owned(), span, keys, entries }
+    }
+
+    fn unknown(&mut self, table: &str, at: Span, found: &str, keys: &'static [Key]) {
+        let shown = fusewire_asn1::diagnostic::shortened(found);
+        let of = if table.is_empty() { "the file".to_owned() } else { format!("`{table}`") };
+        let stem = found.split('_').next().unwrap_or(found);
+        let unit = keys.iter().find(|k| {
+            k.name.split_once('_').is_some_and(|(name, _)| name == stem && found != k.name)
+                && is_unit(k.name)
+        });
+        if let Some(key) = unit {
+            let message = if found == stem {
+                format!("`{shown}` has no unit")
+            } else {
+                format!("`{shown}` has another unit than {of} knows")
+            };
+            return self.error(at, message, format!("write `{}`: {}", key.name, key.expects));
+        }
+        let help = match nearest(found, keys.iter().map(|k| k.name)) {
+            Some(meant) => format!("is `{meant}` meant?"),
+            None => {
+                let all: Vec<_> = keys.iter().map(|k| k.name).collect();
+                format!("{of} has {}", all.join(", "))
+            }
+        };
+        self.error(at, format!("{of} has no key `{shown}`"), help);
+    }
+
+    /// A table within one, or an empty one.
+    pub fn within<'t>(&mut self, of: &Table<'t>, key: &str, keys: &'static [Key]) -> Table<'t> {
+        let empty = Table { name: key.to_owned(), span: of.span, keys, entries: Vec::new() };
+        let Some((known, at, value)) = of.entry(key) else { return empty };
+        match value.get_ref() {
+            DeValue::Table(table) => self.table(key, at, table, keys),
+            _ => {
+                self.expected(known, value);
+                empty
+            }
+        }
+    }
+
+    /// Says what was expected in place of a value.
+    pub fn expected(&mut self, key: &Key, value: &Item<'_>) {
+        let span = self.span(value.span());
+        let found = match value.get_ref() {
+            DeValue::String(text) => {
+                format!("\"{}\"", fusewire_asn1::diagnostic::shortened(text))
+            }
+            DeValue::Array(of) => format!("a list of {}", of.len()),
+            other => format!("{} {}", article(other.type_str()), other.type_str()),
+        };
+        let message = format!("`{}` is {found}", key.name);
+        self.error(span, message, format!("expected {}", key.expects));
+    }
+
+    /// A clause, written or not.
+    pub fn value<'t, T: Clone>(
+        &mut self,
+        table: &Table<'t>,
+        key: &str,
+        (default, relaxed, looser): (T, T, Looser),
+        read: impl FnOnce(&mut Self, &'static Key, &'t Item<'t>) -> Option<T>,
+    ) -> Value<T> {
+        let name = match table.name.is_empty() {
+            true => key.to_owned(),
+            false => format!("{}.{key}", table.name),
+        };
+        let (value, span, origin) = match table.entry(key) {
+            None => (default, table.span, Origin::Default),
+            Some((known, at, item)) => {
+                let span = at.to(self.span(item.span()));
+                // What could not be read is said already, and contradicts nothing.
+                match read(self, known, item) {
+                    Some(value) => (value, span, Origin::Written),
+                    None => (default, span, Origin::Default),
+                }
+            }
+        };
+        Value { value, relaxed, looser, clause: Clause { name, span, origin } }
+    }
+
+    /// Whether a key that must be there is.
+    pub fn required(&mut self, table: &Table<'_>, key: &str) {
+        let Some(known) = table.keys.iter().find(|k| k.name == key) else { return };
+        if table.entry(key).is_none() {
+            let of = match table.name.as_str() {
+                "" => "the file".to_owned(),
+                name => format!("`{name}`"),
+            };
+            let help = format!("expected {}", known.expects);
+            self.error(table.span, format!("{of} has no `{key}`"), help);
+        }
+    }
+
+    /// A number.
+    pub fn number(&mut self, key: &'static Key, item: &Item<'_>, within: Bounds) -> Option<f64> {
+        let Some(number) = plain(item.get_ref()) else {
+            self.expected(key, item);
+            return None;
+        };
+        let is_whole = !within.is_whole || number.trunc() == number;
+        if is_whole && number >= within.low && number <= within.high {
+            return Some(number);
+        }
+        let what = if within.is_whole { "a whole number" } else { "a number" };
+        let message = format!("`{}` is {number}", key.name);
+        let help = format!("expected {what} from {} to {}", within.low, within.high);
+        let span = self.span(item.span());
+        self.error(span, message, help);
+        None
+    }
+
+    /// A range `[least, most]`, or one number for both.
+    pub fn range(&mut self, key: &'static Key, item: &Item<'_>, within: Bounds) -> Option<Range> {
+        let DeValue::Array(of) = item.get_ref() else {
+            let both = self.number(key, item, within)?;
+            return Some(Range::new(both, both));
+        };
+        let mut of = of.iter();
+        let (Some(low), Some(high), None) = (of.next(), of.next(), of.next()) else {
+            self.expected(key, item);
+            return None;
+        };
+        let ends = (self.number(key, low, within), self.number(key, high, within));
+        let (Some(low), Some(high)) = ends else { return None };
+        if low > high {
+            let message = format!("`{}` begins with {low} and ends with {high}", key.name);
+            let span = self.span(item.span());
+            self.error(span, message, "write the least first");
+            return None;
+        }
+        Some(Range { low, high })
+    }
+
+    /// A word of a list.
+    pub fn word<T: Word>(&mut self, key: &'static Key, item: &Item<'_>) -> Option<T> {
+        let found = item.get_ref().as_str().and_then(|text| {
+            T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, value)| *value)
+        });
+        if found.is_none() {
+            self.expected(key, item);
+            let text = item.get_ref().as_str().unwrap_or_default();
+            let meant = nearest(text, T::WORDS.iter().map(|(word, _)| *word));
+            if let (Some(meant), Some(said)) = (meant, self.diagnostics.last_mut()) {
+                said.help = format!("is \"{meant}\" meant? {}", said.help);
+            }
+        }
+        found
+    }
+
+    /// A list of words, each once.
+    pub fn words<T: Word>(&mut self, key: &'static Key, item: &Item<'_>) -> Option<Vec<T>> {
+        let DeValue::Array(of) = item.get_ref() else {
+            self.expected(key, item);
+            return None;
+        };
+        let mut all = Vec::new();
+        for item in of {
+            let Some(word) = self.word::<T>(key, item) else { continue };
+            if all.contains(&word) {
+                let span = self.span(item.span());
+                self.error(span, format!("\"{}\" stands twice", word.word()), "write it once");
+            } else {
+                all.push(word);
+            }
+        }
+        Some(all)
+    }
+
+    /// A text.
+    pub fn string(&mut self, key: &'static Key, item: &Item<'_>) -> Option<String> {
+        match item.get_ref().as_str() {
+            Some(text) => Some(text.to_owned()),
+            None => {
+                self.expected(key, item);
+                None
+            }
+        }
+    }
+
+    /// A list of texts with their places.
+    pub fn strings(&mut self, key: &'static Key, item: &Item<'_>) -> Option<Vec<(String, Span)>> {
+        let texts: Option<Vec<_>> = item.get_ref().as_array().and_then(|of| {
+            of.iter()
+                .map(|i| Some((i.get_ref().as_str()?.to_owned(), self.span(i.span()))))
+                .collect()
+        });
+        if texts.is_none() {
+            self.expected(key, item);
+        }
+        texts
+    }
+
+    /// True or false.
+    pub fn boolean(&mut self, key: &'static Key, item: &Item<'_>) -> Option<bool> {
+        let found = item.get_ref().as_bool();
+        if found.is_none() {
+            self.expected(key, item);
+        }
+        found
+    }
+}
+
+impl<'t> Table<'t> {
+    /// A key, where it stands, and its value.
+    pub fn entry(&self, key: &str) -> Option<(&'static Key, Span, &'t Item<'t>)> {
+        self.entries.iter().find(|(known, ..)| known.name == key).copied()
+    }
+}
+
+/// Whether a key ends with a unit.
+fn is_unit(key: &str) -> bool {
+    ["_ms", "_mbit", "_kbit", "_bytes", "_hz", "_kib"].iter().any(|unit| key.ends_with(unit))
+}
+
+fn article(word: &str) -> &'static str {
+    if word.starts_with(['a', 'i']) { "an" } else { "a" }
+}
+
+/// A finite number.
+fn plain(value: &DeValue<'_>) -> Option<f64> {
+    let number = match value {
+        DeValue::Integer(of) => i64::from_str_radix(of.as_str(), of.radix()).ok()? as f64,
+        DeValue::Float(of) => of.as_str().parse().ok()?,
+        _ => return None,
+    };
+    Some(number).filter(|n: &f64| n.is_finite())
+}

@@ -1,0 +1,141 @@
+//! The types of ADUs in ASN.1: whether they are there, what they take, and which nobody carries.
+
+use fusewire_asn1::ast::AssignmentKind;
+use fusewire_asn1::names::nearest;
+use fusewire_asn1::rust::{Measured, Options, extents};
+use fusewire_asn1::{Diagnostic, File, Span, diagnose};
+
+use super::reader::Reader;
+use super::specification::{CODECS, Specification};
+
+/// What is asked of ASN.1 beside [`Options`]' own: codecs of integers are those that a program computes with.
+pub fn options(specification: &Specification) -> Options {
+    let messages = specification.adus.iter().map(|adu| adu.ty.value.clone()).collect();
+    Options { narrow_integers: true, messages, ..Options::default() }
+}
+
+/// Looks at the types. `files` are those of `specification.asn1` that there are, numbered from 1.
+pub fn check(
+    reader: &mut Reader<'_>,
+    specification: &mut Specification,
+    spans: &[Span],
+    files: &[File],
+) {
+    let wrong = diagnose(files);
+    let is_readable = !wrong.iter().any(Diagnostic::is_error);
+    reader.diagnostics.extend(wrong);
+    let names = Names::of(files);
+    let mut is_there = true;
+    for adu in specification.adus.iter().filter(|adu| !adu.ty.value.is_empty()) {
+        is_there &= names.find(reader, &adu.ty.value, adu.ty.clause.span);
+    }
+    specification.modules = files.iter().map(hashed).collect();
+    if !(is_readable && is_there) {
+        return;
+    }
+    let options = options(specification);
+    let measured = CODECS.map(|(_, encoding)| extents(files, encoding, &options));
+    for adu in &mut specification.adus {
+        for (all, extent) in measured.iter().zip(&mut adu.extents) {
+            let found = all.iter().find(|of| is_called(of, &adu.ty.value));
+            *extent = found.map_or_else(Default::default, |of| of.extent);
+        }
+    }
+    unused(reader, specification, spans, files, &measured[0]);
+}
+
+fn is_called(of: &Measured, name: &str) -> bool {
+    name.split_once('.').is_some_and(|(module, ty)| of.module == module && of.name == ty)
+}
+
+/// Modules and the types in them.
+struct Names<'f> {
+    modules: Vec<(&'f str, Vec<&'f str>)>,
+}
+
+impl<'f> Names<'f> {
+    fn of(files: &'f [File]) -> Names<'f> {
+        let modules = files.iter().flat_map(|file| &file.modules).map(|module| {
+            let types = module
+                .assignments
+                .iter()
+                .filter(|a| a.parameters.is_empty() && matches!(a.kind, AssignmentKind::Type(_)));
+            (module.name.text.as_str(), types.map(|a| a.name.text.as_str()).collect())
+        });
+        Names { modules: modules.collect() }
+    }
+
+    /// Whether a type is there; says so if it is not.
+    fn find(&self, reader: &mut Reader<'_>, name: &str, span: Span) -> bool {
+        let Some((module, ty)) = name.split_once('.') else { return false };
+        let Some((_, types)) = self.modules.iter().find(|(name, _)| *name == module) else {
+            let help = match nearest(module, self.modules.iter().map(|(name, _)| *name)) {
+                Some(meant) => format!("is `{meant}` meant?"),
+                None => format!("name the file of module `{module}` in `asn1`"),
+            };
+            reader.error(span, format!("no file has a module `{module}`"), help);
+            return false;
+        };
+        if types.contains(&ty) {
+            return true;
+        }
+        let help = match nearest(ty, types.iter().copied()) {
+            Some(meant) => format!("is `{module}.{meant}` meant?"),
+            None => format!("define it in `{module}`"),
+        };
+        reader.error(span, format!("module `{module}` has no type `{ty}`"), help);
+        false
+    }
+}
+
+/// Types that no ADU carries, and files that have none of them.
+fn unused(
+    reader: &mut Reader<'_>,
+    specification: &Specification,
+    spans: &[Span],
+    files: &[File],
+    measured: &[Measured],
+) {
+    let carried: Vec<_> = specification.adus.iter().map(|adu| adu.ty.value.as_str()).collect();
+    let is_carried = |module: &str| {
+        carried.iter().any(|name| name.split_once('.').is_some_and(|(of, _)| of == module))
+    };
+    let imported = |module: &str| {
+        let all = files.iter().flat_map(|file| &file.modules).flat_map(|m| &m.imports);
+        all.into_iter().any(|import| import.module.text == module)
+    };
+    for (place, file) in files.iter().enumerate() {
+        let mut modules = file.modules.iter().map(|module| module.name.text.as_str());
+        let is_used = modules.any(|module| is_carried(module) || imported(module));
+        if let (false, Some(&span)) = (is_used, spans.get(place)) {
+            reader.error(span, "no ADU's type comes from this file", "leave it out");
+        }
+        for module in file.modules.iter().filter(|module| is_carried(&module.name.text)) {
+            for assignment in &module.assignments {
+                let name = format!("{}.{}", module.name.text, assignment.name.text);
+                let alone = measured.iter().find(|of| is_called(of, &name) && !of.is_part);
+                if alone.is_none()
+                    || carried.contains(&name.as_str())
+                    || imported(&module.name.text)
+                {
+                    continue;
+                }
+                let message = format!("no ADU carries `{name}`");
+                let error = Diagnostic::error(file.id, assignment.name.span, message);
+                let help = "carry it by a type of ADU, or remove it from the module";
+                reader.diagnostics.push(error.about(&assignment.name.text).help(help));
+            }
+        }
+    }
+}
+
+/// A file's first module, and the hash of all that it says: comments and white space aside.
+fn hashed(file: &File) -> (String, String) {
+    let name = file.modules.first().map_or(String::new(), |module| module.name.text.clone());
+    let mut hash = blake3::Hasher::new();
+    for token in file.tree.tokens().iter().filter(|token| !token.kind.is_trivia()) {
+        hash.update(file.source.slice(token.span).as_bytes());
+        hash.update(b" ");
+    }
+    (name, hash.finalize().to_hex().as_str()[..32].to_owned())
+}

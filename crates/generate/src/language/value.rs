@@ -1,0 +1,284 @@
+//! A clause: a value, where it stands, and what would be demanded without it.
+
+use fusewire_asn1::Span;
+
+use crate::plan::Sender;
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It stands in the specification.
+    Written,
+    /// The clause `profile` of the same type says it.
+    Profile,
+    /// The language says it.
+    Default,
+}
+
+impl Origin {
+    /// Its word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Origin::Written => "written",
+            Origin::Profile => "profile",
+            Origin::Default => "default",
+        }
+    }
+}
+
+/// Which clause, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clause {
+    /// `adu.Audio.deadline_ms`, `network.loss`.
+    pub name: String,
+    /// Where its value stands; for one that is not written where its table does.
+    pub span: Span,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// In which direction a value demands less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looser {
+    /// It has no order.
+    Never,
+    /// A larger number.
+    Up,
+    /// A smaller one.
+    Down,
+    /// A smaller upper end.
+    HighDown,
+    /// A larger lower end.
+    LowUp,
+    /// A smaller lower end.
+    LowDown,
+}
+
+/// A value with its clause.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value<T> {
+    /// The value.
+    pub value: T,
+    /// The one that demands nothing.
+    pub relaxed: T,
+    /// In which direction it demands less.
+    pub looser: Looser,
+    /// Which clause.
+    pub clause: Clause,
+}
+
+/// Numbers in a range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    /// The least.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
+}
+
+impl Range {
+    /// From one to another.
+    pub fn new(low: f64, high: f64) -> Range {
+        Range { low, high }
+    }
+}
+
+/// What a clause of any type can do.
+pub trait Clausal {
+    /// Which it is.
+    fn clause(&self) -> &Clause;
+    /// Its value as the specification would have it.
+    fn text(&self) -> String;
+    /// Whether it demands anything.
+    fn is_demanding(&self) -> bool;
+    /// Makes it demand nothing.
+    fn relax(&mut self);
+    /// The value that is so far from this one, 0, to where it demands least, 1; nothing if it has no order.
+    fn loosened(&self, share: f64) -> Option<String>;
+    /// Takes that value.
+    fn loosen(&mut self, share: f64);
+}
+
+impl<T: Written + Clone + PartialEq> Clausal for Value<T> {
+    fn clause(&self) -> &Clause {
+        &self.clause
+    }
+
+    fn text(&self) -> String {
+        self.value.written()
+    }
+
+    fn is_demanding(&self) -> bool {
+        self.value != self.relaxed
+    }
+
+    fn relax(&mut self) {
+        self.value = self.relaxed.clone();
+    }
+
+    fn loosened(&self, share: f64) -> Option<String> {
+        Some(self.value.loosened(self.looser, share)?.written())
+    }
+
+    fn loosen(&mut self, share: f64) {
+        if let Some(value) = self.value.loosened(self.looser, share) {
+            self.value = value;
+        }
+    }
+}
+
+/// What can stand in a specification.
+pub trait Written: Sized {
+    /// As it stands there.
+    fn written(&self) -> String;
+
+    /// A value that demands less.
+    fn loosened(&self, _looser: Looser, _share: f64) -> Option<Self> {
+        None
+    }
+}
+
+/// How many times a number may grow until it demands nothing.
+const GROWTH: f64 = 1e4;
+/// Significant digits of a value that is proposed.
+const DIGITS: i32 = 2;
+
+/// A number between `from` and `to`, in even ratios, rounded away from `from` to few digits.
+fn between(from: f64, to: f64, share: f64) -> f64 {
+    let raw = if from > 0.0 && to > 0.0 {
+        // By repeated square roots, which every machine rounds alike.
+        let (mut low, mut high, mut rest) = (from, to, share.clamp(0.0, 1.0));
+        for _ in 0..40 {
+            let middle = low.sqrt() * high.sqrt();
+            rest *= 2.0;
+            if rest >= 1.0 {
+                low = middle;
+                rest -= 1.0;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    } else {
+        from + (to - from) * share
+    };
+    rounded(raw, to > from)
+}
+
+/// A number to few significant digits, up or down.
+pub fn rounded(value: f64, is_up: bool) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let mut exponent = 0;
+    let mut of = value.abs();
+    while of >= 10.0 {
+        of /= 10.0;
+        exponent += 1;
+    }
+    while of < 1.0 {
+        of *= 10.0;
+        exponent -= 1;
+    }
+    let digits = DIGITS - 1 - exponent;
+    let ten = |n: i32| (0..n).fold(1.0_f64, |all, _| all * 10.0);
+    let scaled = if digits >= 0 { value * ten(digits) } else { value / ten(-digits) };
+    // What is a round number but for the last bit stays.
+    let near = scaled.round();
+    let whole = match (scaled - near).abs() < 1e-6 * near.abs() {
+        true => near,
+        false if is_up => scaled.ceil(),
+        false => scaled.floor(),
+    };
+    if digits >= 0 { whole / ten(digits) } else { whole * ten(-digits) }
+}
+
+impl Written for f64 {
+    fn written(&self) -> String {
+        number(*self)
+    }
+
+    fn loosened(&self, looser: Looser, share: f64) -> Option<f64> {
+        match looser {
+            Looser::Up => Some(between(*self, (*self).max(1e-3) * GROWTH, share)),
+            Looser::Down => Some(between(*self, *self / GROWTH, share)),
+            _ => None,
+        }
+    }
+}
+
+/// A number as TOML has it.
+pub fn number(value: f64) -> String {
+    if value.is_infinite() { "inf".to_owned() } else { format!("{value}") }
+}
+
+impl Written for Range {
+    fn written(&self) -> String {
+        format!("[{}, {}]", number(self.low), number(self.high))
+    }
+
+    fn loosened(&self, looser: Looser, share: f64) -> Option<Range> {
+        let Range { low, high } = *self;
+        Some(match looser {
+            Looser::HighDown => Range { low, high: between(high, low.max(high / GROWTH), share) },
+            Looser::LowUp => {
+                let low = between(low, low.max(1e-3) * GROWTH, share);
+                Range { low, high: high.max(low) }
+            }
+            Looser::LowDown => Range { low: between(low, low / GROWTH, share), high },
+            _ => return None,
+        })
+    }
+}
+
+impl<T: Written> Written for Option<T> {
+    fn written(&self) -> String {
+        self.as_ref().map_or("none".to_owned(), T::written)
+    }
+
+    fn loosened(&self, looser: Looser, share: f64) -> Option<Option<T>> {
+        self.as_ref()?.loosened(looser, share).map(Some)
+    }
+}
+
+impl Written for String {
+    fn written(&self) -> String {
+        format!("\"{self}\"")
+    }
+}
+
+impl Written for Sender {
+    fn written(&self) -> String {
+        match self {
+            Sender::Role(place) => format!("role {place}"),
+            Sender::Both => "\"both\"".to_owned(),
+        }
+    }
+}
+
+impl Written for bool {
+    fn written(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl<T: Written> Written for Vec<T> {
+    fn written(&self) -> String {
+        format!("[{}]", self.iter().map(T::written).collect::<Vec<_>>().join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proposals_have_few_digits_and_lie_on_the_loose_side() {
+        assert_eq!(rounded(168.6, true), 170.0);
+        assert_eq!(rounded(0.00273, true), 0.0028);
+        assert_eq!(rounded(0.00279, false), 0.0027);
+        assert_eq!(rounded(120.0, false), 120.0);
+        assert_eq!(50.0.loosened(Looser::Up, 0.0), Some(50.0));
+        assert_eq!(50.0.loosened(Looser::Down, 1.0), Some(0.005));
+    }
+}

@@ -1,0 +1,126 @@
+//! The four specifications in `examples/`: what is chosen for each, as the research says.
+
+use fusewire_asn1::Source;
+use fusewire_generate::choice::{Choice, Refusal, choose};
+use fusewire_generate::language::{Checked, check, files};
+use fusewire_generate::plan::*;
+
+fn text(path: &str) -> Vec<u8> {
+    let path = format!("{}/../../examples/{path}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// An example, one text of it replaced.
+fn changed(name: &str, from: &str, to: &str) -> Checked {
+    let whole = String::from_utf8(text(&format!("{name}/{name}.toml"))).expect("text");
+    assert!(from.is_empty() || whole.contains(from), "{name} has no `{from}`");
+    let whole = if from.is_empty() { whole } else { whole.replacen(from, to, 1) };
+    let source = Source::new(format!("{name}.toml"), whole.as_bytes());
+    let modules = files(&source).into_iter().map(|file| {
+        let bytes = text(&format!("{name}/{file}"));
+        Source::new(file, &bytes)
+    });
+    let modules = modules.collect();
+    check(source, modules)
+}
+
+fn chosen(checked: &Checked) -> Choice {
+    assert!(checked.is_ok(), "{}", checked.wrong());
+    choose(&checked.specification, None).unwrap_or_else(|refusal| panic!("{refusal:#?}"))
+}
+
+fn refused(name: &str, from: &str, to: &str) -> Refusal {
+    let checked = changed(name, from, to);
+    assert!(checked.is_ok(), "{}", checked.wrong());
+    *choose(&checked.specification, None).expect_err("it cannot be had")
+}
+
+fn plan(name: &str) -> Plan {
+    chosen(&changed(name, "", "")).plan
+}
+
+#[test]
+fn bulk_is_a_stream_that_losses_do_not_slow() {
+    let plan = plan("bulk");
+    assert!(matches!(plan.machine, Machine::Tcp | Machine::Xtp), "{plan:#?}");
+    assert_eq!(plan.congestion, Congestion::Bbr);
+    assert!(plan.adus.iter().all(|adu| adu.resend == Resend::Selective && adu.fec.is_empty()));
+    assert_eq!(plan.adus[1].after, [0]);
+}
+
+#[test]
+fn rpc_is_a_transaction_without_waiting() {
+    let plan = plan("rpc");
+    assert_eq!((plan.machine, plan.set_up), (Machine::Xtp, SetUp::Transaction));
+    assert_eq!((plan.is_nagle, plan.acknowledge), (false, Acknowledge::Each));
+    assert_eq!(plan.adus[0].reply, Some(1));
+}
+
+#[test]
+fn conference_is_datagrams_that_are_corrected() {
+    let plan = plan("conference");
+    assert_eq!((plan.machine, plan.congestion), (Machine::Datagram, Congestion::Media));
+    assert_eq!(plan.suite, Suite::Sealed);
+    let [audio, video] = &plan.adus[..] else { panic!("{plan:#?}") };
+    assert_eq!((audio.resend, video.resend), (Resend::None, Resend::None));
+    assert_eq!(audio.fec, [FecStep { packets_max: 1, fec: Fec::Copy { distance: 3 } }]);
+    assert!(matches!(audio.playout, Some(Playout::Fixed { .. })));
+    assert_eq!(video.playout, None);
+    let of =
+        |packets| video.fec.iter().find(|step| step.packets_max >= packets).map(|step| step.fec);
+    assert_eq!(of(4), Some(Fec::None));
+    assert_eq!(of(10), Some(Fec::ReedSolomon { parity: 2 }));
+}
+
+#[test]
+fn telemetry_is_a_group_whose_first_guess_keeps_the_deadline() {
+    let plan = plan("telemetry");
+    assert_eq!((plan.machine, plan.peers), (Machine::Group, Peers::Group));
+    assert_eq!((plan.adus[0].resend, plan.adus[1].resend), (Resend::None, Resend::Selective));
+    assert_eq!(plan.group.map(|group| group.grtt_first_us), Some(20_000));
+}
+
+#[test]
+fn the_same_specification_gives_the_same_plan() {
+    for name in ["bulk", "rpc", "conference", "telemetry"] {
+        assert_eq!(plan(name), plan(name));
+    }
+}
+
+/// The names of the clauses of a conflict, written ones alone.
+fn names(refusal: &Refusal) -> Vec<&str> {
+    refusal.clauses.iter().map(|c| c.clause.name.as_str()).collect()
+}
+
+#[test]
+fn a_conflict_is_minimal_and_says_what_would_pass() {
+    for (name, from, to) in [
+        ("conference", "deadline_ms = 180", "deadline_ms = 100"),
+        ("conference", "loss = 0.005", "loss = 0.00001"),
+        ("conference", "rate_mbit = [0.6, 50]", "rate_mbit = [0.2, 50]"),
+        ("rpc", "deadline_ms = 250", "deadline_ms = 100"),
+        ("telemetry", "deadline_ms = 1000", "deadline_ms = 50"),
+        ("telemetry", "rate_hz = [10, 10]", "authentic = \"require\", rate_hz = [10, 10]"),
+    ] {
+        let refusal = refused(name, from, to);
+        assert!(!refusal.clauses.is_empty() && !refusal.why.is_empty(), "{refusal:#?}");
+        println!("{name} {to}: {} | {:?}", refusal.why, names(&refusal));
+        for one in &refusal.clauses {
+            println!("  {} = {} passes {:?}", one.clause.name, one.value, one.passes);
+        }
+        // Without any one of them there is a plan.
+        let checked = changed(name, from, to);
+        for one in &refusal.clauses {
+            let mut without = checked.specification.clone();
+            without.clause_mut(&one.clause.name).expect("it is there").relax();
+            let others = refusal.clauses.iter().chain(&refusal.defaults);
+            let kept: Vec<_> = others.map(|c| c.clause.name.clone()).collect();
+            let all: Vec<String> =
+                without.clauses().iter().map(|c| c.clause().name.clone()).collect();
+            for clause in all.iter().filter(|clause| !kept.contains(clause)) {
+                without.clause_mut(clause).expect("it is there").relax();
+            }
+            assert!(choose(&without, None).is_ok(), "{} is not needed", one.clause.name);
+        }
+    }
+}
