@@ -171,7 +171,7 @@ impl Drop for AtEnd<'_> {
 /// Finds the server and opens the first connection; with `--json` the last line is there also when there is none.
 ///
 /// # Errors
-/// As [`Connector::new`] and [`Connector::open`].
+/// As [`check_jobs`](crate::device::Carrying::check_jobs), [`Connector::new`] and [`Connector::open`].
 pub fn connect<'a>(moving: &'a Moving, url: &Url) -> Result<(Connector<'a>, Client)> {
     connect_saying(moving, url, |_| Ok(Vec::new()))
 }
@@ -185,7 +185,10 @@ pub fn connect_saying<'a>(
     url: &Url,
     first: impl FnOnce(Element) -> std::result::Result<Vec<Vec<u8>>, Error>,
 ) -> Result<(Connector<'a>, Client)> {
-    let connected = Connector::new(&moving.connect, url).and_then(|mut connector| {
+    let carrying = &moving.connect.carrying;
+    let connector =
+        carrying.check_jobs(moving.jobs).and_then(|()| Connector::new(&moving.connect, url));
+    let connected = connector.and_then(|mut connector| {
         let link = connector.open_saying(&first(connector.element())?)?;
         Ok((connector, link))
     });
@@ -252,7 +255,6 @@ pub fn run_since<P: Plan>(
     (reporter, verb): (&Reporter, &str),
     stop: &AtomicBool,
 ) -> Result {
-    moving.connect.carrying.check_jobs(moving.jobs)?;
     let options = first.options();
     vouched_for(moving.hash, options.cipher)?;
     let cipher = options.cipher.to_string();
