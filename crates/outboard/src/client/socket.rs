@@ -518,7 +518,7 @@ impl Socket {
     /// Sends a datagram to `to`, or to whom the socket is connected.
     ///
     /// # Errors
-    /// As [`send_to`]; `EDESTADDRREQ`, `ENETDOWN`.
+    /// As [`send_to`](super::send_to); `EDESTADDRREQ`, `ENETDOWN`.
     pub fn send_to(
         &self,
         pieces: &[IoSlice<'_>],
