@@ -8,5 +8,6 @@ pub mod catalogue;
 pub mod choice;
 pub mod language;
 pub mod plan;
+pub mod rust;
 
 pub use plan::Plan;

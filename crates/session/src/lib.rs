@@ -13,6 +13,7 @@
 mod allow_list;
 mod calls;
 mod config;
+mod datagrams;
 pub mod early;
 mod error;
 mod exporter;
@@ -28,6 +29,7 @@ mod paths;
 pub mod record;
 mod rendezvous;
 mod state_file;
+mod terms;
 mod tls;
 
 pub use allow_list::AllowList;
@@ -36,6 +38,7 @@ pub use config::{
     Allow, BODY_LEN_MAX, ClientConfig, DataPass, Executions, IDLE_TIMEOUT_DEFAULT, ServerConfig,
     Settings, Trust,
 };
+pub use datagrams::Datagrams;
 pub use early::EARLY_LEN_MAX;
 pub use error::{Error, HandshakeError, Misuse, Violation};
 pub use exporter::{Draws, Exporter, MacKey, TAG_LEN};
@@ -53,3 +56,4 @@ pub use record::{
     HeaderProtection, OpenError, Opened, RecordHeader, RecordReceiver, RecordSender, RecordType,
 };
 pub use rendezvous::Rendezvous;
+pub use terms::{TERMS_MAX, Terms};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use fusewire_session::{Fingerprint, Marshal, Options, Rendezvous, Unmarshal, unmarshal};
+use fusewire_session::{
+    Datagrams, Fingerprint, Marshal, Options, Rendezvous, Unmarshal, unmarshal,
+};
 use fusewire_transport::machine::Info;
 
 use super::runs::Runs;
@@ -97,6 +99,12 @@ impl Connection {
     /// What the session can go on with over shared memory ([`shm`](crate::shm)), if both sides want it; once.
     pub fn take_rendezvous(&self) -> Option<Rendezvous> {
         self.call(|stack, id| stack.take_rendezvous(id))
+    }
+
+    /// What seals and opens datagrams beside the stream, which the application carries itself; once. `None` where the cipher
+    /// has no tag.
+    pub fn take_datagrams(&self) -> Option<Datagrams> {
+        self.call(|stack, id| stack.take_datagrams(id))
     }
 
     /// This side's address.
@@ -253,6 +261,18 @@ impl Connection {
     /// The errors of [`Connection::send`].
     pub fn send_message<M: Marshal + ?Sized>(&self, adu: &M) -> Result<()> {
         self.sending_message(adu).block()
+    }
+
+    /// [`Connection::send_message`], for at most so long.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::send_timeout`].
+    pub fn send_message_timeout<M: Marshal + ?Sized>(
+        &self,
+        adu: &M,
+        timeout: Duration,
+    ) -> Result<()> {
+        self.sending_message(adu).block_until(after(timeout))
     }
 
     /// [`Connection::send_message`] if there is room now.
@@ -435,6 +455,14 @@ impl Connection {
     /// The errors of [`Connection::closed`].
     pub fn recv_any(&self) -> Result<Option<(u64, Vec<u8>)>> {
         self.receiving_any().block()
+    }
+
+    /// [`Connection::recv_any`], for at most so long.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::recv_any`]; [`Error::Elapsed`] when nothing came in time.
+    pub fn recv_any_timeout(&self, timeout: Duration) -> Result<Option<(u64, Vec<u8>)>> {
+        self.receiving_any().block_until(after(timeout))
     }
 
     /// [`Connection::recv_any`] for tasks. Cancelled, no ADU is lost.
