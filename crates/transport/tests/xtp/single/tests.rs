@@ -5,7 +5,7 @@ use core::time::Duration;
 use fusewire_testkit::{Impairments, Random, for_each_seed, wireshark};
 use fusewire_transport::xtp::Config;
 use fusewire_transport::xtp::single::{
-    Bounds, Message, Outcome, Request, TooLong, message_len_max,
+    Bounds, Event, Message, Outcome, Request, TooLong, message_len_max,
 };
 use fusewire_wire::xtp::{Format, Key, NUMBER, Options, Reason, Service};
 
@@ -342,6 +342,69 @@ fn forged_answers_are_dropped() {
         world.run(|_| {});
         assert_eq!(answered(&world), 1, "{:?}", outcomes(&world));
     });
+}
+
+/// Who says that a request ends here, and then that it ends there, has not asked.
+#[test]
+fn a_request_has_one_end() {
+    for ends_twice in [false, true] {
+        let mut world = World::new(&Plan::default(), &mut Random::new(11));
+        world.ask(Service::Transaction, 10);
+        world.run(|_| {});
+        let first = parse(&world.recorded[0]);
+        let end = Options::WCLOSE | Options::EOM;
+        let ending = first.options.without(Options::NOCHECK);
+        let going_on = ending.without(end);
+        let early = if ends_twice { ending } else { going_on };
+        for (seq, options) in [(50, early), (100, ending), (0, going_on)] {
+            let key = Key::new(77).expect("not zero");
+            let piece =
+                fusewire_transport::xtp::Header { key, seq, options, data_len: 50, ..first };
+            world.arrive_at_responder(&Frame::forged(&piece, &[7; 50]), super::CLIENT);
+        }
+        let mut events = std::iter::from_fn(|| world.responder.poll_event());
+        assert_eq!(events.any(|(_, event)| matches!(event, Event::Arrived(_))), !ends_twice);
+    }
+}
+
+/// A cookie is asked for once: what asks for another changes nothing of the one that is shown.
+#[test]
+fn a_second_cookie_is_not_taken() {
+    let bounds = Bounds { half_open: 0, ..Bounds::default() };
+    let plan = Plan { bounds, proven: false, ..Plan::default() };
+    let mut world = World::new(&plan, &mut Random::new(13));
+    world.ask(Service::Transaction, 10);
+    world.run_for(2 * DELAY);
+    let asks = |bytes: &&Vec<u8>| bytes[11] & 31 == Format::Tcntl as u8;
+    let mut second = parse(world.recorded.iter().find(asks).expect("a cookie is asked for"));
+    if let fusewire_wire::xtp::Body::Tcntl(tcntl) = &mut second.body {
+        tcntl.xkey = Key::new(77).expect("not zero");
+    }
+    let before = world.packets[0];
+    world.links[1].send(world.now, Frame::forged(&second, &[]));
+    world.run(|_| {});
+    assert_eq!((answered(&world), world.packets[0]), (1, before), "{:?}", outcomes(&world));
+}
+
+/// Who has a request's key at another address than its initiator's cannot end it.
+#[test]
+fn a_request_is_ended_from_its_own_address_alone() {
+    for from in [super::CLIENT, [10, 0, 0, 3]] {
+        let plan = Plan { answer_max: 300_000, ..Plan::default() };
+        let mut world = World::new(&plan, &mut Random::new(14));
+        world.ask(Service::Transaction, 10);
+        world.run_until(|_| {}, |world| world.packets[0] > 1);
+        let told = parse(world.recorded.last().expect("it says what came"));
+        assert!(
+            told.returned && matches!(told.body, fusewire_wire::xtp::Body::Cntl(_)),
+            "{told:?}"
+        );
+        let options = told.options | Options::RCLOSE | Options::WCLOSE | Options::END;
+        let over = fusewire_transport::xtp::Header { options, ..told };
+        world.arrive_at_responder(&Frame::forged(&over, &[]), from);
+        world.run(|_| {});
+        assert_eq!(answered(&world), usize::from(from != super::CLIENT), "{:?}", outcomes(&world));
+    }
 }
 
 #[test]
