@@ -6,7 +6,9 @@
 
 pub mod catalogue;
 pub mod choice;
+pub mod explain;
 pub mod language;
 pub mod plan;
+pub mod report;
 
 pub use plan::Plan;

@@ -9,8 +9,17 @@ use crate::plan::{Fec, FecStep, Late, Playout};
 
 /// Bytes of IP and UDP in front of a packet (RFC 8200, RFC 768).
 pub const IP_BYTES: f64 = 48.0;
-/// Bytes of a record's header, the constant header of an ADU, and a tag (`docs/records.md`).
-pub const RECORD_BYTES: f64 = 24.0;
+/// Bytes of a record's header (`docs/records.md`, section 5).
+pub const RECORD_BYTES: f64 = 16.0;
+/// Bytes of the constant header of an ADU in its record.
+pub const ADU_HEADER_BYTES: f64 = 4.0;
+/// Bytes of TCP's header with timestamps (RFC 7323).
+pub const TCP_BYTES: f64 = 32.0;
+/// Bytes of XTP's header, and of the tag of a message that begins in a packet (`docs/xtp.md`, sections 2 and 5).
+pub const XTP_BYTES: f64 = 40.0;
+/// Bytes of a datagram's id, of length and number of a packet in it, and of what goes before a piece of an ADU, the ADU's own
+/// header with it (`docs/service.md`).
+pub const DATAGRAM_BYTES: f64 = 26.0;
 /// Bytes of a tag.
 pub const TAG_BYTES: f64 = 16.0;
 /// Bytes of an ADU that has no bound.
@@ -45,9 +54,9 @@ impl Carrier {
     /// Bytes in front of and behind an ADU in its packet.
     pub fn overhead(&self) -> f64 {
         let machine = match self.machine {
-            M::Tcp => 32.0,
-            M::Datagram => 8.0,
-            _ => 40.0,
+            M::Tcp => TCP_BYTES + ADU_HEADER_BYTES,
+            M::Datagram => DATAGRAM_BYTES,
+            _ => XTP_BYTES + ADU_HEADER_BYTES,
         };
         let tag = if self.is_sealed { TAG_BYTES } else { 0.0 };
         IP_BYTES + machine + RECORD_BYTES + tag

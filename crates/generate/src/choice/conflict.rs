@@ -28,8 +28,10 @@ pub struct Conflicting {
     pub passes: Option<String>,
 }
 
-/// Steps of the search for a value that passes.
-const STEPS: u32 = 14;
+/// Values that are tried one behind the other, each demanding less.
+const STEPS: u32 = 32;
+/// Times the last step is halved.
+const HALVES: u32 = 10;
 
 /// The fewest clauses of what cannot be had.
 pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
@@ -79,7 +81,7 @@ pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
     Refusal { why: why.why, clauses, defaults }
 }
 
-/// The nearest value of a clause with which there is a plan, if it has an order and there is one.
+/// The nearest value of a clause with which there is a plan, if it has an order or other words and there is one.
 fn nearest(of: &Specification, name: &str) -> Option<String> {
     let with = |share: f64| {
         let mut loosened = of.clone();
@@ -88,9 +90,11 @@ fn nearest(of: &Specification, name: &str) -> Option<String> {
         clause.loosen(share);
         least(&loosened, &Candidates::of(&loosened)).ok().map(|_| text)
     };
-    let mut text = with(1.0)?;
-    let (mut fails, mut passes) = (0.0, 1.0);
-    for _ in 0..STEPS {
+    // One behind the other: what demands less may inform less, and so not pass again further on.
+    let share = |step: u32| f64::from(step) / f64::from(STEPS);
+    let (step, mut text) = (1..=STEPS).find_map(|step| Some((step, with(share(step))?)))?;
+    let (mut fails, mut passes) = (share(step - 1), share(step));
+    for _ in 0..HALVES {
         let middle = (fails + passes) / 2.0;
         match with(middle) {
             Some(found) => {

@@ -14,6 +14,7 @@ use crate::language::Specification;
 use crate::plan::Plan;
 pub use conflict::{Conflicting, Refusal};
 use rank::Combination;
+pub use rank::{broken, preferred};
 use rules::Candidates;
 
 /// A plan, and all that was looked at for it.

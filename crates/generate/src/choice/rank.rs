@@ -6,7 +6,7 @@ use super::adu::{Carrier, Failure, Subject, Way, percent};
 use super::rules::{Candidates, fits};
 use crate::catalogue::{Function, Mechanism as M, Set};
 use crate::language::specification::{Control, Prefer, Preference, Specification};
-use crate::language::value::Origin;
+use crate::language::value::{Clause, Origin, rounded};
 use crate::plan::{Playout, Profile};
 
 /// The share of the slowest rate that what must be sent may take.
@@ -115,7 +115,7 @@ pub fn least(of: &Specification, candidates: &Candidates) -> Result<Combination,
     best.ok_or_else(|| failure.unwrap_or_else(|| nothing_fits(candidates)))
 }
 
-/// The ways that are feasible, of each type.
+/// The ways that are feasible, of each type, the least first.
 type Ways = Vec<Vec<Way>>;
 
 fn all_ways(
@@ -138,7 +138,12 @@ fn all_ways(
             (true, Some(Failure { why, clauses })) => {
                 return Err(Failure { why: format!("{}: {why}", of.adus[place].name), clauses });
             }
-            _ => all.push(good),
+            _ => {
+                let mut scored: Vec<_> =
+                    good.into_iter().map(|way| (way_score(of, place, &way), way)).collect();
+                scored.sort_by(|a, b| a.0.order(&b.0));
+                all.push(scored.into_iter().map(|(_, way)| way).collect());
+            }
         }
     }
     Ok(all)
@@ -153,11 +158,8 @@ fn joined(
 ) -> Result<Combination, Failure> {
     let mut chosen = Vec::new();
     for (place, ways) in ways.iter().enumerate() {
-        let fitting = ways.iter().filter(|way| fits(shared, &[way.set]));
-        let scored = fitting.map(|way| (way_score(of, place, way), way));
-        let least = scored.min_by(|a, b| a.0.order(&b.0));
-        match least {
-            Some((_, way)) => chosen.push(way.clone()),
+        match ways.iter().find(|way| fits(shared, &[way.set])) {
+            Some(way) => chosen.push(way.clone()),
             None => {
                 let why = format!(
                     "{}: no way of it goes together with {}",
@@ -264,7 +266,7 @@ fn totals(of: &Specification, shared: Set, carrier: Carrier, ways: &[Way]) -> To
         own.map(|(_, way)| way.figures.least_bits).sum::<f64>()
     };
     let least_bits = of_role(0).max(of_role(1));
-    // Rates that controllers find where losses are not theirs (RFC 9438, section 5; RFC 5348, section 3.1).
+    // Rates that controllers find where losses are not theirs (RFC 9438, section 5.1; RFC 5348, section 3.1).
     let root = loss.sqrt();
     let found = match of_function(shared, Function::Congestion) {
         _ if loss == 0.0 || rtt_s == 0.0 => fast,
@@ -419,12 +421,7 @@ fn check_bucket(
 /// What a choice goes by, `prefer` first and then what profiles suggest.
 pub fn preferred(of: &Specification) -> Vec<Prefer> {
     let mut all = of.prefer.value.clone();
-    for adu in &of.adus {
-        let by_profile = match adu.profile.value {
-            Profile::LowLatencyInteractive | Profile::LowLatencyNonInteractive => Prefer::Latency,
-            Profile::CapacitySeeking => Prefer::Throughput,
-            Profile::Default | Profile::Scavenger | Profile::ConstantRateStreaming => continue,
-        };
+    for by_profile in of.adus.iter().filter_map(|adu| profiled(adu.profile.value)) {
         if !all.contains(&by_profile) {
             all.push(by_profile);
         }
@@ -432,20 +429,35 @@ pub fn preferred(of: &Specification) -> Vec<Prefer> {
     all
 }
 
-fn score(of: &Specification, shared: Set, ways: &[Way], totals: &Totals) -> Score {
-    let (mut broken, mut broken_default) = (0, 0);
-    let is_sealed = shared.has(M::Sealed);
-    for (adu, way) in of.adus.iter().zip(ways) {
-        let mut count = |is_broken: bool, origin: Origin| match (is_broken, origin) {
-            (false, _) => {}
-            (true, Origin::Written) => broken += 1,
-            (true, _) => broken_default += 1,
-        };
-        let resends = !way.set.has(M::NoResend);
-        count(is_against(adu.reliability.value, resends), adu.reliability.clause.origin);
-        count(is_against(adu.confidential.value, is_sealed), adu.confidential.clause.origin);
-        count(is_against(adu.authentic.value, is_sealed), adu.authentic.clause.origin);
+/// What a profile suggests.
+pub fn profiled(profile: Profile) -> Option<Prefer> {
+    match profile {
+        Profile::LowLatencyInteractive | Profile::LowLatencyNonInteractive => Some(Prefer::Latency),
+        Profile::CapacitySeeking => Some(Prefer::Throughput),
+        Profile::Default | Profile::Scavenger | Profile::ConstantRateStreaming => None,
     }
+}
+
+/// Times that differ by less than their digits say are the same: a few bytes more are no reason for more work.
+fn latency(ms: f64) -> f64 {
+    rounded(ms, true)
+}
+
+/// Preferences that these mechanisms go against.
+pub fn broken<'s>(of: &'s Specification, shared: Set, ways: &[Way]) -> Vec<&'s Clause> {
+    let is_sealed = shared.has(M::Sealed);
+    let of_adu = of.adus.iter().zip(ways).flat_map(|(adu, way)| {
+        let resends = !way.set.has(M::NoResend);
+        [(&adu.reliability, resends), (&adu.confidential, is_sealed), (&adu.authentic, is_sealed)]
+    });
+    let broken = of_adu.filter(|(clause, is_there)| is_against(clause.value, *is_there));
+    broken.map(|(clause, _)| &clause.clause).collect()
+}
+
+fn score(of: &Specification, shared: Set, ways: &[Way], totals: &Totals) -> Score {
+    let broken = broken(of, shared, ways);
+    let written = broken.iter().filter(|clause| clause.origin == Origin::Written).count() as u32;
+    let by_default = broken.len() as u32 - written;
     let all = || ways.iter().map(|way| way.set).chain([shared]);
     let chosen =
         all().flat_map(|set| Function::ALL.into_iter().flat_map(move |f| set.of_function(f)));
@@ -454,7 +466,7 @@ fn score(of: &Specification, shared: Set, ways: &[Way], totals: &Totals) -> Scor
     let load: f64 = ways.iter().map(|way| way.figures.load).sum::<f64>() / ways.len().max(1) as f64;
     let work = f64::from(sum(|m| m.entry().cost.cpu)) * load.max(1.0);
     let preferred = preferred(of).into_iter().map(|prefer| match prefer {
-        Prefer::Latency => totals.ms,
+        Prefer::Latency => latency(totals.ms),
         Prefer::Throughput => -totals.found_bits,
         Prefer::Cpu => work,
         Prefer::Memory => totals.memory_bytes + f64::from(sum(|m| m.entry().cost.memory)),
@@ -462,7 +474,8 @@ fn score(of: &Specification, shared: Set, ways: &[Way], totals: &Totals) -> Scor
     });
     let mechanisms = chosen.iter().filter(|m| m.entry().cost.code > 0).count() as u32;
     let name = all().map(names).collect::<Vec<_>>().join(" ");
-    Score { broken, broken_default, preferred: preferred.collect(), work, mechanisms, name }
+    let preferred = preferred.collect();
+    Score { broken: written, broken_default: by_default, preferred, work, mechanisms, name }
 }
 
 fn way_score(of: &Specification, place: usize, way: &Way) -> Score {
@@ -474,7 +487,7 @@ fn way_score(of: &Specification, place: usize, way: &Way) -> Score {
     let sum = |cost: fn(&M) -> u32| chosen.iter().map(cost).sum::<u32>();
     let cpu = f64::from(sum(|m| m.entry().cost.cpu));
     let preferred = preferred(of).into_iter().map(|prefer| match prefer {
-        Prefer::Latency => way.figures.time.all(),
+        Prefer::Latency => latency(way.figures.time.all()),
         Prefer::Throughput => way.figures.load,
         Prefer::Cpu => cpu,
         Prefer::Memory => f64::from(sum(|m| m.entry().cost.memory)),

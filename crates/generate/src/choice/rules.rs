@@ -361,7 +361,7 @@ impl Candidates {
 }
 
 /// `resending selective or go-back-n`.
-fn any_of(need: &[Mechanism]) -> String {
+pub fn any_of(need: &[Mechanism]) -> String {
     let function = need.first().map_or("", |one| one.entry().function.name());
     let names: Vec<_> = need.iter().map(|one| one.name()).collect();
     format!("{function} {}", names.join(" or "))

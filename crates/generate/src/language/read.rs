@@ -5,9 +5,9 @@ use fusewire_asn1::{Source, Span};
 use toml::de::DeValue;
 
 use super::keys::{self, Key, Word};
-use super::reader::{Bounds, Item, Reader, Table};
+use super::reader::{Item, Reader, Table};
 use super::specification::*;
-use super::value::{Looser, Origin, Range, Value};
+use super::value::{Bounds, Looser, Origin, Range, Value};
 use crate::plan::{Device, Late, Order, Profile, Sender};
 
 /// More types of ADU are refused: their numbers travel in a byte, and nobody means so many.
@@ -129,7 +129,7 @@ fn network(reader: &mut Reader<'_>, file: &Table<'_>) -> Network {
             reader.required(table, key);
         }
     }
-    let nothing = (Range::new(0.0, 0.0), Range::new(0.0, 0.0), Looser::HighDown);
+    let nothing = (Range::new(0.0, 0.0), Range::new(0.0, 0.0), Looser::HighDown(MS));
     let any = Range::new(f64::INFINITY, f64::INFINITY);
     let burst = Bounds::new(1.0, 1000.0);
     let mtu = Bounds::new(576.0, 65_535.0).whole();
@@ -137,14 +137,19 @@ fn network(reader: &mut Reader<'_>, file: &Table<'_>) -> Network {
     let rate = Bounds::new(0.001, 1e7);
     Network {
         rtt_ms: reader.value(table, "rtt_ms", nothing, |r, k, i| r.range(k, i, MS)),
-        rate_mbit: reader
-            .value(table, "rate_mbit", (any, any, Looser::LowUp), |r, k, i| r.range(k, i, rate)),
+        rate_mbit: reader.value(table, "rate_mbit", (any, any, Looser::LowUp(rate)), |r, k, i| {
+            r.range(k, i, rate)
+        }),
         loss: reader
-            .value(table, "loss", (0.0, 0.0, Looser::Down), |r, k, i| r.number(k, i, share)),
-        loss_burst: reader
-            .value(table, "loss_burst", (1.0, 1.0, Looser::Down), |r, k, i| r.number(k, i, burst)),
+            .value(table, "loss", (0.0, 0.0, Looser::Down(share)), |r, k, i| r.number(k, i, share)),
+        loss_burst: reader.value(
+            table,
+            "loss_burst",
+            (1.0, 1.0, Looser::Down(burst)),
+            |r, k, i| r.number(k, i, burst),
+        ),
         jitter_ms: reader
-            .value(table, "jitter_ms", (0.0, 0.0, Looser::Down), |r, k, i| r.number(k, i, MS)),
+            .value(table, "jitter_ms", (0.0, 0.0, Looser::Down(MS)), |r, k, i| r.number(k, i, MS)),
         mtu_bytes: itself(reader.value(
             table,
             "mtu_bytes",
@@ -174,11 +179,15 @@ fn peers(reader: &mut Reader<'_>, file: &Table<'_>) -> Peers {
     let receivers = Bounds::new(1.0, 100_000.0).whole();
     Peers {
         shape,
-        receivers: reader.value(table, "receivers", (one, one, Looser::HighDown), |r, k, i| {
-            r.range(k, i, receivers)
+        receivers: reader.value(
+            table,
+            "receivers",
+            (one, one, Looser::HighDown(receivers)),
+            |r, k, i| r.range(k, i, receivers),
+        ),
+        floor_kbit: reader.value(table, "floor_kbit", (0.0, 0.0, Looser::Down(RATE)), |r, k, i| {
+            r.number(k, i, RATE)
         }),
-        floor_kbit: reader
-            .value(table, "floor_kbit", (0.0, 0.0, Looser::Down), |r, k, i| r.number(k, i, RATE)),
         foreign: word(reader, table, "foreign", Foreign::None, Foreign::None),
     }
 }
@@ -188,9 +197,12 @@ fn platform(reader: &mut Reader<'_>, file: &Table<'_>) -> Platform {
     let memory = Bounds::new(1.0, 1e9);
     Platform {
         device: word(reader, table, "device", Device::Udp, Device::Udp),
-        memory_kib: reader.value(table, "memory_kib", (None, None, Looser::Up), |r, k, i| {
-            r.number(k, i, memory).map(Some)
-        }),
+        memory_kib: reader.value(
+            table,
+            "memory_kib",
+            (None, None, Looser::Up(memory)),
+            |r, k, i| r.number(k, i, memory).map(Some),
+        ),
         machine: reader.value(table, "machine", (None, None, Looser::Never), |r, k, i| {
             r.string(k, i).map(Some)
         }),
@@ -246,11 +258,13 @@ fn adu(
     };
     let itself = |value: String| (value.clone(), value, Looser::Never);
     let runs = Bounds::new(0.0, 1000.0).whole();
-    let optional = (None, None, Looser::Up);
-    let rates = (None, None, Looser::LowDown);
-    let size = reader.value(table, "size_bytes", (None, None, Looser::HighDown), |r, k, i| {
-        r.range(k, i, BYTES).map(Some)
-    });
+    let optional = (None, None, Looser::Up(MS));
+    let rates = (None, None, Looser::LowDown(RATE));
+    let some = Bounds { low: 1.0, ..BYTES };
+    let size =
+        reader.value(table, "size_bytes", (None, None, Looser::HighDown(some)), |r, k, i| {
+            r.range(k, i, BYTES).map(Some)
+        });
     // How much there is at most says how large one is: that is no demand.
     let bits = reader.value(table, "bitrate_kbit", rates, |r, k, i| r.range(k, i, RATE).map(Some));
     let bits_relaxed = bits.value.map(|of| Range { low: 0.0, ..of });
@@ -268,8 +282,9 @@ fn adu(
         from: Value { relaxed: from.value, ..from },
         size_bytes: Value { relaxed: size_relaxed, ..size },
         extents: [Extent::default(); 5],
-        loss: reader.value(table, "loss", (1.0, 1.0, Looser::Up), |r, k, i| r.number(k, i, SHARE)),
-        loss_run: reader.value(table, "loss_run", (None, None, Looser::Up), |r, k, i| {
+        loss: reader
+            .value(table, "loss", (1.0, 1.0, Looser::Up(SHARE)), |r, k, i| r.number(k, i, SHARE)),
+        loss_run: reader.value(table, "loss_run", (None, None, Looser::Up(runs)), |r, k, i| {
             r.number(k, i, runs).map(Some)
         }),
         deadline_ms: reader

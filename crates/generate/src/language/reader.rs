@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{Key, Word};
-use super::value::{Clause, Looser, Origin, Range, Value};
+use super::value::{Bounds, Clause, Looser, Origin, Range, Value};
 
 /// What reads one file.
 pub struct Reader<'s> {
@@ -26,29 +26,6 @@ pub struct Table<'t> {
     pub span: Span,
     keys: &'static [Key],
     entries: Vec<(&'static Key, Span, &'t Spanned<DeValue<'t>>)>,
-}
-
-/// Bounds of numbers.
-#[derive(Clone, Copy)]
-pub struct Bounds {
-    /// At least.
-    pub low: f64,
-    /// At most.
-    pub high: f64,
-    /// Only whole ones.
-    pub is_whole: bool,
-}
-
-impl Bounds {
-    /// Any number between two.
-    pub const fn new(low: f64, high: f64) -> Bounds {
-        Bounds { low, high, is_whole: false }
-    }
-
-    /// Whole numbers.
-    pub const fn whole(self) -> Bounds {
-        Bounds { is_whole: true, ..self }
-    }
 }
 
 /// A value of TOML and its place.

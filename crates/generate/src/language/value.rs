@@ -37,21 +37,56 @@ pub struct Clause {
     pub origin: Origin,
 }
 
-/// In which direction a value demands less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Bounds of numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// At least.
+    pub low: f64,
+    /// At most.
+    pub high: f64,
+    /// Only whole ones.
+    pub is_whole: bool,
+}
+
+impl Bounds {
+    /// Any number between two.
+    pub const fn new(low: f64, high: f64) -> Bounds {
+        Bounds { low, high, is_whole: false }
+    }
+
+    /// Whole numbers.
+    pub const fn whole(self) -> Bounds {
+        Bounds { is_whole: true, ..self }
+    }
+
+    /// A number so far, from 0 to 1, on the way from this one to the largest.
+    fn up(&self, from: f64, share: f64) -> f64 {
+        let found = between(from, self.high.max(from), share);
+        if self.is_whole { found.ceil() } else { found }
+    }
+
+    /// A number so far, from 0 to 1, on the way from this one to the least.
+    fn down(&self, from: f64, share: f64) -> f64 {
+        let found = between(from, self.low.min(from), share);
+        if self.is_whole { found.floor().max(self.low.min(from)) } else { found }
+    }
+}
+
+/// In which direction a value demands less, and the numbers that it may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Looser {
-    /// It has no order.
+    /// It has no order: any other word may do.
     Never,
     /// A larger number.
-    Up,
+    Up(Bounds),
     /// A smaller one.
-    Down,
-    /// A smaller upper end.
-    HighDown,
-    /// A larger lower end.
-    LowUp,
+    Down(Bounds),
+    /// A smaller upper end; the lower one goes with it where they meet.
+    HighDown(Bounds),
+    /// A larger lower end; the upper one goes with it where they meet.
+    LowUp(Bounds),
     /// A smaller lower end.
-    LowDown,
+    LowDown(Bounds),
 }
 
 /// A value with its clause.
@@ -93,7 +128,8 @@ pub trait Clausal {
     fn is_demanding(&self) -> bool;
     /// Makes it demand nothing.
     fn relax(&mut self);
-    /// The value that is so far from this one, 0, to where it demands least, 1; nothing if it has no order.
+    /// The value that is so far from this one, 0, to where it demands least, 1; of words those that come next. Nothing
+    /// if it has neither an order nor other words.
     fn loosened(&self, share: f64) -> Option<String>;
     /// Takes that value.
     fn loosen(&mut self, share: f64);
@@ -138,31 +174,34 @@ pub trait Written: Sized {
     }
 }
 
-/// How many times a number may grow until it demands nothing.
-const GROWTH: f64 = 1e4;
+/// What a number may become is looked for in even ratios down to this share of it, and then at its limit.
+const LEAST_SHARE: f64 = 1e-6;
 /// Significant digits of a value that is proposed.
 const DIGITS: i32 = 2;
 
 /// A number between `from` and `to`, in even ratios, rounded away from `from` to few digits.
 fn between(from: f64, to: f64, share: f64) -> f64 {
-    let raw = if from > 0.0 && to > 0.0 {
-        // By repeated square roots, which every machine rounds alike.
-        let (mut low, mut high, mut rest) = (from, to, share.clamp(0.0, 1.0));
-        for _ in 0..40 {
-            let middle = low.sqrt() * high.sqrt();
-            rest *= 2.0;
-            if rest >= 1.0 {
-                low = middle;
-                rest -= 1.0;
-            } else {
-                high = middle;
-            }
+    if share >= 1.0 || from == to {
+        return to;
+    }
+    let is_up = to > from;
+    // What begins or ends at nothing has no ratio to it.
+    let mut low = if from > 0.0 { from } else { to * LEAST_SHARE };
+    let mut high = if to > 0.0 { to } else { from * LEAST_SHARE };
+    // By repeated square roots, which every machine rounds alike.
+    let mut rest = share.clamp(0.0, 1.0);
+    for _ in 0..40 {
+        let middle = low.sqrt() * high.sqrt();
+        rest *= 2.0;
+        if rest >= 1.0 {
+            low = middle;
+            rest -= 1.0;
+        } else {
+            high = middle;
         }
-        low
-    } else {
-        from + (to - from) * share
-    };
-    rounded(raw, to > from)
+    }
+    let found = rounded(low, is_up);
+    if is_up { found.clamp(from, to) } else { found.clamp(to, from) }
 }
 
 /// A number to few significant digits, up or down.
@@ -200,8 +239,8 @@ impl Written for f64 {
 
     fn loosened(&self, looser: Looser, share: f64) -> Option<f64> {
         match looser {
-            Looser::Up => Some(between(*self, (*self).max(1e-3) * GROWTH, share)),
-            Looser::Down => Some(between(*self, *self / GROWTH, share)),
+            Looser::Up(of) => Some(of.up(*self, share)),
+            Looser::Down(of) => Some(of.down(*self, share)),
             _ => None,
         }
     }
@@ -220,12 +259,15 @@ impl Written for Range {
     fn loosened(&self, looser: Looser, share: f64) -> Option<Range> {
         let Range { low, high } = *self;
         Some(match looser {
-            Looser::HighDown => Range { low, high: between(high, low.max(high / GROWTH), share) },
-            Looser::LowUp => {
-                let low = between(low, low.max(1e-3) * GROWTH, share);
+            Looser::HighDown(of) => {
+                let high = of.down(high, share);
+                Range { low: low.min(high), high }
+            }
+            Looser::LowUp(of) => {
+                let low = of.up(low, share);
                 Range { low, high: high.max(low) }
             }
-            Looser::LowDown => Range { low: between(low, low / GROWTH, share), high },
+            Looser::LowDown(of) => Range { low: of.down(low, share), high },
             _ => return None,
         })
     }
@@ -260,6 +302,10 @@ impl Written for bool {
     fn written(&self) -> String {
         self.to_string()
     }
+
+    fn loosened(&self, _looser: Looser, share: f64) -> Option<bool> {
+        Some(*self != (share > 0.0))
+    }
 }
 
 impl<T: Written> Written for Vec<T> {
@@ -271,6 +317,7 @@ impl<T: Written> Written for Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::language::specification::Preference;
 
     #[test]
     fn proposals_have_few_digits_and_lie_on_the_loose_side() {
@@ -278,7 +325,32 @@ mod tests {
         assert_eq!(rounded(0.00273, true), 0.0028);
         assert_eq!(rounded(0.00279, false), 0.0027);
         assert_eq!(rounded(120.0, false), 120.0);
-        assert_eq!(50.0.loosened(Looser::Up, 0.0), Some(50.0));
-        assert_eq!(50.0.loosened(Looser::Down, 1.0), Some(0.005));
+        let of = Bounds::new(0.0, 1000.0);
+        assert_eq!(50.0.loosened(Looser::Up(of), 0.0), Some(50.0));
+        assert_eq!(50.0.loosened(Looser::Up(of), 1.0), Some(1000.0));
+        assert_eq!(50.0.loosened(Looser::Down(of), 0.5), Some(0.05));
+        assert_eq!(50.0.loosened(Looser::Down(of), 1.0), Some(0.0));
+        assert_eq!(0.0.loosened(Looser::Up(of), 0.5), Some(1.0));
+        assert_eq!(0.2.loosened(Looser::Up(of), 1.0 / 32.0), Some(0.27));
+        assert_eq!(2.0.loosened(Looser::Up(of.whole()), 0.01), Some(3.0));
+    }
+
+    #[test]
+    fn an_end_of_a_range_takes_the_other_along() {
+        let of = Range::new(40.0, 200.0);
+        let at = |looser, share| of.loosened(looser, share).expect("it has an order");
+        let bounds = Bounds::new(0.0, 1e6);
+        assert_eq!(at(Looser::HighDown(bounds), 1.0), Range::new(0.0, 0.0));
+        assert_eq!(at(Looser::HighDown(bounds), 0.01), Range::new(40.0, 170.0));
+        assert_eq!(at(Looser::LowUp(bounds), 1.0), Range::new(1e6, 1e6));
+    }
+
+    #[test]
+    fn of_words_the_next_ones_come() {
+        let shares = [0.1, 0.3, 0.6, 1.0];
+        let found = shares.map(|share| Preference::Require.loosened(Looser::Never, share));
+        use Preference::{Avoid, None as Neither, Prefer, Prohibit};
+        assert_eq!(found, [Prefer, Neither, Avoid, Prohibit].map(Some));
+        assert_eq!(Avoid.loosened(Looser::Never, 0.3), Some(Preference::Require));
     }
 }

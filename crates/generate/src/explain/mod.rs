@@ -1,0 +1,296 @@
+//! Why a plan is as it is: for all that types of ADU share and for each type which mechanism was chosen, by which
+//! clauses, with which figures, and what each other one would break or cost.
+//!
+//! [`Explanation`] is data, for `--json`; [`Explanation::markdown`] is the same in words, for people and for the
+//! `EXPLAIN.md` of a generated crate. Nothing is chosen here: an alternative is judged by asking the choice again with
+//! only that one left.
+
+mod figures;
+mod markdown;
+
+use serde::Serialize;
+
+use crate::catalogue::{Function, Mechanism, Set};
+use crate::choice::adu::Failure;
+use crate::choice::rank::{self, Combination, Score, profiled};
+use crate::choice::rules::any_of;
+use crate::choice::{Choice, broken, preferred};
+use crate::language::specification::{Prefer, Specification};
+use crate::language::value::{Clausal, Origin};
+use crate::language::{Checked, keys::Word};
+
+/// A clause that something comes of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// Which: `adu.Audio.deadline_ms`.
+    pub clause: String,
+    /// Its value, as a specification has it.
+    pub value: String,
+    /// `written`, `profile` or `default`.
+    pub origin: &'static str,
+    /// The specification's file.
+    pub file: String,
+    /// Where it is written; of a default where the table begins that could have it.
+    pub line: u32,
+}
+
+/// What another mechanism would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Something that is asked for would not hold.
+    Breaks,
+    /// All would hold, at a price.
+    Costs,
+}
+
+/// A mechanism that was not chosen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Alternative {
+    /// Its name.
+    pub mechanism: &'static str,
+    /// Whether it could be had.
+    pub outcome: Outcome,
+    /// What it would break or cost, in words with the numbers.
+    pub why: String,
+    /// The clauses that it would break.
+    pub causes: Vec<Cause>,
+}
+
+/// One function and what serves it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Decision {
+    /// The function.
+    pub function: &'static str,
+    /// The mechanism.
+    pub mechanism: &'static str,
+    /// What it does, to go on after "it".
+    pub does: &'static str,
+    /// With which figures, if it has any.
+    pub with: Option<String>,
+    /// The clauses that left no other, or that put it before the others.
+    pub causes: Vec<Cause>,
+    /// The others.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// A figure and what it may be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// `time`, `loss`, `size`, `rate`, `memory`.
+    pub of: &'static str,
+    /// In words, with the numbers.
+    pub says: String,
+    /// The clauses that it is compared with.
+    pub causes: Vec<Cause>,
+}
+
+/// A type of ADU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AduExplanation {
+    /// Its name.
+    pub name: String,
+    /// Its type in ASN.1.
+    pub asn1: String,
+    /// Who sends it: a role, or both.
+    pub from: String,
+    /// What comes of it at the worst corner of the network.
+    pub figures: Vec<Figure>,
+    /// What it has for itself.
+    pub decisions: Vec<Decision>,
+    /// How its data pass runs, and why.
+    pub execution: String,
+}
+
+/// Why a plan is as it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The plan's name.
+    pub name: String,
+    /// The specification's file.
+    pub file: String,
+    /// What both ends compare: hexadecimal.
+    pub digest: String,
+    /// What is compared, first first, where clauses leave a choice.
+    pub preferred: Vec<&'static str>,
+    /// Preferences that are not met.
+    pub unmet: Vec<Cause>,
+    /// Figures of all together.
+    pub figures: Vec<Figure>,
+    /// What all types of ADU share.
+    pub shared: Vec<Decision>,
+    /// Each type.
+    pub adus: Vec<AduExplanation>,
+}
+
+/// Why the plan of a choice is as it is. `checked` is what was chosen for.
+pub fn explain(checked: &Checked, choice: &Choice) -> Explanation {
+    let why = Why { checked, choice, of: &checked.specification };
+    let functions =
+        |is_of_adu: bool| Function::ALL.into_iter().filter(move |f| f.is_of_adu() == is_of_adu);
+    let adus = why.of.adus.iter().enumerate().map(|(place, adu)| AduExplanation {
+        name: adu.name.clone(),
+        asn1: adu.ty.value.clone(),
+        from: why.sender(place),
+        figures: why.adu_figures(place),
+        decisions: functions(true).map(|f| why.decision(f, Some(place))).collect(),
+        execution: choice.executions[place].clone(),
+    });
+    Explanation {
+        name: choice.plan.name.clone(),
+        file: checked.sources[0].name().to_owned(),
+        digest: choice.plan.digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        preferred: preferred(why.of).into_iter().map(Word::word).collect(),
+        unmet: why.causes(&why.broken(&choice.combination)),
+        figures: why.shared_figures(),
+        shared: functions(false).map(|f| why.decision(f, None)).collect(),
+        adus: adus.collect(),
+    }
+}
+
+struct Why<'w> {
+    checked: &'w Checked,
+    choice: &'w Choice,
+    of: &'w Specification,
+}
+
+impl Why<'_> {
+    fn decision(&self, function: Function, place: Option<usize>) -> Decision {
+        let set = self.set(&self.choice.combination, place);
+        let mechanism = rank::of_function(set, function);
+        let others = function.choices().filter(|other| *other != mechanism);
+        let alternatives: Vec<_> = others.map(|other| self.alternative(other, place)).collect();
+        let mut causes: Vec<Cause> = Vec::new();
+        for cause in alternatives.iter().flat_map(|other| other.causes.iter()) {
+            if !causes.contains(cause) {
+                causes.push(cause.clone());
+            }
+        }
+        // Who wrote something asks for its effect first.
+        causes.sort_by_key(|cause| cause.origin == Origin::Default.as_str());
+        let with = self.with(function, place);
+        let entry = mechanism.entry();
+        Decision {
+            function: function.name(),
+            mechanism: entry.name,
+            does: entry.does,
+            with,
+            causes,
+            alternatives,
+        }
+    }
+
+    fn set(&self, of: &Combination, place: Option<usize>) -> Set {
+        place.map_or(of.shared, |place| of.ways[place].set)
+    }
+
+    /// What would come of another mechanism.
+    fn alternative(&self, other: Mechanism, place: Option<usize>) -> Alternative {
+        let candidates = &self.choice.candidates;
+        let of = |outcome, why: String, clauses: &[String]| Alternative {
+            mechanism: other.name(),
+            outcome,
+            why,
+            causes: self.causes(clauses),
+        };
+        if let Some(removal) = candidates.removal(other, place) {
+            return of(Outcome::Breaks, removal.why.clone(), &removal.clauses);
+        }
+        match rank::least(self.of, &candidates.with_only(other, place)) {
+            // Of what the chosen ones need it is enough to say which does, not why no other is left.
+            Err(Failure { why, clauses }) => {
+                of(Outcome::Breaks, self.clash(other).unwrap_or(why), &clauses)
+            }
+            Ok(found) => {
+                let (why, clauses) = self.price(&found);
+                of(Outcome::Costs, why, &clauses)
+            }
+        }
+    }
+
+    /// What was chosen for all and does not go together with another mechanism, by the catalogue.
+    fn clash(&self, other: Mechanism) -> Option<String> {
+        let function = other.entry().function;
+        let chosen = Function::ALL.into_iter().filter(|f| !f.is_of_adu());
+        chosen.map(|f| rank::of_function(self.choice.combination.shared, f)).find_map(|one| {
+            let is_about =
+                |need: &&&[Mechanism]| need.iter().any(|n| n.entry().function == function);
+            let need = one.entry().needs.iter().find(|n| is_about(n) && !n.contains(&other))?;
+            Some(format!("{} {} needs {}", one.entry().function.name(), one.name(), any_of(need)))
+        })
+    }
+
+    /// The first thing in which a combination is worse than the one that was chosen, and preferences that it breaks.
+    fn price(&self, other: &Combination) -> (String, Vec<String>) {
+        let chosen = &self.choice.combination;
+        let (ours, theirs): (&Score, &Score) = (&chosen.score, &other.score);
+        if (theirs.broken, theirs.broken_default) > (ours.broken, ours.broken_default) {
+            let broken = self.broken(chosen);
+            let more = self.broken(other).into_iter().filter(|b| !broken.contains(b));
+            return ("what is preferred or to be avoided".to_owned(), more.collect());
+        }
+        let pairs = ours.preferred.iter().zip(&theirs.preferred).zip(preferred(self.of));
+        let mut pairs = pairs.filter(|((ours, theirs), _)| theirs > ours);
+        if let Some(((ours, theirs), prefer)) = pairs.next() {
+            return (priced(prefer, *ours, *theirs), self.preferring(prefer));
+        }
+        let why = if theirs.work > ours.work {
+            format!("more work, {:.0} to {:.0}", theirs.work, ours.work)
+        } else if theirs.mechanisms > ours.mechanisms {
+            format!("more mechanisms, {} to {}", theirs.mechanisms, ours.mechanisms)
+        } else {
+            "no more: of what is alike the first by name is taken".to_owned()
+        };
+        (why, Vec::new())
+    }
+
+    /// The clauses that prefer something.
+    fn preferring(&self, prefer: Prefer) -> Vec<String> {
+        if self.of.prefer.value.contains(&prefer) {
+            return vec![self.of.prefer.clause.name.clone()];
+        }
+        let by = self.of.adus.iter().filter(|adu| profiled(adu.profile.value) == Some(prefer));
+        by.map(|adu| adu.profile.clause.name.clone()).collect()
+    }
+
+    /// Names of preferences that a combination goes against.
+    fn broken(&self, of: &Combination) -> Vec<String> {
+        broken(self.of, of.shared, &of.ways).into_iter().map(|clause| clause.name.clone()).collect()
+    }
+
+    fn causes(&self, names: &[String]) -> Vec<Cause> {
+        let clauses = self.of.clauses();
+        let find = |name: &String| clauses.iter().find(|c| c.clause().name == *name);
+        names.iter().filter_map(find).map(|clause| self.cause(*clause)).collect()
+    }
+
+    fn cause(&self, clause: &dyn Clausal) -> Cause {
+        cause(self.checked, clause)
+    }
+}
+
+/// A clause with its place.
+pub(crate) fn cause(checked: &Checked, clause: &dyn Clausal) -> Cause {
+    let of = clause.clause();
+    let source = &checked.sources[0];
+    Cause {
+        clause: of.name.clone(),
+        value: clause.text(),
+        origin: of.origin.as_str(),
+        file: source.name().to_owned(),
+        line: source.position(of.span.start).line,
+    }
+}
+
+/// What one of the things that are preferred would cost.
+fn priced(prefer: Prefer, ours: f64, theirs: f64) -> String {
+    match prefer {
+        Prefer::Latency => format!("time, {theirs:.0} ms of all types together and not {ours:.0}"),
+        Prefer::Throughput => {
+            format!("throughput, {} and not {}", figures::rate(-theirs), figures::rate(-ours))
+        }
+        Prefer::Cpu => format!("more work, {theirs:.0} to {ours:.0}"),
+        Prefer::Memory => format!("more memory, {theirs:.0} bytes to {ours:.0}"),
+        Prefer::Code => format!("more code, {theirs:.0} to {ours:.0}"),
+    }
+}

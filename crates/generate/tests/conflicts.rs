@@ -1,0 +1,281 @@
+//! Planted conflicts: each is named by exactly the clauses that make it, whatever else is written, and what is said to pass
+//! does.
+
+mod support;
+
+use std::sync::LazyLock;
+
+use fusewire_asn1::Source;
+use fusewire_generate::choice::{Refusal, choose};
+use fusewire_generate::language::{Checked, Specification, check};
+
+const MODULE: &str = "M DEFINITIONS AUTOMATIC TAGS ::= BEGIN
+    Small ::= SEQUENCE { n INTEGER (0..9) }
+    Large ::= SEQUENCE { bytes OCTET STRING (SIZE (1..60000)) }
+END";
+
+fn checked(text: &str) -> Checked {
+    check(Source::new("s.toml", text.as_bytes()), vec![Source::new("M.asn1", MODULE.as_bytes())])
+}
+
+/// What is planted: lines of a specification, and the clauses that do not go together, with those that nobody wrote.
+struct Planted {
+    name: &'static str,
+    lines: &'static [&'static str],
+    clauses: &'static [&'static str],
+    defaults: &'static [&'static str],
+}
+
+const ROLES: &str = "roles = [\"a\", \"b\"]\n";
+/// Demands of a type that conflict with nothing.
+const DEMANDS: &str = "confidential = \"none\", authentic = \"none\", reliability = \"none\", loss = 0.95, loss_run = 900, \
+                       deadline_ms = 80000, late = \"deliver\", order = \"type\", priority = 7";
+
+#[rustfmt::skip]
+const PLANTED: &[Planted] = &[
+    Planted {
+        name: "the way alone takes longer",
+        lines: &["network = {rtt_ms = [10, 200], rate_mbit = 10, loss = 0}",
+                 "adu.X = {type = \"M.Small\", deadline_ms = 50, late = \"deliver\"}"],
+        clauses: &["network.rtt_ms", "adu.X.deadline_ms"],
+        defaults: &[],
+    },
+    Planted {
+        name: "its bytes take longer to leave",
+        lines: &["network = {rtt_ms = 10, rate_mbit = [0.1, 10], loss = 0}",
+                 "adu.X = {type = \"M.Large\", deadline_ms = 1000, late = \"deliver\"}"],
+        clauses: &["network.rate_mbit", "adu.X.deadline_ms"],
+        defaults: &[],
+    },
+    Planted {
+        name: "times vary by more",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0, jitter_ms = 300}",
+                 "adu.X = {type = \"M.Small\", deadline_ms = 100, late = \"deliver\"}"],
+        clauses: &["network.jitter_ms", "adu.X.deadline_ms"],
+        defaults: &[],
+    },
+    Planted {
+        name: "what is sent again comes too late",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0.05}",
+                 "adu.X = {type = \"M.Small\", deadline_ms = 100, late = \"deliver\"}"],
+        clauses: &["network.loss", "adu.X.deadline_ms"],
+        defaults: &["adu.X.reliability"],
+    },
+    Planted {
+        name: "nothing may be sent again, and more is lost",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0.1}",
+                 "adu.X = {type = \"M.Small\", reliability = \"prohibit\", loss = 0.001}"],
+        clauses: &["network.loss", "adu.X.reliability", "adu.X.loss"],
+        defaults: &[],
+    },
+    Planted {
+        name: "more are lost in a row",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0.1, loss_burst = 5}",
+                 "adu.X = {type = \"M.Small\", reliability = \"prohibit\", loss_run = 2}"],
+        clauses: &["network.loss", "network.loss_burst", "adu.X.reliability", "adu.X.loss_run"],
+        defaults: &[],
+    },
+    Planted {
+        name: "more bits than the path carries",
+        lines: &["network = {rtt_ms = 10, rate_mbit = [1, 10], loss = 0}",
+                 "adu.X = {type = \"M.Large\", bitrate_kbit = [2000, 3000]}"],
+        clauses: &["network.rate_mbit", "adu.X.bitrate_kbit"],
+        defaults: &[],
+    },
+    Planted {
+        name: "more ADUs than the path carries",
+        lines: &["network = {rtt_ms = 10, rate_mbit = [1, 10], loss = 0}",
+                 "adu.X = {type = \"M.Large\", rate_hz = [10, 10]}"],
+        clauses: &["network.rate_mbit", "adu.X.rate_hz"],
+        defaults: &[],
+    },
+    Planted {
+        name: "more than others on the path would be left",
+        lines: &["network = {rtt_ms = [10, 200], rate_mbit = 100, loss = 0.1}",
+                 "adu.X = {type = \"M.Large\", bitrate_kbit = [2000, 3000]}"],
+        clauses: &["network.rtt_ms", "network.loss", "adu.X.bitrate_kbit"],
+        defaults: &["network.control"],
+    },
+    Planted {
+        name: "buffers for one do not fit",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0}", "platform = {memory_kib = 100}",
+                 "adu.X = {type = \"M.Large\"}"],
+        clauses: &["platform.memory_kib"],
+        defaults: &[],
+    },
+    Planted {
+        name: "what is sealed into a stream cannot expire",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0}", "platform = {device = \"kernel-tcp\"}",
+                 "adu.X = {type = \"M.Small\", reliability = \"prefer\", deadline_ms = 100}"],
+        clauses: &["platform.device", "adu.X.deadline_ms"],
+        defaults: &["adu.X.late"],
+    },
+    Planted {
+        name: "a stream has no newest",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0}", "platform = {device = \"shm\"}",
+                 "adu.X = {type = \"M.Small\", reliability = \"none\", order = \"newest\"}"],
+        clauses: &["platform.device", "adu.X.order"],
+        defaults: &[],
+    },
+    Planted {
+        name: "a stream has no target for who adapts",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0}", "platform = {device = \"kernel-tcp\"}",
+                 "adu.X = {type = \"M.Small\", reliability = \"none\", rate_hz = [1, 10], adapt = [\"frequency\"]}"],
+        clauses: &["platform.device", "adu.X.adapt"],
+        defaults: &[],
+    },
+    Planted {
+        name: "a stream makes nothing even",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0, jitter_ms = 30}",
+                 "platform = {device = \"kernel-tcp\"}", "adu.X = {type = \"M.Small\", jitter_ms = 5}"],
+        clauses: &["network.jitter_ms", "platform.device", "adu.X.jitter_ms"],
+        defaults: &[],
+    },
+    Planted {
+        name: "who is not ours deciphers nothing",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0}", "peers = {foreign = \"xdr\"}",
+                 "adu.X = {type = \"M.Small\", confidential = \"require\", authentic = \"none\"}"],
+        clauses: &["peers.foreign", "adu.X.confidential"],
+        defaults: &[],
+    },
+    Planted {
+        name: "one is hidden and another may not be",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0}",
+                 "adu.X = {type = \"M.Small\", confidential = \"prohibit\", authentic = \"none\"}",
+                 "adu.Y = {type = \"M.Large\", confidential = \"require\", authentic = \"none\"}"],
+        clauses: &["adu.X.confidential", "adu.Y.confidential"],
+        defaults: &[],
+    },
+    Planted {
+        name: "what must arrive goes in no datagrams",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0}",
+                 "adu.X = {type = \"M.Small\", reliability = \"require\", rate_hz = [1, 10], adapt = [\"frequency\"]}"],
+        clauses: &["adu.X.reliability", "adu.X.adapt"],
+        defaults: &[],
+    },
+    Planted {
+        name: "an answer is no stream's",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0}", "platform = {device = \"kernel-tcp\"}",
+                 "adu.X = {type = \"M.Small\", reply = \"Y\"}", "adu.Y = {type = \"M.Large\", from = \"b\"}"],
+        clauses: &["platform.device", "adu.X.reply"],
+        defaults: &[],
+    },
+    Planted {
+        name: "every member could forge",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0}", "peers = {shape = \"group\"}",
+                 "adu.X = {type = \"M.Small\", authentic = \"require\"}"],
+        clauses: &["adu.X.authentic"],
+        defaults: &[],
+    },
+    Planted {
+        name: "a group asks again too late",
+        lines: &["network = {rtt_ms = [10, 100], rate_mbit = 10, loss = 0.01}", "peers = {shape = \"group\"}",
+                 "adu.X = {type = \"M.Small\", deadline_ms = 300, late = \"deliver\"}"],
+        clauses: &["network.rtt_ms", "network.loss", "adu.X.deadline_ms"],
+        defaults: &["adu.X.reliability"],
+    },
+    Planted {
+        name: "a group's floor is above the path",
+        lines: &["network = {rtt_ms = 10, rate_mbit = [1, 10], loss = 0}",
+                 "peers = {shape = \"group\", receivers = [1, 8], floor_kbit = 2000}", "adu.X = {type = \"M.Small\"}"],
+        clauses: &["network.rate_mbit", "peers.floor_kbit"],
+        defaults: &[],
+    },
+];
+
+/// All of them, refused once.
+static REFUSED: LazyLock<Vec<(&Planted, Checked, Refusal)>> = LazyLock::new(|| {
+    let refused = PLANTED.iter().map(|of| {
+        let (checked, refusal) = refused(of);
+        (of, checked, refusal)
+    });
+    refused.collect()
+});
+
+/// What cannot be had, with a type beside that has nothing to do with it.
+fn refused(of: &Planted) -> (Checked, Refusal) {
+    let mut text = ROLES.to_owned() + &of.lines.join("\n") + "\n";
+    let other = match (text.contains("M.Large"), text.contains("M.Small")) {
+        (false, _) => Some("\"M.Large\", size_bytes = [1, 10]"),
+        (_, false) => Some("\"M.Small\""),
+        _ => None,
+    };
+    if let Some(ty) = other {
+        text += &format!("adu.Other = {{type = {ty}, {DEMANDS}}}\n");
+    }
+    let checked = checked(&text);
+    assert!(checked.is_ok(), "{}: {}", of.name, checked.wrong());
+    let refusal = choose(&checked.specification, None).expect_err(of.name);
+    (checked, *refusal)
+}
+
+fn without(of: &Specification, clause: &str) -> Specification {
+    let mut without = of.clone();
+    without.clause_mut(clause).expect("it is there").relax();
+    without
+}
+
+#[test]
+fn conflicts_are_named_by_the_clauses_that_make_them() {
+    for (of, _, refusal) in REFUSED.iter() {
+        let names = |all: &[fusewire_generate::choice::Conflicting]| -> Vec<String> {
+            all.iter().map(|c| c.clause.name.clone()).collect()
+        };
+        let found = (names(&refusal.clauses), names(&refusal.defaults));
+        let expected = (of.clauses, of.defaults);
+        let expected = (expected.0.to_vec(), expected.1.to_vec());
+        assert!(
+            found.0 == expected.0 && found.1 == expected.1,
+            "{}: {found:?}\n{}",
+            of.name,
+            refusal.why
+        );
+        assert!(refusal.why.len() > 20, "{}", refusal.why);
+    }
+}
+
+#[test]
+fn each_clause_of_a_conflict_is_needed_and_no_other_is() {
+    for (of, checked, refusal) in REFUSED.iter() {
+        let all: Vec<&str> = refusal
+            .clauses
+            .iter()
+            .chain(&refusal.defaults)
+            .map(|c| c.clause.name.as_str())
+            .collect();
+        for one in &all {
+            let without = without(&checked.specification, one);
+            assert!(choose(&without, None).is_ok(), "{}: {one} is not needed", of.name);
+        }
+        let mut alone = checked.specification.clone();
+        let names: Vec<_> =
+            alone.clauses().iter().map(|clause| clause.clause().name.clone()).collect();
+        for other in names.iter().filter(|name| !all.contains(&name.as_str())) {
+            alone = without(&alone, other);
+        }
+        assert!(choose(&alone, None).is_err(), "{}: {all:?} alone go together", of.name);
+    }
+}
+
+#[test]
+fn what_is_said_to_pass_passes() {
+    let mut passing = 0;
+    for (of, checked, refusal) in REFUSED.iter() {
+        let mut own = 0;
+        for one in refusal.clauses.iter().chain(&refusal.defaults) {
+            let Some(value) = &one.passes else { continue };
+            let text = support::with_value(checked, &one.clause.name, value);
+            let changed = self::checked(&text);
+            // A word that another clause rules out is said to be, and where.
+            if !changed.is_ok() {
+                continue;
+            }
+            let chosen = choose(&changed.specification, None);
+            assert!(chosen.is_ok(), "{}: {} = {value} does not pass", of.name, one.clause.name);
+            own += 1;
+        }
+        assert!(own > 0, "{}: nothing is said to pass: {refusal:#?}", of.name);
+        passing += own;
+    }
+    assert!(passing > PLANTED.len(), "{passing}");
+}
