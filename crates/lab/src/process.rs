@@ -12,8 +12,12 @@ use serde::de::DeserializeOwned;
 use crate::namespace::Killed;
 use crate::{Error, Result};
 
-/// A process that says nothing for so long is ended.
+/// A process that says nothing for so long is ended. One with more to do than that says so ([`Alive`]).
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What it says.
+const GOES_ON: &str = "GOES ON";
+/// How often at most.
+const GOES_ON_EVERY: Duration = Duration::from_secs(5);
 
 /// One side of a measurement, at work.
 pub struct Process {
@@ -22,6 +26,7 @@ pub struct Process {
     role: &'static str,
     child: Killed,
     output: BufReader<ChildStdout>,
+    patience: Duration,
 }
 
 impl Process {
@@ -30,14 +35,24 @@ impl Process {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = Killed(command.spawn().map_err(Error::os("starting a worker"))?);
         let out = child.0.stdout.take().ok_or_else(|| Error::Unsupported("no output".into()))?;
-        Ok(Process { method: method.to_owned(), role, child, output: BufReader::new(out) })
+        let (method, output) = (method.to_owned(), BufReader::new(out));
+        Ok(Process { method, role, child, output, patience: PATIENCE })
     }
 
-    /// One line of what it says.
+    /// One line of what it says, but that it goes on.
     fn line(&mut self) -> Result<String> {
+        loop {
+            let line = self.any_line()?;
+            if line != GOES_ON {
+                return Ok(line);
+            }
+        }
+    }
+
+    fn any_line(&mut self) -> Result<String> {
         let is_there = !self.output.buffer().is_empty() || {
             let mut fds = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
-            fusewire_device::sleep(&mut fds, Some(PATIENCE)).is_ok_and(|n| n > 0)
+            fusewire_device::sleep(&mut fds, Some(self.patience)).is_ok_and(|n| n > 0)
         };
         let mut line = String::new();
         match is_there.then(|| self.output.read_line(&mut line)) {
@@ -84,6 +99,27 @@ pub fn said(child: &mut Child, message: &str) -> String {
     if said.trim().is_empty() { message.to_owned() } else { said.trim().to_owned() }
 }
 
+/// Tells the parent now and then that work goes on: it ends who says nothing, and work that is slow is not at a stand.
+pub struct Alive {
+    said: Instant,
+}
+
+impl Alive {
+    /// From now on.
+    pub fn from_now() -> Alive {
+        Alive { said: Instant::now() }
+    }
+
+    /// To be called when some of the work is done.
+    pub fn goes_on(&mut self) {
+        if self.said.elapsed() >= GOES_ON_EVERY {
+            self.said = Instant::now();
+            // Who does not hear it any more has ended us.
+            let _ = writeln!(std::io::stdout(), "{GOES_ON}");
+        }
+    }
+}
+
 /// Tells the parent where we listen.
 pub fn listens(address: SocketAddr) -> Result<()> {
     println!("LISTEN {address}");
@@ -115,4 +151,37 @@ pub fn comes_to_listen(child: &mut Child, address: SocketAddr) -> bool {
         std::thread::sleep(Duration::from_millis(5));
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let mut process = Process::spawn("shell", "test", command).unwrap();
+        process.patience = Duration::from_millis(200);
+        process
+    }
+
+    #[test]
+    fn who_goes_on_has_not_ended_and_who_says_nothing_is_ended() {
+        let mut works = shell(&format!("echo {GOES_ON}; echo {GOES_ON}; echo 7"));
+        works.patience = PATIENCE;
+        assert_eq!(works.report::<u32>().unwrap(), 7);
+        let error = shell("exec sleep 60").report::<u32>().unwrap_err();
+        assert!(error.to_string().contains("said nothing for too long"), "{error}");
+    }
+
+    #[test]
+    fn it_is_not_said_each_time() {
+        let mut alive = Alive::from_now();
+        let began = alive.said;
+        alive.goes_on();
+        assert_eq!(alive.said, began);
+        alive.said -= GOES_ON_EVERY;
+        alive.goes_on();
+        assert!(alive.said >= began);
+    }
 }

@@ -31,9 +31,9 @@ pub struct Options {
     /// each beside udp, or veth, which is udp there, and kernel TCP.
     #[arg(long, default_value = "udp")]
     device: Carrier,
-    /// Bytes of content for each transfer.
-    #[arg(long, default_value_t = 1 << 30)]
-    bytes: u64,
+    /// Bytes of content for each transfer [default: 1073741824, or what takes ten seconds at `--rate` if that is less].
+    #[arg(long)]
+    bytes: Option<u64>,
     /// Sizes of an ADU, in bytes; `largest` is what fits a datagram.
     #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = size, default_value = "256,512,768,1024,1280,16384,largest")]
     adu_bytes: Vec<Size>,
@@ -96,12 +96,26 @@ pub(super) struct Impaired {
     rate: Option<u32>,
 }
 
+/// Bytes of content, where nobody says how many.
+const BYTES: u64 = 1 << 30;
+/// Seconds that they take at most, where a rate is said.
+const SECONDS: u64 = 10;
+
 impl Impaired {
+    /// Bytes of content for a transfer through it.
+    fn bytes(self) -> u64 {
+        self.bytes_per_s().map_or(BYTES, |rate| BYTES.min(rate * SECONDS))
+    }
+
+    fn bytes_per_s(self) -> Option<u64> {
+        self.rate.map(|mbits| u64::from(mbits) * 125_000)
+    }
+
     fn impairment(self) -> Impairment {
         Impairment {
             loss: self.loss / 100.0,
             round_trip: Duration::from_secs_f64(self.round_trip / 1e3),
-            rate: self.rate.map(|mbits| u64::from(mbits) * 125_000),
+            rate: self.bytes_per_s(),
         }
     }
 }
@@ -163,7 +177,7 @@ pub fn run(options: Options) -> Result {
         transports,
         path: options.path.impairment(),
         congestion: options.congestion,
-        bytes: options.bytes,
+        bytes: options.bytes.unwrap_or_else(|| options.path.bytes()),
         adu_bytes: options.adu_bytes.iter().map(|s| s.0).collect(),
         datagram_bytes: options.datagram_bytes.iter().map(|s| s.0).collect(),
         cipher: options.cipher,

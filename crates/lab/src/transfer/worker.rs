@@ -16,7 +16,7 @@ use super::{
     Carrier, Impairment, Manipulation, Method, Sink, Source, Transport, fusewire, kernel_tcp, shm,
 };
 use crate::cpu::{own_cpu_seconds, thread_cpu_seconds};
-use crate::process;
+use crate::process::{self, Alive};
 use crate::worker::by_name;
 use crate::{Error, Result};
 
@@ -181,6 +181,7 @@ pub struct Reader {
     at: u64,
     end: u64,
     cost: FileCost,
+    alive: Alive,
 }
 
 impl Reader {
@@ -188,7 +189,8 @@ impl Reader {
         let mut buffer = Lines::new(chunk);
         buffer.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * 31 % 251) as u8);
         let (end, cost) = (task.bytes, FileCost::default());
-        let memory = Reader { file: None, hasher: None, buffer, at: 0, end, cost };
+        let alive = Alive::from_now();
+        let memory = Reader { file: None, hasher: None, buffer, at: 0, end, cost, alive };
         let Source::File(path) = source else { return Ok(memory) };
         let file = File::open(path).map_err(Error::os("opening the source"))?;
         let end = file.metadata().map_err(Error::os("looking at the source"))?.len();
@@ -198,6 +200,7 @@ impl Reader {
 
     /// The next chunk; empty at the end.
     pub fn next(&mut self) -> Result<&[u8]> {
+        self.alive.goes_on();
         let len = (self.end - self.at).min(self.buffer.len() as u64) as usize;
         let buffer = &mut self.buffer[..len];
         if let Some(file) = &self.file {
@@ -293,6 +296,7 @@ pub struct Writer {
     buffer: Lines,
     filled: usize,
     bytes: u64,
+    alive: Alive,
 }
 
 /// The file that it goes to.
@@ -309,7 +313,7 @@ impl Writer {
             Sink::Null => (None, adu),
             Sink::File(path) => (Some(Output::create(path)?), CHUNK.max(adu)),
         };
-        Ok(Writer { file, buffer: Lines::new(room), filled: 0, bytes: 0 })
+        Ok(Writer { file, buffer: Lines::new(room), filled: 0, bytes: 0, alive: Alive::from_now() })
     }
 
     /// Memory for the next `len` bytes.
@@ -322,7 +326,11 @@ impl Writer {
 
     /// The memory of the last `place` holds its bytes.
     pub fn placed(&mut self, len: usize) {
+        let before = self.bytes;
         self.bytes += len as u64;
+        if self.bytes / CHUNK as u64 != before / CHUNK as u64 {
+            self.alive.goes_on();
+        }
         if self.file.is_some() {
             self.filled += len;
         }
