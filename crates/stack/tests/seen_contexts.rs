@@ -179,6 +179,18 @@ fn contexts() {
     assert!(packets.len() >= 7, "{}", packets.len());
     assert!(comments.iter().any(|c| c.starts_with("dropped: ")), "{comments:?}");
     dissected("contexts", &packets);
+
+    // What is refused is counted by cause: a service of another kind, and one that nobody has.
+    pair.open(7, Kind::Transaction, b"a stream's service");
+    let end = Instant::now() + LONG;
+    let refused = loop {
+        assert!(Instant::now() < end);
+        let seen = looking(|| pair.drive(), report);
+        if let Some(refused) = seen.stacks[0].drops.get("xtp-refused") {
+            break (*refused, seen.stacks[0].drops["transport-stray"]);
+        }
+    };
+    assert!(refused.0 >= 1 && refused.1 >= 1, "{refused:?}");
 }
 
 fn both_ends_of_a_group() {

@@ -182,7 +182,7 @@ impl Contexts {
 
     /// A listener drops a packet.
     pub(super) fn refused(&mut self, why: DropCause) {
-        self.drops.count(Cause::Listener);
+        self.past.drops.count(why);
         self.watch.dropped(why.name());
     }
 
@@ -195,7 +195,10 @@ impl Contexts {
     /// Says at once what is to be said to a packet that is right.
     pub(super) fn reply(&mut self, now: Instant, peer: SocketAddr, reply: &Header) {
         match reply.body {
-            Body::Diag(_) => self.refuse(now, peer, reply),
+            Body::Diag(_) => {
+                self.past.drops.count(DropCause::Refused);
+                self.refuse(now, peer, reply);
+            }
             _ => self.send_alone(peer, reply, &[]),
         }
     }

@@ -220,7 +220,7 @@ pub struct Contexts {
     nonces: Nonces,
     /// Memory of the question that is being asked.
     question: Vec<u8>,
-    /// Counters of streams that are gone.
+    /// Counters of streams that are gone, and what those dropped who listen.
     past: Counters,
     watch: Watch,
     /// What became last of messages that go alone, and of what answers them.

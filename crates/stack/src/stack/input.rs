@@ -1,7 +1,7 @@
 //! Receiving: the batch's frames, one after the other, and what is no segment of a connection.
 
 use fusewire_session::{Unmarshal, unmarshal};
-use fusewire_transport::machine::{Probe, Says};
+use fusewire_transport::machine::{DropCause, Probe, Says};
 
 use super::*;
 use crate::application::{Application, Keep, Message, One};
@@ -340,11 +340,14 @@ impl Stack {
         };
         let ends = Ends { local: self.device.local_addr(), remote, flow: header.flow() };
         match listening.listener.handle_stray(now, &ends, header, segment.payload.len() as u32) {
-            ListenerAction::Reply(reply) if reply.is_refusal() => self.refuse(now, remote, reply),
+            ListenerAction::Reply(reply) if reply.is_refusal() => {
+                self.past.drops.count(DropCause::Refused);
+                self.refuse(now, remote, reply);
+            }
             ListenerAction::Reply(reply) => self.send_alone(remote, reply),
             ListenerAction::Accept(machine) => self.accept(now, ends, *machine, segment),
             ListenerAction::Drop(cause) => {
-                self.drops.count(Cause::Listener);
+                self.past.drops.count(cause);
                 self.watch.dropped(cause.name());
             }
         }

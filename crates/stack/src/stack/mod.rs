@@ -177,7 +177,7 @@ pub struct Stack {
     watch: Watch,
     /// What those ask who look on, and that they may.
     asked: Option<Asked<Stack>>,
-    /// What connections counted that are gone.
+    /// What connections counted that are gone, and what listeners dropped.
     past: Counters,
     /// Calls beside sessions' streams.
     calls: Calls,

@@ -31,6 +31,8 @@ fusewire_base::causes! {
         NoMemory = "no-memory",
         /// The backlog or the half-open table is full.
         Backlog = "backlog",
+        /// Opens what is not to be had, and is told so: DIAG 1 of XTP, RST of TCP.
+        Refused = "refused",
         /// Peer violates the protocol otherwise.
         Protocol = "protocol",
     }
