@@ -21,5 +21,5 @@ pub mod request;
 pub mod server;
 
 pub use fusewire_device::capture::feed::{Blocks, Options as CaptureOptions};
-pub use report::{Counts, Report, Segment, Socket, Stack, Transport};
+pub use report::{Counts, End, Report, Segment, Socket, Stack, Transport};
 pub use server::{Observed, Page, Source, observe};

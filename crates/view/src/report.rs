@@ -2,6 +2,7 @@
 //! know is ignored, and one that is missing is 0, so that versions may differ.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -64,7 +65,7 @@ pub struct Socket {
     pub send_queue: u64,
     /// Our end.
     pub local: SocketAddr,
-    /// The other end.
+    /// The other end; port 0 where it is a whole address.
     pub remote: Option<SocketAddr>,
     /// What it dropped, by cause.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -75,6 +76,19 @@ pub struct Socket {
     /// Estimates and counters of a connection, whichever its protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Box<Transport>>,
+}
+
+/// An end for people. One without a port is a whole address: XTP straight on IP has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End(pub SocketAddr);
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.port() {
+            0 => self.0.ip().fmt(f),
+            _ => self.0.fmt(f),
+        }
+    }
 }
 
 /// What TCP or XTP tell of a connection, in the manner of `TCP_INFO`.
@@ -161,5 +175,17 @@ impl Stack {
         for (cause, n) in drops.into_iter().filter(|(_, n)| *n > 0) {
             *self.drops.entry(cause.into()).or_default() += n;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_without_a_port_is_its_address() {
+        let said = |end: &str| End(end.parse().unwrap()).to_string();
+        let ends = ["10.0.0.2:0", "10.0.0.2:80", "[fd00::2]:0", "[fd00::2]:80"];
+        assert_eq!(ends.map(said), ["10.0.0.2", "10.0.0.2:80", "fd00::2", "[fd00::2]:80"]);
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use fusewire_view::client::Process;
-use fusewire_view::{Report, Segment, Socket, Stack, Transport};
+use fusewire_view::{End, Report, Segment, Socket, Stack, Transport};
 use serde_json::json;
 
 use super::table::{Side, Table};
@@ -124,8 +124,8 @@ pub fn run(ss: &Ss) -> Result {
             printable(&socket.state),
             socket.recv_queue.to_string(),
             socket.send_queue.to_string(),
-            socket.local.to_string(),
-            socket.remote.map_or_else(|| "*".into(), |remote| remote.to_string()),
+            End(socket.local).to_string(),
+            socket.remote.map_or_else(|| "*".into(), |remote| End(remote).to_string()),
             who(report),
             printable(&stack.device),
         ]);

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use fusewire_view::Report;
+use fusewire_view::{End, Report};
 
 use super::rates::{Connection, Rates, Sort, rates};
 use super::reports;
@@ -168,8 +168,8 @@ fn picture(rates: &Rates, sort: Sort, columns: Option<usize>) -> Vec<String> {
 fn row(c: &Connection) -> [String; 12] {
     [
         c.process.clone(),
-        c.local.to_string(),
-        c.remote.map_or_else(|| "*".into(), |remote| remote.to_string()),
+        End(c.local).to_string(),
+        c.remote.map_or_else(|| "*".into(), |remote| End(remote).to_string()),
         c.state.clone(),
         rate(c.received_bytes_per_s),
         rate(c.sent_bytes_per_s),

@@ -8,6 +8,7 @@ use fusewire_base::Instant;
 use fusewire_session::Options;
 use fusewire_stack::shm::{Ends, Invitation, Invitations};
 use fusewire_stack::{Clock, ConnectionId, Event, Fingerprint, Keep, Stack};
+use fusewire_view::End;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -388,10 +389,10 @@ impl Server {
             return;
         }
         let remote = self.stack.remote_addr(id);
-        let address = remote.map(tracing::field::display);
+        let address = remote.map(|remote| tracing::field::display(End(remote)));
         tracing::info!(peer = address, key = %peer, cipher = %options.cipher, "connected");
         let element = Element::of_swap(options.element);
-        let name = remote.map(|remote| remote.to_string()).unwrap_or_default();
+        let name = remote.map(|remote| End(remote).to_string()).unwrap_or_default();
         let session = self.share.session_of(Some(peer), element).named(name);
         let session = session.tagged(!options.cipher.is_insecure());
         let worked = self.clock.now();
