@@ -137,7 +137,12 @@ impl<'a> Connector<'a> {
             && self.connect.carrying.may_be_tcp()
             && link.carrier() == "kernel-tcp"
         {
-            eprintln!("fusewire: no answer from {} over UDP; going on over kernel TCP", self.host);
+            // A server speaks one of the two there, and does not answer the other.
+            let transport = self.connect.common.transport().name().to_uppercase();
+            eprintln!(
+                "fusewire: no answer from {} by {transport} over UDP; going on over kernel TCP",
+                self.host
+            );
             self.taken = Some(DeviceChoice::KernelTcp);
         }
     }

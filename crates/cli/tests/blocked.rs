@@ -57,6 +57,20 @@ fn goes_on_over_kernel_tcp(device: &[&str]) {
 }
 
 #[test]
+fn who_speaks_another_transport_is_told_by_its_name() {
+    let world = World::new();
+    fs::write(world.served("a"), "content").unwrap();
+    for (served, asked) in [("tcp", "xtp"), ("xtp", "tcp")] {
+        let server = world.serve(&["--transport", served]);
+        let url = server.url("a");
+        let done = world.run("alice", &["get", "--transport", asked, &url, "-o", asked]).ok();
+        let said = format!("by {} over UDP; going on over kernel TCP", asked.to_uppercase());
+        assert!(done.err.contains(&said), "{done:?}");
+        assert_eq!(fs::read_to_string(world.here(asked)).unwrap(), "content");
+    }
+}
+
+#[test]
 fn udp_alone_names_the_others() {
     let world = World::new();
     let server = world.serve(&[]);

@@ -7,19 +7,19 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Done, World, bytes};
+use support::{Done, World, bytes, served_over};
 
-const DEVICES: [&str; 3] = ["udp", "kernel-tcp", "shm"];
+const WAYS: [&str; 4] = ["udp", "xtp", "kernel-tcp", "shm"];
 
 #[test]
 fn a_killed_client_goes_on_where_it_was() {
-    for device in DEVICES {
+    for way in WAYS {
         let world = World::new();
-        let mut big = world.get_big(device, 6 << 20);
+        let mut big = world.get_big(way, 6 << 20);
         big.child.kill().unwrap();
         big.child.wait().unwrap();
-        world.goes_on(device, &big.url, &big.content);
-        if device != "udp" {
+        world.goes_on(way, &big.url, &big.content);
+        if !matches!(way, "udp" | "xtp") {
             // The killed one's end was seen: a drain need not wait for it.
             big.server.stop().ok();
         }
@@ -37,22 +37,22 @@ fn ctrl_c_keeps_what_has_come_and_says_so() {
 
 #[test]
 fn a_server_that_vanishes_is_an_error_and_the_next_one_goes_on() {
-    for device in DEVICES {
+    for way in WAYS {
         let world = World::new();
-        let big = world.get_big(device, 6 << 20);
+        let big = world.get_big(way, 6 << 20);
         let address = big.server.address.clone();
         big.server.kill();
         Done::of(big.child).failed(4, "run the same command again");
-        let _server = world.serve_again(&address, &[]);
-        world.goes_on(device, &big.url, &big.content);
+        let _server = world.serve_again(&address, &served_over(way));
+        world.goes_on(way, &big.url, &big.content);
     }
 }
 
 #[test]
 fn sigterm_lets_transfers_end() {
-    for device in DEVICES {
+    for way in WAYS {
         let world = World::new();
-        let big = world.get_big(device, 12 << 20);
+        let big = world.get_big(way, 12 << 20);
         big.server.terminate();
         Done::of(big.child).ok();
         big.server.wait().ok();

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use support::{Done, World, bytes};
+use support::{Done, World, bytes, over, served_over};
 
 #[test]
 fn a_file_is_got() {
@@ -44,6 +44,10 @@ fn every_socket_of_the_kernels_carries_it() {
 
 #[test]
 fn a_folder_is_got_over_several_connections() {
+    ["udp", "xtp"].into_iter().for_each(a_folder_is_got_over);
+}
+
+fn a_folder_is_got_over(way: &str) {
     let world = World::new();
     fs::create_dir_all(world.served("sub/deep")).unwrap();
     for n in 0..40 {
@@ -52,9 +56,10 @@ fn a_folder_is_got_over_several_connections() {
     fs::write(world.served("sub/big"), bytes(70 << 20, 7)).unwrap();
     fs::write(world.served("sub/not.txt"), "left out").unwrap();
     symlink("deep/3.dat", world.served("sub/link")).unwrap();
-    let server = world.serve(&[]);
-    let args = ["get", &server.url("sub"), "-j", "3", "--exclude", "*.txt", "--json"];
-    let summary = world.run("alice", &args).ok().summary();
+    let server = world.serve(&served_over(way));
+    let url = server.url("sub");
+    let args = ["get", &url, "-j", "3", "--exclude", "*.txt", "--json"];
+    let summary = world.run("alice", &[&args[..], &over(way)].concat()).ok().summary();
     assert_eq!((&summary["files_done"], &summary["failed"]), (&41.into(), &0.into()), "{summary}");
     for name in ["deep/39.dat", "deep/0.dat", "big", "link"] {
         let (a, b) =
@@ -100,9 +105,11 @@ fn put_needs_leave() {
         .run("alice", &["put", "folder", &server.url("")])
         .failed(1, "the server does not allow writing");
     assert_eq!(fs::read_dir(world.path("served")).unwrap().count(), 0);
+    let speaks_xtp = world.serve(&["--writable", "--transport", "xtp"]);
     let server = world.serve(&["--writable"]);
-    for device in ["udp", "kernel-tcp"] {
-        world.run("alice", &["put", "folder", &server.url(""), "--device", device]).ok();
+    for (way, server) in [("xtp", &speaks_xtp), ("udp", &server), ("kernel-tcp", &server)] {
+        let put = ["put", "folder", &server.url("")];
+        world.run("alice", &[&put[..], &over(way)].concat()).ok();
         assert!(fs::read(world.served("folder/a")).unwrap() == content);
         fs::remove_dir_all(world.served("folder")).unwrap();
     }

@@ -83,23 +83,36 @@ pub struct UnderWay {
 pub const BIG: usize = 24 << 20;
 pub const RATE: &str = "16M";
 
+/// Words for what carries bytes, and nothing else: XTP in UDP, or a device, over which it is TCP.
+pub fn over(way: &str) -> Vec<&str> {
+    match way {
+        "xtp" => vec!["--transport", way, "--device", "udp"],
+        device => vec!["--device", device],
+    }
+}
+
+/// The same for a server, which takes connections by all of these devices at once.
+pub fn served_over(way: &str) -> [&str; 2] {
+    ["--transport", if way == "xtp" { way } else { "tcp" }]
+}
+
 impl World {
-    /// Serves a file and gets it as `alice` over `device`, until more than `until` bytes have come.
-    pub fn get_big(&self, device: &str, until: u64) -> UnderWay {
+    /// Serves a file and gets it as `alice` over `way`, until more than `until` bytes have come.
+    pub fn get_big(&self, way: &str, until: u64) -> UnderWay {
         let content = bytes(BIG, 1);
         fs::write(self.served("big"), &content).unwrap();
-        let server = self.serve(&[]);
+        let server = self.serve(&served_over(way));
         let url = server.url("big");
-        let args = ["get", &url, "--rate", RATE, "--device", device];
+        let args = [&["get", &url, "--rate", RATE][..], &over(way)].concat();
         let child = self.command("alice", &args).spawn().unwrap();
         wait_for_part(&self.path("here"), until);
         UnderWay { content, server, url, child }
     }
 
     /// Gets it again, with what has come already, and compares it.
-    pub fn goes_on(&self, device: &str, url: &str, content: &[u8]) {
+    pub fn goes_on(&self, way: &str, url: &str, content: &[u8]) {
         assert!(!self.here("big").exists(), "an unfinished file has its name");
-        let args = ["get", url, "--json", "--device", device];
+        let args = [&["get", url, "--json"][..], &over(way)].concat();
         let summary = self.run("alice", &args).ok().summary();
         assert!(summary["bytes_resumed"].as_u64().unwrap() >= 1 << 20, "{summary}");
         assert!(fs::read(self.here("big")).unwrap() == content);
