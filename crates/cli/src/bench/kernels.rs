@@ -16,8 +16,8 @@ pub struct Options {
     /// Print JSON lines.
     #[arg(long)]
     json: bool,
-    /// Lengths of the message, in bytes [default: 256 to 64 MiB].
-    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(8..=1 << 28))]
+    /// Lengths of the message, in bytes, multiples of 8 [default: 256 to 64 MiB].
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = size)]
     sizes: Vec<u32>,
     /// Measure only pipelines and check functions with one of these words in their name.
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
@@ -28,6 +28,17 @@ pub struct Options {
     /// A short run whose figures mean nothing.
     #[arg(long, hide = true)]
     smoke: bool,
+}
+
+/// Most bytes of a message.
+const SIZE_MAX: u32 = 1 << 28;
+/// What every pipeline takes: block ciphers nothing else.
+const BLOCK: u32 = 8;
+
+fn size(text: &str) -> std::result::Result<u32, String> {
+    let fits = |size: &u32| (BLOCK..=SIZE_MAX).contains(size) && size.is_multiple_of(BLOCK);
+    let size = text.parse().ok().filter(fits);
+    size.ok_or_else(|| format!("expected a multiple of {BLOCK} from {BLOCK} to {SIZE_MAX}"))
 }
 
 /// Measures and prints each line as soon as it is there.
@@ -157,4 +168,15 @@ fn quotient(figure: Option<f64>) -> String {
 
 fn gb(rate: Option<f64>) -> String {
     figure(rate.map(|rate| rate / 1e9), 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn block_ciphers_take_whole_blocks() {
+        assert_eq!((size("8"), size("1392")), (Ok(8), Ok(1392)));
+        assert!(["0", "1388", "4", "268435464", "x"].iter().all(|text| size(text).is_err()));
+    }
 }

@@ -43,7 +43,7 @@ impl Network {
 
     /// Single packets are lost, not trains of them: they are cut before they come to the bridge.
     fn lose(&self, percent: f64, ports: &[&str]) -> Result<()> {
-        self.tell("ethtool", &format!("-K {SENDER_LINK} tx-udp-segmentation off gso off"))?;
+        self.sender.ip(&format!("link set {SENDER_LINK} gso_max_segs 1"))?;
         self.tell("nft", "add table bridge lossy")?;
         let hook = "add chain bridge lossy out { type filter hook postrouting priority 0 ; }";
         self.tell("nft", hook)?;
