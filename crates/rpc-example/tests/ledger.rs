@@ -1,6 +1,7 @@
 //! The two programs, as a user runs them.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 struct Server(Child);
@@ -24,10 +25,13 @@ fn payments_over_tcp_udp_and_xtp() {
     lines.read_line(&mut addr).unwrap();
     lines.read_line(&mut xtp).unwrap();
     let _server = Server(child);
-    let run = |addr: &str, words: &str| {
+    let ask = |addr: &str, words: &str, key: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ledger-client"));
-        let command = command.arg(addr).env("LEDGER_KEY", &key);
-        let output = command.args(words.split(' ')).output().unwrap();
+        let command = command.arg(addr).env("LEDGER_KEY", key);
+        command.args(words.split(' ')).output().unwrap()
+    };
+    let run = |addr: &str, words: &str| {
+        let output = ask(addr, words, &key);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
@@ -42,4 +46,8 @@ fn payments_over_tcp_udp_and_xtp() {
     assert_eq!(run(xtp, "pay eve bob 8"), "refused: NotEnough\n");
     assert_eq!(run(tcp, "balance eve"), "7\n");
     assert_eq!(run(xtp, "history ada"), "bank ada 1200\nada bob 500\n");
+    // Whose server has another key than it should is told so in words.
+    let refused = ask(xtp, "balance ada", &folder.path().join("another"));
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && why.contains("the server's key is fw1:"), "{why}");
 }

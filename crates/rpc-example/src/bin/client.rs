@@ -4,6 +4,7 @@
 
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use fusewire_rpc::{Datagrams, Records, Transactions, Transport};
@@ -11,7 +12,17 @@ use fusewire_rpc_example::ledger_prog::ledger_vers::Client;
 use fusewire_rpc_example::{Order, Outcome, over_xtp};
 use fusewire_session::{ClientConfig, Identity, Trust};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ledger-client: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let addr = arguments.first().ok_or("ADDRESS pay|balance|history …")?;
     let transport: Box<dyn Transport> = match addr.split_once(':') {

@@ -3,6 +3,7 @@
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use fusewire_rpc::{Datagrams, ListenConfig, Server, Services, Transactions, serve_streams};
@@ -10,7 +11,17 @@ use fusewire_rpc_example::{Ledger, ledger_prog::ledger_vers, over_xtp};
 use fusewire_session::{Identity, ServerConfig};
 use fusewire_stack::Listener;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ledger-server: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let addr = std::env::args().nth(1).unwrap_or("127.0.0.1:0".to_owned());
     let listener = TcpListener::bind(addr.parse::<SocketAddr>()?)?;
     let addr = listener.local_addr()?;
