@@ -168,6 +168,19 @@ fn each(random: &mut Random, mut run: impl FnMut(Header<SpanList<64>>, &[u8], Ve
 }
 
 #[test]
+fn data_begin_at_a_multiple_of_4() {
+    for_each_seed_of(500, "xtp alignment", |_, random| {
+        for format in [Format::Data, Format::First] {
+            let (header, data) = any(random, format);
+            let packet = packet(&header, &data);
+            let parsed = Packet::parse(&packet).expect("what we emit is legal");
+            let at = packet.len() - header.trailer_len() - parsed.data.len();
+            assert!(at.is_multiple_of(4) && packet[at..at + parsed.data.len()] == *parsed.data);
+        }
+    });
+}
+
+#[test]
 fn what_is_emitted_parses_back() {
     for_each_seed_of(500, "xtp form", |_, random| {
         each(random, |header, data, packet| {
