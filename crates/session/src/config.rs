@@ -6,6 +6,7 @@ use crate::fingerprint::Fingerprint;
 use crate::identity::Identity;
 use crate::key_log::KeyLogFile;
 use crate::record::HeaderProtection;
+use crate::terms::Terms;
 use fusewire_kernels::{Cipher, Execution, Level, Swap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -110,6 +111,8 @@ pub struct Settings {
     pub protection: Option<HeaderProtection>,
     /// Let a client's first ADUs go with its part of the handshake, if the other side does too.
     pub early: bool,
+    /// What the peer's application must have said alike, or there is no connection.
+    pub terms: Terms,
     /// Code of the data pass.
     pub data_pass: DataPass,
     /// How the data pass runs with the cipher and the element that are agreed on, where it is known what is
@@ -130,6 +133,7 @@ impl Settings {
             idle_timeout: Some(IDLE_TIMEOUT_DEFAULT),
             protection: None,
             early: true,
+            terms: Terms::default(),
             data_pass: DataPass::detect(),
             executions: Executions::default(),
             key_log: None,

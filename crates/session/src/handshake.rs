@@ -169,6 +169,7 @@ impl Handshake {
             idle_timeout: settings.idle_timeout,
             protection: settings.protection,
             early: 0,
+            terms: settings.terms.clone(),
         };
         let role = Role::Client { hello, trust: *trust };
         Ok(Handshake::new(tls.into(), role, seen, settings))
@@ -644,6 +645,10 @@ fn agree_as_client(
     if !offered {
         return Err(HandshakeError::RefusedByUs(Refusal::NoCommonCipher));
     }
+    if choice.terms == hello.terms.is_empty() {
+        // Who knows of no terms passes over them.
+        return Err(HandshakeError::RefusedByUs(Refusal::Terms(0)));
+    }
     if choice.shared_memory.is_some() && !hello.shared_memory {
         return Err(HandshakeError::Message { expected });
     }
@@ -688,13 +693,25 @@ fn answer_as_server(
         return Err(Refusal::HeaderProtection);
     }
     let protection = hello.protection.max(settings.protection);
+    if let Some(at) = settings.terms.difference(&hello.terms) {
+        return Err(Refusal::Terms(at));
+    }
+    let terms = !settings.terms.is_empty();
     let cipher = hello::choose(&hello, &settings.ciphers, settings.allow_insecure)?;
     let version = hello::VERSION;
     let element = hello.element;
     let shared_memory = config.shared_memory.clone().filter(|_| hello.shared_memory);
     let (body_len_max, idle_timeout) = (settings.body_len_max, settings.idle_timeout);
-    let choice =
-        Choice { version, cipher, element, body_len_max, shared_memory, idle_timeout, protection };
+    let choice = Choice {
+        version,
+        cipher,
+        element,
+        body_len_max,
+        shared_memory,
+        idle_timeout,
+        protection,
+        terms,
+    };
     let options = Options {
         version,
         cipher,
@@ -752,6 +769,7 @@ mod tests {
                 shared_memory: None,
                 idle_timeout: None,
                 protection: given,
+                terms: false,
             };
             let mut message = Vec::new();
             choice.emit(&mut message);

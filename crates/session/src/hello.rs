@@ -6,6 +6,7 @@
 
 use crate::error::Error;
 use crate::record::HeaderProtection;
+use crate::terms::Terms;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 use fusewire_kernels::{Cipher, Swap};
@@ -20,6 +21,8 @@ pub const MESSAGE_LEN_MAX: usize = 1024;
 const HELLO: u8 = 1;
 const CHOICE: u8 = 2;
 const REFUSAL: u8 = 3;
+/// The reason that says which clause it is about.
+const TERMS_DIFFER: u8 = 7;
 const FLAG_INSECURE: u8 = 1;
 /// Type of the extension that asks for shared memory and offers it.
 const SHARED_MEMORY: u16 = 1;
@@ -29,6 +32,8 @@ const IDLE_TIMEOUT: u16 = 2;
 const HEADER_PROTECTION: u16 = 3;
 /// Type of the extension that says how many ADUs follow the Hello.
 const EARLY: u16 = 4;
+/// Type of the extension that says what both applications must have alike, and that they have.
+const TERMS: u16 = 5;
 /// The longest name of a Unix socket in the abstract namespace, in bytes.
 pub const SOCKET_NAME_LEN_MAX: usize = 107;
 
@@ -53,6 +58,8 @@ pub struct Hello {
     pub protection: Option<HeaderProtection>,
     /// So many ADUs follow within the handshake.
     pub early: u8,
+    /// What the server's application must have alike; none where nothing is asked.
+    pub terms: Terms,
 }
 
 /// What a server chose.
@@ -73,6 +80,8 @@ pub struct Choice {
     pub idle_timeout: Option<Duration>,
     /// Headers are protected, both ways, if that was asked for: with the padding that was, or more.
     pub protection: Option<HeaderProtection>,
+    /// The terms that were asked are the server's, too.
+    pub terms: bool,
 }
 
 /// Why a server refused a Hello.
@@ -97,6 +106,9 @@ pub enum Refusal {
     /// One side wants headers of records protected, and the other does not.
     #[error("header protection must be asked for on both sides")]
     HeaderProtection,
+    /// The two applications have not the same terms. Which is the first that differs.
+    #[error("the two programs are of different specifications: clause {0} differs")]
+    Terms(u8),
     /// A reason that this version does not know.
     #[error("reason {0}")]
     Other(u8),
@@ -111,6 +123,7 @@ impl Refusal {
             Refusal::Version => 4,
             Refusal::Malformed => 5,
             Refusal::HeaderProtection => 6,
+            Refusal::Terms(_) => TERMS_DIFFER,
             Refusal::Other(code) => code,
         }
     }
@@ -123,6 +136,7 @@ impl Refusal {
             4 => Refusal::Version,
             5 => Refusal::Malformed,
             6 => Refusal::HeaderProtection,
+            TERMS_DIFFER => Refusal::Terms(0),
             code => Refusal::Other(code),
         }
     }
@@ -158,7 +172,8 @@ impl Hello {
         let Hello { idle_timeout, protection, .. } = *self;
         let shared_memory = self.shared_memory.then_some(&[][..]);
         let early = (self.early > 0).then_some(self.early);
-        Extensions { shared_memory, idle_timeout, protection, early }.emit(out);
+        let terms = (!self.terms.is_empty()).then(|| self.terms.bytes());
+        Extensions { shared_memory, idle_timeout, protection, early, terms }.emit(out);
     }
 
     /// Reads a whole message.
@@ -180,7 +195,13 @@ impl Hello {
             ciphers.extend(Cipher::from_code(reader.array()?));
         }
         let found = reader.extensions(0..=0)?;
-        let Extensions { shared_memory, idle_timeout, protection, early } = found;
+        let Extensions { shared_memory, idle_timeout, protection, early, terms } = found;
+        let terms = match terms {
+            Some(value) => Terms::from_bytes(value).ok_or_else(|| {
+                reader.malformed("1 to 128 terms of 4 bytes", value.len() as u64, reader.at)
+            })?,
+            None => Terms::default(),
+        };
         Ok(Hello {
             version,
             allow_insecure: flags & FLAG_INSECURE != 0,
@@ -191,6 +212,7 @@ impl Hello {
             idle_timeout,
             protection,
             early: early.unwrap_or(0),
+            terms,
         })
     }
 }
@@ -204,7 +226,8 @@ impl Choice {
         out.extend(self.body_len_max.to_be_bytes());
         let Choice { idle_timeout, protection, .. } = *self;
         let shared_memory = self.shared_memory.as_deref();
-        Extensions { shared_memory, idle_timeout, protection, early: None }.emit(out);
+        let terms = self.terms.then_some(&[][..]);
+        Extensions { shared_memory, idle_timeout, protection, early: None, terms }.emit(out);
     }
 }
 
@@ -222,7 +245,12 @@ impl Answer {
     pub fn emit(&self, out: &mut Vec<u8>) {
         match self {
             Answer::Choice(choice) => choice.emit(out),
-            Answer::Refusal(refusal) => out.extend([REFUSAL, refusal.code()]),
+            Answer::Refusal(refusal) => {
+                out.extend([REFUSAL, refusal.code()]);
+                if let Refusal::Terms(at) = refusal {
+                    out.push(*at);
+                }
+            }
         }
     }
 
@@ -233,9 +261,12 @@ impl Answer {
     pub fn parse(bytes: &[u8]) -> Result<Answer, Error> {
         let mut reader = Reader { what: "Choice", bytes, at: 0 };
         if reader.exactly("message type 2 or 3", |t| t == CHOICE || t == REFUSAL)? == REFUSAL {
-            let [code] = reader.array()?;
+            let refusal = match reader.array()? {
+                [TERMS_DIFFER] => Refusal::Terms(reader.array::<1>()?[0]),
+                [code] => Refusal::from_code(code),
+            };
             reader.end()?;
-            return Ok(Answer::Refusal(Refusal::from_code(code)));
+            return Ok(Answer::Refusal(refusal));
         }
         let version = reader.exactly("version 1", |v| v == VERSION)?;
         let code: [u8; 2] = reader.array()?;
@@ -248,7 +279,10 @@ impl Answer {
         let element = reader.element()?;
         let body_len_max = reader.body_len_max()?;
         let found = reader.extensions(1..=SOCKET_NAME_LEN_MAX)?;
-        let Extensions { shared_memory, idle_timeout, protection, .. } = found;
+        let Extensions { shared_memory, idle_timeout, protection, terms, .. } = found;
+        if let Some(value @ [_, ..]) = terms {
+            return Err(reader.malformed("terms without a value", value.len() as u64, reader.at));
+        }
         Ok(Answer::Choice(Choice {
             version,
             cipher,
@@ -257,6 +291,7 @@ impl Answer {
             shared_memory: shared_memory.map(<[u8]>::to_vec),
             idle_timeout,
             protection,
+            terms: terms.is_some(),
         }))
     }
 }
@@ -289,6 +324,7 @@ struct Extensions<'a> {
     idle_timeout: Option<Duration>,
     protection: Option<HeaderProtection>,
     early: Option<u8>,
+    terms: Option<&'a [u8]>,
 }
 
 impl Extensions<'_> {
@@ -312,6 +348,9 @@ impl Extensions<'_> {
         }
         if let Some(count) = self.early {
             emit(EARLY, &[count]);
+        }
+        if let Some(value) = self.terms {
+            emit(TERMS, value);
         }
         let len = (out.len() - at - 2) as u16;
         out[at..at + 2].copy_from_slice(&len.to_be_bytes());
@@ -413,6 +452,10 @@ impl<'a> Reader<'a> {
                     }
                     found.early = Some(count);
                 }
+                TERMS if found.terms.is_none() => found.terms = Some(value),
+                TERMS => {
+                    return Err(self.malformed("one extension of terms", len as u64, self.at - 2));
+                }
                 _ => {}
             }
             self.at += len;
@@ -444,6 +487,7 @@ mod tests {
             idle_timeout: None,
             protection: None,
             early: 0,
+            terms: Terms::default(),
         }
     }
 
@@ -456,6 +500,7 @@ mod tests {
             shared_memory: None,
             idle_timeout: None,
             protection: None,
+            terms: false,
         }
     }
 
@@ -468,7 +513,7 @@ mod tests {
     #[test]
     fn messages_round_trip() {
         assert_eq!(Hello::parse(&emitted(|o| hello().emit(o))).unwrap(), hello());
-        for refusal in (0..=255).map(Refusal::from_code) {
+        for refusal in (0..=255).map(Refusal::from_code).chain((0..=255).map(Refusal::Terms)) {
             let answer = Answer::Refusal(refusal);
             assert_eq!(Answer::parse(&emitted(|o| answer.emit(o))).unwrap(), answer);
         }
@@ -551,6 +596,32 @@ mod tests {
             [&[0, 3, 0, 0][..], &[0, 3, 0, 1, 11], &[0, 3, 0, 2, 0, 0], &[0, 3, 0, 1, 0].repeat(2)]
         {
             assert!(with(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn terms_are_said_once_and_answered_by_an_empty_value() {
+        for texts in [&["a"][..], &["a", "b"], &["t"; 300]] {
+            let asking = Hello { terms: Terms::of(texts), ..hello() };
+            let bytes = emitted(|o| asking.emit(o));
+            assert!(bytes.len() <= MESSAGE_LEN_MAX);
+            assert_eq!(Hello::parse(&bytes).unwrap(), asking);
+        }
+        let answer = Answer::Choice(Choice { terms: true, ..choice() });
+        assert_eq!(Answer::parse(&emitted(|o| answer.emit(o))).unwrap(), answer);
+        let with = |mut bytes: Vec<u8>, extensions: &[u8]| {
+            bytes.truncate(bytes.len() - 2);
+            bytes.extend((extensions.len() as u16).to_be_bytes());
+            bytes.extend(extensions);
+            bytes
+        };
+        let once = [0, 5, 0, 4, 1, 2, 3, 4];
+        for wrong in [&[0, 5, 0, 0][..], &[0, 5, 0, 3, 1, 2, 3], &once.repeat(2)] {
+            assert!(Hello::parse(&with(emitted(|o| hello().emit(o)), wrong)).is_err(), "{wrong:?}");
+        }
+        for wrong in [&once[..], &[0, 5, 0, 0].repeat(2)] {
+            let bytes = with(emitted(|o| choice().emit(o)), wrong);
+            assert!(Answer::parse(&bytes).is_err(), "{wrong:?}");
         }
     }
 

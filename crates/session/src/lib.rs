@@ -28,6 +28,7 @@ mod paths;
 pub mod record;
 mod rendezvous;
 mod state_file;
+mod terms;
 mod tls;
 
 pub use allow_list::AllowList;
@@ -53,3 +54,4 @@ pub use record::{
     HeaderProtection, OpenError, Opened, RecordHeader, RecordReceiver, RecordSender, RecordType,
 };
 pub use rendezvous::Rendezvous;
+pub use terms::{TERMS_MAX, Terms};

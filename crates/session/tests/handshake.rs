@@ -5,7 +5,7 @@ mod common;
 use common::{Direction, Link, Sides, error};
 use fusewire_session::{
     Allow, Cipher, Error, Established, Execution, Executions, Handshake, HandshakeError,
-    HeaderProtection, Identity, RecordType, Refusal, Swap, Trust,
+    HeaderProtection, Identity, RecordType, Refusal, Swap, Terms, Trust,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,6 +143,40 @@ fn header_protection_is_agreed_on_or_there_is_no_connection() {
                 assert!(server.to_string().contains(&refusal.to_string()), "{server}");
             }
         }
+    }
+}
+
+/// Two ends of one specification talk; of two, each learns the first clause that differs, also where one side has none.
+#[test]
+fn ends_of_different_terms_refuse_each_other() {
+    let clauses = ["adu.Block.type = Bulk.Block", "adu.Block.order = none", "adu.Done.number = 2"];
+    let changed = |at: usize| {
+        let mut texts = clauses;
+        texts[at] = "another";
+        Terms::of(&texts)
+    };
+    let cases = [
+        (Terms::of(&clauses), Terms::of(&clauses), None),
+        (Terms::of(&clauses), changed(0), Some(0)),
+        (Terms::of(&clauses), changed(2), Some(2)),
+        (Terms::of(&clauses[..2]), Terms::of(&clauses), Some(2)),
+        (Terms::of(&clauses), Terms::default(), Some(0)),
+        (Terms::default(), Terms::of(&clauses), Some(0)),
+    ];
+    for (asked, had, differs) in cases {
+        let mut sides = Sides::new();
+        sides.client.settings.terms = asked;
+        sides.server.settings.terms = had;
+        let (client, server) = sides.run(usize::MAX);
+        let Some(at) = differs else {
+            exchange(&mut client.unwrap(), &mut server.unwrap(), b"from the client");
+            continue;
+        };
+        let refusal = Refusal::Terms(at);
+        let refused = |e: &Error, by: HandshakeError| matches!(e, Error::Handshake(e) if *e == by);
+        let (client, server) = (error(client), error(server));
+        assert!(refused(&client, HandshakeError::RefusedByPeer(refusal)), "{client}");
+        assert!(refused(&server, HandshakeError::RefusedByUs(refusal)), "{server}");
     }
 }
 

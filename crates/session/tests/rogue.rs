@@ -193,6 +193,7 @@ fn hello() -> Vec<u8> {
         idle_timeout: None,
         protection: None,
         early: 0,
+        terms: fusewire_session::Terms::default(),
     }
     .emit(&mut out);
     out

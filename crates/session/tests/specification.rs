@@ -154,6 +154,7 @@ fn hello() -> String {
         idle_timeout: None,
         protection: None,
         early: 0,
+        terms: fusewire_session::Terms::default(),
     };
     hello.emit(&mut out);
     assert_eq!(Hello::parse(&out).unwrap(), hello);
@@ -171,6 +172,7 @@ fn choice() -> String {
         shared_memory: None,
         idle_timeout: None,
         protection: None,
+        terms: false,
     }
     .emit(&mut out);
     hex(&out) + "\n"

@@ -52,15 +52,25 @@ pub fn seeds() -> Vec<Vec<u8>> {
         idle_timeout,
         protection: HeaderProtection::with_padding(256),
         early: 2,
+        terms: fusewire_session::Terms::of(&["a", "b"]),
     };
     let (cipher, shared_memory) = (Cipher::AES_256_GCM, Some(b"0123a".to_vec()));
     let protection = hello.protection;
-    let choice =
-        Choice { version, cipher, element, body_len_max, shared_memory, idle_timeout, protection };
+    let choice = Choice {
+        version,
+        cipher,
+        element,
+        body_len_max,
+        shared_memory,
+        idle_timeout,
+        protection,
+        terms: true,
+    };
     let mut seeds = vec![
         message(&|out| hello.emit(out)),
         message(&|out| choice.emit(out)),
         message(&|out| Answer::Refusal(Refusal::NotAllowed).emit(out)),
+        message(&|out| Answer::Refusal(Refusal::Terms(3)).emit(out)),
         vec![3],
     ];
     let mut client = Handshake::client(&SIDES.0).expect("a client");

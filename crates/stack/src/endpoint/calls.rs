@@ -29,6 +29,11 @@ impl PeerCall {
         &self.request
     }
 
+    /// What the peer asks, without a copy; [`PeerCall::request`] has nothing after that.
+    pub fn take_request(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.request)
+    }
+
     /// Answers it.
     ///
     /// # Errors
@@ -109,7 +114,24 @@ impl Connection {
         self.call_until(request, after(timeout))
     }
 
-    fn call_until(&self, request: &[u8], deadline: Option<Instant>) -> Result<Vec<u8>> {
+    /// [`Connection::call_peer_timeout`], of a message that is marshalled in the one pass that seals it; `None`: however long
+    /// it takes.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::call_peer_timeout`].
+    pub fn call_peer_message<M: Marshal + ?Sized>(
+        &self,
+        request: &M,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<u8>> {
+        self.call_until(request, timeout.and_then(after))
+    }
+
+    fn call_until<M: Marshal + ?Sized>(
+        &self,
+        request: &M,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<u8>> {
         let call = Begun { connection: self, call: self.beginning(request).block_until(deadline)? };
         self.answering(call.call).block_until(deadline)
     }

@@ -255,6 +255,18 @@ impl Connection {
         self.sending_message(adu).block()
     }
 
+    /// [`Connection::send_message`], for at most so long.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::send_timeout`].
+    pub fn send_message_timeout<M: Marshal + ?Sized>(
+        &self,
+        adu: &M,
+        timeout: Duration,
+    ) -> Result<()> {
+        self.sending_message(adu).block_until(after(timeout))
+    }
+
     /// [`Connection::send_message`] if there is room now.
     pub(super) fn try_send_message<M: Marshal + ?Sized>(&self, adu: &M) -> Poll<Result<()>> {
         self.held.handle.call(self.sending_message(adu).attempt)
