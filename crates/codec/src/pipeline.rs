@@ -176,7 +176,7 @@ impl<'v, T: ?Sized> Message<'v, T, ()> {
     where
         T: lws::Encode,
     {
-        Message::new(value)
+        Message::of(value)
     }
 
     /// In OER.
@@ -187,7 +187,7 @@ impl<'v, T: ?Sized> Message<'v, T, ()> {
     where
         T: oer::Encode,
     {
-        Message::new(value)
+        Message::of(value)
     }
 
     /// In XDR.
@@ -198,13 +198,16 @@ impl<'v, T: ?Sized> Message<'v, T, ()> {
     where
         T: xdr::Encode,
     {
-        Message::new(value)
+        Message::of(value)
     }
 }
 
 impl<'v, T: ?Sized, E> Message<'v, T, E> {
-    /// A pass over the value that only counts: arrays of numbers cost nothing.
-    fn new(value: &'v T) -> Result<Self, Error>
+    /// In encoding `E`. A pass over the value that only counts: arrays of numbers cost nothing.
+    ///
+    /// # Errors
+    /// The value is none of its type.
+    pub fn of(value: &'v T) -> Result<Self, Error>
     where
         E: Encoding<T>,
     {

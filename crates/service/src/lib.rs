@@ -1,6 +1,24 @@
-//! What a communication subsystem is made of beside transport and session: small blocks, each usable by hand
-//! (`docs/service.md`). None does I/O, reads a clock or draws randomness; each is bounded, and allocates only when it is made.
+//! What a communication subsystem is made of beside transport and session (`docs/service.md`).
+//!
+//! Small blocks, each usable by hand: [`lifetime`], [`order`]. None of them does I/O, reads a clock or draws randomness; each is
+//! bounded, and allocates only when it is made.
+//!
+//! Carriers, which `fusewire generate` writes ends around. They are generic over the constants that a specification became
+//! ([`profile`]), so that what it did not choose is not in the program: [`stream`], over TCP or XTP. [`contract`] observes what
+//! two ends promise.
 #![forbid(unsafe_code)]
 
+pub mod contract;
+mod error;
 pub mod lifetime;
 pub mod order;
+pub mod profile;
+pub mod stream;
+
+pub use error::{Error, Result};
+/// What generated code names: codecs, keys, and whom to trust.
+pub use {
+    fusewire_codec as codec,
+    fusewire_session::{Allow, Cipher, Fingerprint, Identity},
+    fusewire_stack::Congestion,
+};

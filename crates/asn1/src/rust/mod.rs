@@ -26,7 +26,7 @@ mod write;
 mod xdr;
 
 pub use extent::{Extent, Measured, extents};
-pub use idents::word;
+pub use idents::{camel, snake, word};
 pub use lines::Lines;
 
 use std::collections::BTreeSet;
@@ -136,6 +136,19 @@ pub struct Generated {
     pub name: String,
     /// Its text.
     pub text: String,
+    /// The types in it.
+    pub types: Vec<Type>,
+}
+
+/// A type of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// What it is called in the notation.
+    pub asn: String,
+    /// In Rust.
+    pub rust: String,
+    /// It has a lifetime: that of what it was read from.
+    pub borrows: bool,
 }
 
 /// Rust of files, one module for each of theirs. What is wrong with them is for [`crate::diagnose`] to say:
@@ -191,7 +204,13 @@ fn module_text(model: &Model, module: usize, options: &Options) -> Option<Genera
         text += &format!("use fusewire_codec::{{{}}};\n", used.join(", "));
     }
     text += &body;
-    Some(Generated { name: model.modules[module].rust.clone(), text })
+    let types = model.defs.iter().filter(|def| def.module == module).map(|def| Type {
+        asn: def.asn.clone(),
+        rust: def.rust.clone(),
+        borrows: def.borrows,
+    });
+    let types = types.collect();
+    Some(Generated { name: model.modules[module].rust.clone(), text, types })
 }
 
 /// Whether a text has `module::` that is not behind another path.

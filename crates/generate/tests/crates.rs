@@ -1,0 +1,101 @@
+//! The crates that specifications become, and what differs when one is changed. `examples/` builds and runs the same text.
+
+use std::path::{Path, PathBuf};
+
+use fusewire_generate::make::{self, Error};
+use fusewire_generate::rust::{Against, CrateFile, Drift};
+
+fn specification(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/{name}/{name}.toml"))
+}
+
+fn written(name: &str, folder: &Path) -> Vec<CrateFile> {
+    make::write(&specification(name), folder, Some(&Against::Workspace)).unwrap()
+}
+
+#[test]
+fn the_same_specification_gives_the_same_bytes() {
+    for name in ["bulk", "rpc"] {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        assert_eq!(written(name, one.path()), written(name, other.path()));
+        assert_eq!(make::check(&specification(name), one.path()).unwrap(), []);
+    }
+}
+
+#[test]
+fn what_was_changed_is_found_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    written("bulk", folder.path());
+    let lib = folder.path().join("src/lib.rs");
+    let text = std::fs::read_to_string(&lib).unwrap();
+    std::fs::write(&lib, text.replacen("//!\n", "//! Mine.\n", 1)).unwrap();
+    std::fs::remove_file(folder.path().join("src/types.rs")).unwrap();
+    std::fs::write(folder.path().join("notes"), "the user's").unwrap();
+    let changed = Drift::Differs { path: "src/lib.rs".into(), line: 2 };
+    let drift = make::check(&specification("bulk"), folder.path()).unwrap();
+    assert_eq!(drift, [changed, Drift::Missing("src/types.rs".into())]);
+    // Another specification in its place is another crate.
+    let other = make::check(&specification("rpc"), folder.path()).unwrap();
+    assert_eq!(other.len(), 4, "{other:?}");
+}
+
+/// A crate is looked at against the crates that it was written against.
+#[test]
+fn where_ours_are_is_no_drift() {
+    for against in [Against::Workspace, Against::Path("../ours/crates".into())] {
+        let folder = tempfile::tempdir().unwrap();
+        make::write(&specification("bulk"), folder.path(), Some(&against)).unwrap();
+        assert_eq!(Against::of_crate(folder.path()), Some(against));
+        assert_eq!(make::check(&specification("bulk"), folder.path()).unwrap(), []);
+    }
+}
+
+#[test]
+fn what_has_no_code_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["conference", "telemetry"] {
+        let error = make::write(&specification(name), folder.path(), None).unwrap_err();
+        assert!(matches!(error, Error::Crate(_)), "{error}");
+        assert!(error.to_string().contains("cannot be generated yet"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_wrong_or_cannot_be_had_is_told_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let changed = |from: &str, to: &str| {
+        let rpc = specification("rpc");
+        let text = std::fs::read_to_string(&rpc).unwrap();
+        let path = folder.path().join("rpc.toml");
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        std::fs::copy(rpc.with_file_name("Kv.asn1"), folder.path().join("Kv.asn1")).unwrap();
+        make::write(&path, &folder.path().join("out"), None).unwrap_err()
+    };
+    let wrong = changed("Kv.Get", "Kv.Gett");
+    assert!(
+        matches!(wrong, Error::Wrong(_)) && wrong.to_string().contains("rpc.toml:3:"),
+        "{wrong}"
+    );
+    let refused = changed("deadline_ms = 250", "deadline_ms = 1");
+    assert!(matches!(refused, Error::Refused(..)), "{refused}");
+    assert!(refused.to_string().contains("rpc.toml:3: adu.Get.deadline_ms = 1"), "{refused}");
+    let missing = make::write(Path::new("nowhere.toml"), folder.path(), None).unwrap_err();
+    assert!(missing.to_string().starts_with("nowhere.toml: "), "{missing}");
+}
+
+/// Generated code says nothing by `unsafe`, has no states, and is small.
+#[test]
+fn generated_code_is_safe_and_small() {
+    for name in ["bulk", "rpc"] {
+        let folder = tempfile::tempdir().unwrap();
+        let files = written(name, folder.path());
+        let text = |path: &str| &files.iter().find(|f| f.path == Path::new(path)).unwrap().text;
+        let lib = text("src/lib.rs");
+        assert!(lib.contains("#![forbid(unsafe_code)]") && !lib.contains("unsafe {"), "{lib}");
+        assert!(
+            !lib.contains("loop") && !lib.contains("while") && !lib.contains("mut self."),
+            "{lib}"
+        );
+        assert!(lib.lines().count() < 300, "{}", lib.lines().count());
+    }
+}

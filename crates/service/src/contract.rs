@@ -1,0 +1,381 @@
+//! What the clauses of a specification promise, observed from outside between two ends over loopback, on a link that loses,
+//! reorders, repeats and damages frames: what generated contract tests call. The ends are those that the program has, with bytes
+//! in place of its values.
+
+mod link;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fusewire_device::impair::Rules;
+use fusewire_session::{Allow, Identity, Terms};
+
+use crate::profile::{self, Adu, Order, Profile};
+use crate::stream::{self, Listener, Stream};
+use crate::{Error, Result};
+use link::{Link, MARK, Wire};
+
+/// ADUs of each type that are sent.
+const EACH: u32 = 100;
+
+/// How much later than at its time something may happen here: threads wait for processors.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// What does not hold.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Broken {
+    /// An end failed.
+    #[error(transparent)]
+    End(#[from] Error),
+    /// A clause is not kept.
+    #[error("{adu}: {what}")]
+    Clause {
+        /// Of which type.
+        adu: &'static str,
+        /// How.
+        what: String,
+    },
+    /// The two talk although they are of different specifications.
+    #[error("ends whose clause `{0}` differs do not refuse each other for it")]
+    Accepted(&'static str),
+}
+
+fn loopback() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+fn identity() -> Result<Arc<Identity>> {
+    let identity = Identity::ephemeral().map_err(fusewire_stack::Error::from)?;
+    Ok(Arc::new(identity))
+}
+
+/// A session of two ends, and the link between them.
+struct Pair<A: Profile, B: Profile> {
+    first: Stream<A>,
+    second: Stream<B>,
+    wire: Arc<Wire>,
+}
+
+impl<A: Profile, B: Profile> Pair<A, B> {
+    /// Over loopback; the first says these terms, over a link with these rules.
+    fn new(terms: &Terms, rules: Rules) -> Result<Pair<A, B>> {
+        let identity = identity()?;
+        let listener = Listener::<B>::bind(loopback(), identity.clone(), Allow::OwnKey)?;
+        let (key, wire) = (identity.fingerprint(), Arc::new(Wire::default()));
+        let device = Box::new(Link::new(loopback(), rules, wire.clone())?);
+        let at = listener.local_addr();
+        let first = stream::open::<A>(device, at, identity, key, terms.clone())?;
+        Ok(Pair { first, second: listener.accept_stream()?, wire })
+    }
+
+    fn of_one_specification() -> Result<Pair<A, B>> {
+        Pair::new(&Terms::of(A::CLAUSES), link::BAD)
+    }
+}
+
+/// Types that are sent by themselves, of those that a side sends: calls and their answers are not.
+fn messages(adus: &[Adu]) -> Vec<Adu> {
+    adus.iter().filter(|adu| adu.answered_by.is_none() && !adu.is_answer).copied().collect()
+}
+
+/// Each call is answered, by the answer to it, and the peer is asked once for each; both ways.
+///
+/// # Errors
+/// What does not hold.
+pub fn answers<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
+    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification()?;
+    asked(&mut first, &mut second, A::SENDS)?;
+    asked(&mut second, &mut first, B::SENDS)
+}
+
+fn asked<A: Profile, B: Profile>(
+    from: &mut Stream<A>,
+    to: &mut Stream<B>,
+    adus: &[Adu],
+) -> std::result::Result<(), Broken> {
+    let calls: Vec<Adu> = adus.iter().filter(|adu| adu.answered_by.is_some()).copied().collect();
+    let count = EACH * calls.len() as u32;
+    thread::scope(|scope| {
+        let answering = scope.spawn(move || {
+            let mut asked = BTreeSet::new();
+            for _ in 0..count {
+                let Some((number, body, answer)) = to.next_call()? else { break };
+                let by = adus.iter().find(|adu| adu.number == number).and_then(|a| a.answered_by);
+                asked.insert(body.to_vec());
+                answer.send_bytes(by.ok_or(Error::Unknown { number })?, body)?;
+            }
+            Ok::<_, Error>(asked.len())
+        });
+        let called = call_all(from, &calls, count);
+        if called.is_err() {
+            // Nobody waits for what does not come any more.
+            from.connection().close(0);
+        }
+        let name = adus.first().map_or("", |adu| adu.name);
+        let broken = |what: String| Broken::Clause { adu: name, what };
+        let answered = answering.join().map_err(|_| broken("was not answered".into()))?;
+        called?;
+        let asked = answered?;
+        match asked == count as usize {
+            true => Ok(()),
+            false => Err(broken(format!("{asked} of {count} calls have come"))),
+        }
+    })
+}
+
+fn call_all<A: Profile>(
+    from: &mut Stream<A>,
+    calls: &[Adu],
+    count: u32,
+) -> std::result::Result<(), Broken> {
+    for n in 0..count {
+        let adu = &calls[n as usize % calls.len()];
+        let mut body = vec![0; length(n, adu)];
+        fill(n, &mut body);
+        if from.call_bytes(adu, &body)? != body {
+            let what = format!("{n} has another answer than its own");
+            return Err(Broken::Clause { adu: adu.name, what });
+        }
+    }
+    Ok(())
+}
+
+/// Every ADU arrives once, whole, and in the order that its clauses say, both ways.
+///
+/// # Errors
+/// What does not hold.
+pub fn arrives<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
+    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification()?;
+    one_way(&first, &mut second, &messages(A::SENDS))?;
+    one_way(&second, &mut first, &messages(B::SENDS))
+}
+
+fn one_way<A: Profile, B: Profile>(
+    from: &Stream<A>,
+    to: &mut Stream<B>,
+    adus: &[Adu],
+) -> std::result::Result<(), Broken> {
+    if adus.is_empty() {
+        return Ok(());
+    }
+    thread::scope(|scope| {
+        let sent = scope.spawn(move || {
+            let mut body = vec![0; profile::len_max(adus)];
+            for n in 0..EACH * adus.len() as u32 {
+                let adu = &adus[n as usize % adus.len()];
+                let len = length(n, adu);
+                fill(n, &mut body[..len]);
+                from.send_bytes(adu, &body[..len])?;
+            }
+            Ok::<(), Error>(())
+        });
+        let mut seen = Seen { adus, all: BTreeSet::new(), last: BTreeMap::new() };
+        let found = seen.take_all(to);
+        if found.is_err() {
+            // Who still sends is not left waiting for room.
+            to.connection().close(0);
+        }
+        let sent = sent
+            .join()
+            .map_err(|_| Broken::Clause { adu: adus[0].name, what: "was not sent".into() })?;
+        found?;
+        sent?;
+        seen.complete()
+    })
+}
+
+/// The length of the ADU that is sent as the `n`th.
+fn length(n: u32, adu: &Adu) -> usize {
+    (4 + n as usize * 37 % 1500).min(adu.len_max.max(4))
+}
+
+/// Its bytes: its place, and what follows from that.
+fn fill(n: u32, body: &mut [u8]) {
+    body[..4].copy_from_slice(&n.to_be_bytes());
+    for (at, byte) in body.iter_mut().enumerate().skip(4) {
+        *byte = (n as usize * 31 + at) as u8;
+    }
+}
+
+/// What has come, against what was sent.
+struct Seen<'a> {
+    adus: &'a [Adu],
+    all: BTreeSet<u32>,
+    /// The last of each type.
+    last: BTreeMap<u8, u32>,
+}
+
+impl Seen<'_> {
+    fn take_all<B: Profile>(&mut self, from: &mut Stream<B>) -> std::result::Result<(), Broken> {
+        for _ in 0..EACH * self.adus.len() as u32 {
+            let Some((number, body)) = from.recv()? else { break };
+            self.check(number, body)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, number: u8, body: &[u8]) -> std::result::Result<(), Broken> {
+        let Some(adu) = self.adus.iter().find(|adu| adu.number == number) else {
+            return Err(Error::Unknown { number }.into());
+        };
+        let broken = |what: String| Err(Broken::Clause { adu: adu.name, what });
+        let Some(n) = body.first_chunk().map(|n| u32::from_be_bytes(*n)) else {
+            return broken(format!("{} bytes have come", body.len()));
+        };
+        let mut whole = vec![0; length(n, adu)];
+        fill(n, &mut whole);
+        if self.adus[n as usize % self.adus.len()].number != number || body != whole {
+            return broken(format!("the bytes of {n} have come changed"));
+        }
+        if !self.all.insert(n) {
+            return broken(format!("{n} has come twice"));
+        }
+        let last = self.last.insert(number, n);
+        if adu.order != Order::None && last.is_some_and(|last| last > n) {
+            return broken(format!("{n} has come behind {last:?} of its type"));
+        }
+        let missing = (0..n).find(|before| {
+            let of = &self.adus[*before as usize % self.adus.len()];
+            let waits = adu.order == Order::All || adu.after >> of.number & 1 == 1;
+            waits && !self.all.contains(before)
+        });
+        match missing {
+            Some(before) => broken(format!("{n} has come before {before}")),
+            None => Ok(()),
+        }
+    }
+
+    fn complete(&self) -> std::result::Result<(), Broken> {
+        for (at, adu) in self.adus.iter().enumerate() {
+            let of = |n: &&u32| **n as usize % self.adus.len() == at;
+            let count = self.all.iter().filter(of).count();
+            if count != EACH as usize {
+                let what = format!("{count} of {EACH} have come");
+                return Err(Broken::Clause { adu: adu.name, what });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a type is whose ADUs are worth something for a time, if one of these is.
+fn with_deadline(adus: &[Adu], is_call: bool, drops: bool) -> Option<(Adu, Duration)> {
+    let is_so = |adu: &&Adu| adu.answered_by.is_some() == is_call && adu.drops_late == drops;
+    let mut found = adus.iter().filter(is_so).filter(|adu| !adu.is_answer);
+    found.find_map(|adu| Some((*adu, adu.deadline?)))
+}
+
+/// What is worth nothing any more is dropped where it waits, and its sender told: on a link that is cut.
+///
+/// # Errors
+/// What does not hold.
+pub fn expires<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
+    for is_call in [false, true] {
+        let Some((adu, deadline)) = with_deadline(A::SENDS, is_call, true) else { continue };
+        let Pair { mut first, second, wire } = Pair::<A, B>::of_one_specification()?;
+        wire.is_cut.store(true, Ordering::Relaxed);
+        let (body, broken) = (vec![7; adu.len_max], |what| Broken::Clause { adu: adu.name, what });
+        // As many as lie in memory until they have arrived, and then one that has no room.
+        let expired = loop {
+            let asked = Instant::now();
+            let sent = match is_call {
+                true => first.call_bytes(&adu, &body).map(drop),
+                false => first.send_bytes(&adu, &body),
+            };
+            match sent {
+                Ok(()) if is_call => return Err(broken("was answered by nobody".into())),
+                Ok(()) => {}
+                Err(Error::Expired { .. }) => break asked.elapsed(),
+                Err(error) => return Err(error.into()),
+            }
+        };
+        drop(second);
+        if expired < deadline || expired > deadline + SLACK {
+            return Err(broken(format!("expired after {expired:?}, and not after {deadline:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// An answer behind its deadline is handed over, and said to be late; one before it is not.
+///
+/// # Errors
+/// What does not hold.
+pub fn tells_late<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
+    let Some((adu, deadline)) = with_deadline(A::SENDS, true, false) else { return Ok(()) };
+    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification()?;
+    let answers = adu.answered_by.unwrap_or_default();
+    thread::scope(|scope| {
+        let second = &mut second;
+        scope.spawn(move || {
+            // The first at once, the second too late.
+            for after in [Duration::ZERO, deadline + deadline / 8] {
+                let Ok(Some((_, body, answer))) = second.next_call() else { return };
+                thread::sleep(after);
+                let _ = answer.send_bytes(answers, body);
+            }
+        });
+        for is_late in [false, true] {
+            let asked = Instant::now();
+            first.call_bytes(&adu, &[7; 4])?;
+            // A machine that has no time for us makes the first late as well.
+            let is_late = is_late || asked.elapsed() > deadline;
+            if first.is_late() != is_late {
+                let what = format!("its answer is late: {is_late}, which it does not say");
+                return Err(Broken::Clause { adu: adu.name, what });
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Nothing of an ADU is seen by who listens to the link.
+///
+/// # Errors
+/// What does not hold.
+pub fn hides<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
+    let Pair { mut first, mut second, wire } = Pair::<A, B>::of_one_specification()?;
+    let fits = |adu: &&Adu| !adu.is_answer && adu.len_max >= MARK.len();
+    for adu in A::SENDS.iter().filter(fits) {
+        thread::scope(|scope| {
+            let taking = scope.spawn(|| match adu.answered_by {
+                Some(number) => match second.next_call()? {
+                    Some((_, body, answer)) => answer.send_bytes(number, body),
+                    None => Ok(()),
+                },
+                None => second.recv().map(drop),
+            });
+            match adu.answered_by {
+                Some(_) => drop(first.call_bytes(adu, MARK)?),
+                None => first.send_bytes(adu, MARK)?,
+            }
+            let broken = |what: &str| Broken::Clause { adu: adu.name, what: what.into() };
+            taking.join().map_err(|_| broken("was not taken"))??;
+            if wire.shown.load(Ordering::Relaxed) > 0 || wire.frames.load(Ordering::Relaxed) == 0 {
+                return Err(broken("is in the clear on the link"));
+            }
+            Ok::<(), Broken>(())
+        })?;
+    }
+    Ok(())
+}
+
+/// An end that has all clauses alike but one is refused, and told which, whichever it is.
+///
+/// # Errors
+/// What does not hold.
+pub fn refuses<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
+    for at in 0..A::CLAUSES.len() {
+        let mut clauses = A::CLAUSES.to_vec();
+        clauses[at] = "another";
+        match Pair::<A, B>::new(&Terms::of(&clauses), Rules::NONE) {
+            Err(Error::Differs { clause }) if clause == A::CLAUSES[at] => {}
+            _ => return Err(Broken::Accepted(A::CLAUSES[at])),
+        }
+    }
+    Ok(())
+}

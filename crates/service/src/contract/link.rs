@@ -1,0 +1,120 @@
+//! The link between two ends whose contract is looked at: one that loses, reorders, repeats and damages frames by a seed,
+//! that can be cut, and that somebody listens to.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_device::impair::{Impair, Rules};
+use fusewire_device::udp::{self, Udp};
+use fusewire_device::{Capabilities, Device, RxBatch, TxFrame, Waker};
+use fusewire_stack as stack;
+
+use crate::Result;
+
+/// A link over which everything goes wrong at times.
+pub const BAD: Rules =
+    Rules { loss: 0.03, reorder: 0.05, duplicate: 0.02, corrupt: 0.02, ..Rules::NONE };
+const SEED: u64 = 19;
+
+/// What a listener to the link looks for: no ciphertext has it but by a chance of one in 2^128.
+pub const MARK: &[u8; 16] = b"to be hidden ...";
+
+/// What is told of a link, and to it.
+#[derive(Debug, Default)]
+pub struct Wire {
+    /// Frames that have left.
+    pub frames: AtomicU64,
+    /// Those of them that show [`MARK`].
+    pub shown: AtomicU64,
+    /// Nothing comes through any more.
+    pub is_cut: AtomicBool,
+}
+
+impl Wire {
+    /// Somebody listens.
+    fn sees(&self, frame: &TxFrame<'_>) {
+        self.frames.fetch_add(1, Ordering::Relaxed);
+        let shows = |bytes: &[u8]| bytes.windows(MARK.len()).any(|part| part == MARK);
+        if shows(frame.header) || shows(frame.payload) {
+            self.shown.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The device of one end.
+pub struct Link {
+    inner: Impair<Udp>,
+    wire: Arc<Wire>,
+}
+
+impl Link {
+    /// At a free port of this address.
+    pub fn new(local: SocketAddr, rules: Rules, wire: Arc<Wire>) -> Result<Link> {
+        let udp = Udp::bind(local, &udp::Config::default());
+        let udp = udp.map_err(stack::Error::os("binding the UDP socket"))?;
+        let begun = std::time::Instant::now();
+        let clock = move || Instant::from_us(begun.elapsed().as_micros() as u64);
+        Ok(Link { inner: Impair::new(udp, rules, rules, SEED, clock), wire })
+    }
+}
+
+impl Device for Link {
+    fn caps(&self) -> &Capabilities {
+        self.inner.caps()
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.inner.local_addr()
+    }
+
+    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
+        frames.iter().for_each(|frame| self.wire.sees(frame));
+        match self.wire.is_cut.load(Ordering::Relaxed) {
+            true => Ok(frames.len()),
+            false => self.inner.transmit(frames),
+        }
+    }
+
+    fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
+        self.inner.receive(batch)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        self.inner.wait(timeout, want_write)
+    }
+
+    fn next_timeout(&self) -> Option<Duration> {
+        self.inner.next_timeout()
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusewire_device::Ecn;
+
+    #[test]
+    fn who_listens_finds_what_is_in_the_clear() {
+        let wire = Wire::default();
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let whole = [&b"before"[..], MARK, b"behind"].concat();
+        for (payload, shown) in [(&whole[..], 1), (&whole[..20], 1), (&whole[..22], 2)] {
+            wire.sees(&TxFrame { peer, header: b"header", payload, ecn: Ecn::NotEct });
+            assert_eq!(wire.shown.load(Ordering::Relaxed), shown);
+        }
+        assert_eq!(wire.frames.load(Ordering::Relaxed), 3);
+    }
+}

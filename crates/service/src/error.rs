@@ -1,0 +1,64 @@
+//! What can go wrong, by blame.
+
+use fusewire_session::{HandshakeError, Refusal};
+
+/// An error of a generated end.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The connection: see there.
+    #[error(transparent)]
+    Stack(fusewire_stack::Error),
+    /// The two programs are of different specifications.
+    #[error("the peer is of another specification: it has not the clause `{clause}`")]
+    Differs {
+        /// This side's first clause that the peer has not got alike.
+        clause: &'static str,
+    },
+    /// A value that none of its type may be, or bytes of the peer's that are none of it.
+    #[error("{adu}: {error}")]
+    Codec {
+        /// The ADU's type.
+        adu: &'static str,
+        /// What is wrong with it.
+        error: fusewire_codec::Error,
+    },
+    /// The peer sent an ADU of a type that is not its to send, or none at all.
+    #[error("the peer sent an ADU of type number {number}, which is not one of its types")]
+    Unknown {
+        /// The number.
+        number: u8,
+    },
+    /// The deadline was over before it could be sent: it was not.
+    #[error("{adu} expired before there was room for it")]
+    Expired {
+        /// The ADU's type.
+        adu: &'static str,
+    },
+}
+
+/// Short for this crate's results.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// What a connection says, with the clause where it was that.
+    pub(crate) fn of(error: fusewire_stack::Error, clauses: &'static [&'static str]) -> Error {
+        use fusewire_session::Error as Session;
+        match error {
+            fusewire_stack::Error::Session(Session::Handshake(
+                HandshakeError::RefusedByPeer(Refusal::Terms(at))
+                | HandshakeError::RefusedByUs(Refusal::Terms(at)),
+            )) => {
+                let clause = clauses.get(usize::from(at)).copied();
+                Error::Differs { clause: clause.unwrap_or("no further clause") }
+            }
+            error => Error::Stack(error),
+        }
+    }
+}
+
+impl From<fusewire_stack::Error> for Error {
+    fn from(error: fusewire_stack::Error) -> Error {
+        Error::Stack(error)
+    }
+}

@@ -1,0 +1,487 @@
+//! ADUs of many types on one connection over TCP or XTP, each marshalled in the pass that seals it, and calls beside
+//! them.
+//!
+//! ```text
+//!  0        1               4
+//! +--------+---------------+----------------
+//! | number | 0             | the ADU …            a record of the connection, or a call's
+//! +--------+---------------+----------------
+//! ```
+//! The connection loses nothing and keeps an order; so what is left to do for a type's clauses is to hand it over before
+//! others, and not to begin to send it too late: what is sealed cannot expire.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fusewire_codec::lws::{self, Word};
+use fusewire_codec::pipeline::{self, Encoding, Lws, Marshal, Oer, Sealing, Xdr};
+use fusewire_codec::{oer, xdr};
+use fusewire_device::{Device, udp};
+use fusewire_session::{
+    Allow, ClientConfig, Fingerprint, Identity, ServerConfig, Settings, Terms, Trust,
+};
+use fusewire_stack::transport::{self, Protocol};
+use fusewire_stack::{self as stack, Config, Connection, Endpoint, PeerCall};
+
+use crate::profile::{self, Adu, AduType, Machine, Profile};
+use crate::{Error, Result};
+
+/// Bytes in front of an ADU: a word of the widest of LWS's but one, so that arrays stay where they are aligned.
+pub const HEADER_LEN: usize = 4;
+
+/// An encoding by which a type is read from where it lies.
+pub trait Reads<'a, T> {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// The bytes are none.
+    fn read(bytes: &'a [u8]) -> std::result::Result<T, fusewire_codec::Error>;
+}
+
+impl<'a, W: Word, T: lws::Decode<'a>> Reads<'a, T> for Lws<W> {
+    fn read(bytes: &'a [u8]) -> std::result::Result<T, fusewire_codec::Error> {
+        lws::from_bytes::<W, T>(bytes)
+    }
+}
+
+impl<'a, T: oer::Decode<'a>> Reads<'a, T> for Oer {
+    fn read(bytes: &'a [u8]) -> std::result::Result<T, fusewire_codec::Error> {
+        oer::from_bytes(bytes, oer::Rules::Oer)
+    }
+}
+
+impl<'a, T: xdr::Decode<'a>> Reads<'a, T> for Xdr {
+    fn read(bytes: &'a [u8]) -> std::result::Result<T, fusewire_codec::Error> {
+        xdr::from_bytes(bytes)
+    }
+}
+
+/// The ADU of this type that lies in `bytes`.
+///
+/// # Errors
+/// [`Error::Codec`]: the peer sent something else.
+#[inline]
+pub fn read<'a, A: AduType, T>(bytes: &'a [u8]) -> Result<T>
+where
+    A::Encoding: Reads<'a, T>,
+{
+    A::Encoding::read(bytes).map_err(|error| Error::Codec { adu: A::ADU.name, error })
+}
+
+/// An ADU behind its header.
+struct Headed<M> {
+    number: u8,
+    message: M,
+}
+
+impl<'v, T, E: Encoding<T>> Headed<pipeline::Message<'v, T, E>> {
+    #[inline]
+    fn of<A: AduType<Encoding = E>>(adu: &'v T) -> Result<Self> {
+        let message = pipeline::Message::of(adu);
+        let message = message.map_err(|error| Error::Codec { adu: A::ADU.name, error })?;
+        Ok(Headed { number: A::ADU.number, message })
+    }
+}
+
+impl Marshal for Headed<&[u8]> {
+    fn marshalled_len(&self) -> usize {
+        HEADER_LEN + self.message.len()
+    }
+
+    fn marshal(&self, to: &mut Sealing<'_>) {
+        to.put(&[self.number, 0, 0, 0]);
+        to.put(self.message);
+    }
+}
+
+impl<T, E: Encoding<T>> Marshal for Headed<pipeline::Message<'_, T, E>> {
+    #[inline]
+    fn marshalled_len(&self) -> usize {
+        HEADER_LEN + self.message.marshalled_len()
+    }
+
+    #[inline]
+    fn marshal(&self, to: &mut Sealing<'_>) {
+        to.put(&[self.number, 0, 0, 0]);
+        self.message.marshal(to);
+    }
+}
+
+/// The number of a type and its bytes.
+fn parsed(adu: &[u8]) -> Result<(u8, &[u8])> {
+    match adu {
+        [number, 0, 0, 0, body @ ..] => Ok((*number, body)),
+        _ => Err(Error::Unknown { number: u8::MAX }),
+    }
+}
+
+/// Settings of an endpoint.
+fn config<P: Profile>() -> Config {
+    let protocol = match P::MACHINE {
+        Machine::Xtp => Protocol::Xtp,
+        _ => Protocol::Tcp,
+    };
+    let mut transport = transport::Config::of_records(protocol);
+    transport.set_congestion(P::CONGESTION);
+    let longest = (HEADER_LEN + profile::len_max(P::SENDS)).max(taken_len_max::<P>());
+    let max_adu = Some(u32::try_from(longest).unwrap_or(u32::MAX));
+    Config { transport, max_adu, packs: P::PACKS, ..Config::default() }
+}
+
+/// Bytes of the longest ADU that this end takes, with its header.
+const fn taken_len_max<P: Profile>() -> usize {
+    HEADER_LEN + profile::len_max(P::TAKES)
+}
+
+fn body_len_max<P: Profile>() -> u32 {
+    u32::try_from(taken_len_max::<P>()).unwrap_or(u32::MAX)
+}
+
+/// What this end says in the handshake.
+fn say<P: Profile>(settings: &mut Settings) {
+    settings.ciphers = P::CIPHERS.to_vec();
+    settings.body_len_max = body_len_max::<P>();
+    settings.terms = Terms::of(P::CLAUSES);
+}
+
+fn device(local: SocketAddr) -> Result<Box<dyn Device>> {
+    let device = udp::Udp::bind(local, &udp::Config::default());
+    Ok(Box::new(device.map_err(stack::Error::os("binding the UDP socket"))?))
+}
+
+/// Opens the connection of an end to a server with this key.
+///
+/// # Errors
+/// [`Error::Differs`]; [`Error::Stack`].
+pub fn connect<P: Profile + From<Stream<P>>>(
+    server: SocketAddr,
+    identity: Arc<Identity>,
+    key: Fingerprint,
+) -> Result<P> {
+    let local: SocketAddr = match server {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    Ok(open::<P>(device(local)?, server, identity, key, Terms::of(P::CLAUSES))?.into())
+}
+
+/// [`connect`], over a device and with these terms.
+pub(crate) fn open<P: Profile>(
+    device: Box<dyn Device>,
+    server: SocketAddr,
+    identity: Arc<Identity>,
+    key: Fingerprint,
+    terms: Terms,
+) -> Result<Stream<P>> {
+    let mut client = ClientConfig::new(identity, Trust::Pinned(key));
+    say::<P>(&mut client.settings);
+    client.settings.terms = terms;
+    let connection = Endpoint::new(device, config::<P>())?.connect(server, &client);
+    Ok(Stream::new(connection.map_err(|error| Error::of(error, P::CLAUSES))?))
+}
+
+/// Takes the connections of one role's ends.
+pub struct Listener<P> {
+    endpoint: Endpoint,
+    listener: stack::Listener,
+    profile: PhantomData<fn() -> P>,
+}
+
+impl<P: Profile> Listener<P> {
+    /// At an address, for those clients.
+    ///
+    /// # Errors
+    /// [`Error::Stack`].
+    pub fn bind(local: SocketAddr, identity: Arc<Identity>, allow: Allow) -> Result<Listener<P>> {
+        let endpoint = Endpoint::new(device(local)?, config::<P>())?;
+        let mut server = ServerConfig::new(identity);
+        server.allow = allow;
+        say::<P>(&mut server.settings);
+        let listener = endpoint.listen(server)?;
+        Ok(Listener { endpoint, listener, profile: PhantomData })
+    }
+
+    /// Where it is.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.endpoint.local_addr()
+    }
+
+    /// The end for the next client. Who is of another specification is refused, and is not one.
+    ///
+    /// # Errors
+    /// [`Error::Stack`].
+    pub fn accept(&self) -> Result<P>
+    where
+        P: From<Stream<P>>,
+    {
+        Ok(self.accept_stream()?.into())
+    }
+
+    pub(crate) fn accept_stream(&self) -> Result<Stream<P>> {
+        Ok(Stream::new(self.listener.accept()?))
+    }
+}
+
+/// The connection of one end.
+pub struct Stream<P> {
+    connection: Connection,
+    /// The ADU that was handed over last, where ADUs are taken in order.
+    memory: Vec<u8>,
+    /// The one that was handed over last, otherwise.
+    last: Vec<u8>,
+    early: Early,
+    /// The last answer came after the deadline of its request.
+    is_late: bool,
+    profile: PhantomData<fn() -> P>,
+}
+
+impl<P: Profile> Stream<P> {
+    /// ADUs of this end's that are handed over as soon as they have come.
+    const FREE: u64 = profile::numbers_of_free(P::TAKES);
+
+    fn new(connection: Connection) -> Stream<P> {
+        let memory = if Self::FREE == 0 { taken_len_max::<P>() } else { 0 };
+        Stream {
+            connection,
+            memory: vec![0; memory],
+            last: Vec::new(),
+            early: Early::default(),
+            is_late: false,
+            profile: PhantomData,
+        }
+    }
+
+    /// The connection itself: addresses, the peer's key, counters.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Sends an ADU; returns when it is on its way, and in memory until it has arrived.
+    ///
+    /// # Errors
+    /// [`Error::Codec`] for a value that is none of its type; [`Error::Expired`] where there was no room before its deadline;
+    /// [`Error::Stack`].
+    #[inline]
+    pub fn send<A: AduType, T>(&self, adu: &T) -> Result<()>
+    where
+        A::Encoding: Encoding<T>,
+    {
+        self.send_with(&A::ADU, &Headed::of::<A>(adu)?)
+    }
+
+    /// An ADU of which only the bytes are known.
+    pub(crate) fn send_bytes(&self, adu: &Adu, bytes: &[u8]) -> Result<()> {
+        self.send_with(adu, &Headed { number: adu.number, message: bytes })
+    }
+
+    #[inline]
+    fn send_with(&self, adu: &Adu, message: &impl Marshal) -> Result<()> {
+        match adu.deadline.filter(|_| adu.drops_late) {
+            Some(deadline) => match self.connection.send_message_timeout(message, deadline) {
+                Err(stack::Error::Elapsed) => Err(Error::Expired { adu: adu.name }),
+                sent => Ok(sent?),
+            },
+            None => Ok(self.connection.send_message(message)?),
+        }
+    }
+
+    /// The next ADU: the number of its type, and its bytes, which stay until the next call; `None` after the peer's last.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`]; [`Error::Stack`].
+    #[inline]
+    pub fn recv(&mut self) -> Result<Option<(u8, &[u8])>> {
+        if Self::FREE == 0 {
+            let Some(len) = self.connection.recv(&mut self.memory)? else { return Ok(None) };
+            return parsed(&self.memory[..len]).map(Some);
+        }
+        self.connection.recycle(std::mem::take(&mut self.last));
+        let next = if Self::FREE == profile::numbers(P::TAKES) {
+            self.connection.recv_any()?.map(|(_, adu)| adu)
+        } else {
+            self.next_free()?
+        };
+        let Some(next) = next else { return Ok(None) };
+        self.last = next;
+        parsed(&self.last).map(Some)
+    }
+
+    /// One that is free, or whose turn it is.
+    fn next_free(&mut self) -> Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(adu) = self.early.take_next() {
+                return Ok(Some(adu));
+            }
+            let Some((index, adu)) = self.connection.recv_any()? else { return Ok(None) };
+            let number = parsed(&adu)?.0;
+            if number < 64 && Self::FREE >> number & 1 == 1 {
+                self.early.passed(index);
+                return Ok(Some(adu));
+            }
+            self.early.hold(index, adu);
+        }
+    }
+
+    // ---- calls --------------------------------------------------------------------------------
+
+    /// Asks, and gives the bytes of the answer; they stay until the next call.
+    ///
+    /// # Errors
+    /// As [`Stream::send`]; [`Error::Unknown`] where what comes is not of the type that answers.
+    pub fn call<A: AduType, T>(&mut self, request: &T) -> Result<&[u8]>
+    where
+        A::Encoding: Encoding<T>,
+    {
+        self.call_with(&A::ADU, &Headed::of::<A>(request)?)
+    }
+
+    /// [`Stream::call`] with a request of which only the bytes are known.
+    pub(crate) fn call_bytes(&mut self, adu: &Adu, request: &[u8]) -> Result<&[u8]> {
+        self.call_with(adu, &Headed { number: adu.number, message: request })
+    }
+
+    #[inline]
+    fn call_with(&mut self, adu: &Adu, request: &impl Marshal) -> Result<&[u8]> {
+        let timeout = adu.deadline.filter(|_| adu.drops_late);
+        let bound = adu.deadline.filter(|_| !adu.drops_late);
+        let asked = bound.map(|deadline| (Instant::now(), deadline));
+        self.last = match self.connection.call_peer_message(request, timeout) {
+            Err(stack::Error::Elapsed) => return Err(Error::Expired { adu: adu.name }),
+            answered => answered?,
+        };
+        self.is_late = asked.is_some_and(|(at, deadline)| at.elapsed() > deadline);
+        match parsed(&self.last)? {
+            (number, body) if Some(number) == adu.answered_by => Ok(body),
+            (number, _) => Err(Error::Unknown { number }),
+        }
+    }
+
+    /// The last answer came after the deadline of its request, and is handed over all the same.
+    pub fn is_late(&self) -> bool {
+        self.is_late
+    }
+
+    /// What the peer asks next: the number of its type, its bytes, which stay until the next call, and what it is answered
+    /// by; `None` when the peer has ended.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`]; [`Error::Stack`].
+    pub fn next_call(&mut self) -> Result<Option<(u8, &[u8], Answer)>> {
+        let Some(mut call) = self.connection.next_call()? else { return Ok(None) };
+        self.last = call.take_request();
+        let (number, body) = parsed(&self.last)?;
+        Ok(Some((number, body, Answer(call))))
+    }
+
+    // ---- the end ------------------------------------------------------------------------------
+
+    /// Ends this side, and waits until the peer has everything and has ended its own.
+    ///
+    /// # Errors
+    /// [`Error::Stack`].
+    pub fn finish(self) -> Result<()> {
+        Ok(self.connection.finish()?)
+    }
+
+    /// [`Stream::finish`], for at most so long.
+    ///
+    /// # Errors
+    /// [`Error::Stack`].
+    pub fn finish_timeout(self, timeout: Duration) -> Result<()> {
+        Ok(self.connection.finish_timeout(timeout)?)
+    }
+}
+
+/// Answers one request of the peer's; dropped, it refuses.
+#[derive(Debug)]
+pub struct Answer(PeerCall);
+
+impl Answer {
+    /// With this ADU.
+    ///
+    /// # Errors
+    /// [`Error::Codec`] for a value that is none of its type; [`Error::Stack`].
+    pub fn send<A: AduType, T>(self, adu: &T) -> Result<()>
+    where
+        A::Encoding: Encoding<T>,
+    {
+        Ok(self.0.answer_message(&Headed::of::<A>(adu)?)?)
+    }
+
+    /// With an ADU of which only the bytes are known.
+    pub(crate) fn send_bytes(self, number: u8, adu: &[u8]) -> Result<()> {
+        Ok(self.0.answer_message(&Headed { number, message: adu })?)
+    }
+}
+
+/// ADUs that have come before their turn, where others do not wait for it. What may lie ahead of a lost one is bounded by
+/// the connection's receive window, and so is this.
+#[derive(Debug, Default)]
+struct Early {
+    /// The index whose turn it is.
+    next: u64,
+    /// From `next` on: what was handed over, and what is held.
+    slots: VecDeque<Slot>,
+}
+
+#[derive(Debug, Default)]
+enum Slot {
+    #[default]
+    Missing,
+    Passed,
+    Held(Vec<u8>),
+}
+
+impl Early {
+    fn put(&mut self, index: u64, slot: Slot) {
+        let at = (index - self.next) as usize;
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, Slot::default);
+        }
+        self.slots[at] = slot;
+    }
+
+    fn passed(&mut self, index: u64) {
+        self.put(index, Slot::Passed);
+    }
+
+    fn hold(&mut self, index: u64, adu: Vec<u8>) {
+        self.put(index, Slot::Held(adu));
+    }
+
+    /// The one that is held and whose turn it is.
+    fn take_next(&mut self) -> Option<Vec<u8>> {
+        while let Some(slot @ (Slot::Passed | Slot::Held(_))) = self.slots.front_mut() {
+            let slot = std::mem::take(slot);
+            self.slots.pop_front();
+            self.next += 1;
+            if let Slot::Held(adu) = slot {
+                return Some(adu);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_comes_in_its_turn_and_what_is_free_at_once() {
+        let mut early = Early::default();
+        early.hold(3, vec![3]);
+        early.passed(1);
+        assert_eq!(early.take_next(), None, "0 is missing");
+        early.hold(0, vec![0]);
+        assert_eq!(early.take_next(), Some(vec![0]));
+        assert_eq!(early.take_next(), None, "2 is missing");
+        early.passed(2);
+        assert_eq!(early.take_next(), Some(vec![3]));
+        assert_eq!(early.take_next(), None);
+        assert_eq!((early.next, early.slots.len()), (4, 0));
+    }
+}

@@ -1,0 +1,5 @@
+//! Generates the two ends of `bulk.toml`.
+
+fn main() {
+    fusewire_generate::build("bulk.toml");
+}

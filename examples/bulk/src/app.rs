@@ -1,0 +1,101 @@
+//! A file of any size from a source to a sink, in blocks that arrive in whatever order they come; over loopback in one
+//! process, or between two hosts.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::ends::{Allow, Block, Done, Fingerprint, Identity, Sink, Source, ToSink};
+
+const USAGE: &str = "bulk-example [SECONDS] | sink ADDRESS | source ADDRESS KEY [SECONDS]";
+const BLOCK: usize = 64 << 10;
+const MINUTE: u64 = 60;
+
+/// What becomes of it.
+pub type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// As the command's words say.
+pub fn main() -> Outcome {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let identity = Arc::new(Identity::ephemeral()?);
+    let seconds = |word: Option<&&str>| word.map_or(Ok(MINUTE), |word| word.parse());
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["sink", at] => {
+            let listener = Sink::listen(at.parse()?, identity.clone(), Allow::Public)?;
+            println!("source {} {}", listener.local_addr(), identity.fingerprint());
+            sink(listener.accept()?)
+        }
+        ["source", at, key, ref rest @ ..] => {
+            source(at.parse()?, identity, key.parse()?, seconds(rest.first())?)
+        }
+        [] | [_] => {
+            let seconds = seconds(words.first().map(String::as_str).as_ref()).map_err(|_| USAGE)?;
+            let listener = Sink::listen("127.0.0.1:0".parse()?, identity.clone(), Allow::OwnKey)?;
+            let (at, key) = (listener.local_addr(), identity.fingerprint());
+            let sending = thread::spawn(move || source(at, identity, key, seconds));
+            sink(listener.accept()?)?;
+            sending.join().map_err(|_| "the source has panicked")?
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+/// The byte that lies at an offset of the file.
+fn content(offset: u64) -> u8 {
+    (offset ^ offset >> 16) as u8
+}
+
+/// Takes a block into the file's hash, which asks for no order: a sum of what tells blocks apart.
+fn hash(hash: &mut [u8; 32], offset: u64, first: u8) {
+    let mixed = (offset + u64::from(first)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for (at, word) in hash.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        let sum = u64::from_be_bytes(*word).wrapping_add(mixed.rotate_left(16 * at as u32));
+        *word = sum.to_be_bytes();
+    }
+}
+
+fn source(at: SocketAddr, identity: Arc<Identity>, key: Fingerprint, seconds: u64) -> Outcome {
+    let source = Source::connect(at, identity, key)?;
+    let (end, mut size) = (Instant::now() + Duration::from_secs(seconds), 0);
+    let mut sum = [0; 32];
+    let mut block: Vec<u8> = (0..BLOCK as u64).map(content).collect();
+    while Instant::now() < end {
+        block[0] = content(size);
+        source.send_block(&Block { offset: size, bytes: block[..].into() })?;
+        hash(&mut sum, size, block[0]);
+        size += BLOCK as u64;
+    }
+    source.send_done(&Done { size, hash: sum[..].into() })?;
+    Ok(source.finish()?)
+}
+
+fn sink(mut sink: Sink) -> Outcome {
+    let (begun, mut second, mut bytes, mut early, mut next) = (Instant::now(), 1, 0, 0, 0);
+    let mut sum = [0; 32];
+    while let Some(adu) = sink.recv()? {
+        match adu {
+            ToSink::Block(block) => {
+                hash(&mut sum, block.offset, block.bytes[0]);
+                early += u64::from(block.offset != next);
+                next = block.offset + block.bytes.len() as u64;
+                bytes += block.bytes.len() as u64;
+            }
+            // Behind all of the blocks, whatever their order was.
+            ToSink::Done(done) if done.size == bytes && done.hash[..] == sum => {
+                let rate = bytes as f64 / begun.elapsed().as_secs_f64() / 1e6;
+                println!("all {bytes} bytes are here, at {rate:.0} MB/s");
+            }
+            ToSink::Done(done) => {
+                return Err(format!("{bytes} of {} bytes, or others", done.size).into());
+            }
+        }
+        if begun.elapsed() >= Duration::from_secs(second) {
+            let rate = bytes as f64 / begun.elapsed().as_secs_f64() / 1e6;
+            println!("{second:3} s  {rate:7.0} MB/s  {early} blocks out of order");
+            second += 1;
+        }
+    }
+    Ok(sink.finish()?)
+}

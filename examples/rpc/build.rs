@@ -1,0 +1,5 @@
+//! Generates the two ends of `rpc.toml`.
+
+fn main() {
+    fusewire_generate::build("rpc.toml");
+}

@@ -1,0 +1,99 @@
+//! A store of values by key, and a client that asks for them one after the other and says how long it waits; over loopback
+//! in one process, or between two hosts.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::ends::{Allow, AskServer, Client, Fingerprint, Get, Got, Identity, Server};
+
+const USAGE: &str = "rpc-example [SECONDS] | server ADDRESS | client ADDRESS KEY [SECONDS [BYTES]]";
+/// Lengths of the values that are there, each under its length; nothing is under the last.
+const LENGTHS: [usize; 6] = [64, 256, 1024, 4096, 16_384, 0];
+const MINUTE: u64 = 60;
+
+/// What becomes of it.
+pub type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// As the command's words say.
+pub fn main() -> Outcome {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let identity = Arc::new(Identity::ephemeral()?);
+    let seconds = |word: Option<&&str>| word.map_or(Ok(MINUTE), |word| word.parse());
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["server", at] => {
+            let listener = Server::listen(at.parse()?, identity.clone(), Allow::Public)?;
+            println!("client {} {}", listener.local_addr(), identity.fingerprint());
+            serve(listener.accept()?)
+        }
+        ["client", at, key, ref rest @ ..] => {
+            let bytes = rest.get(1).map(|bytes| bytes.parse()).transpose()?;
+            ask(at.parse()?, identity, key.parse()?, seconds(rest.first())?, bytes)
+        }
+        [] | [_] => {
+            let seconds = seconds(words.first().map(String::as_str).as_ref()).map_err(|_| USAGE)?;
+            let listener = Server::listen("127.0.0.1:0".parse()?, identity.clone(), Allow::OwnKey)?;
+            let (at, key) = (listener.local_addr(), identity.fingerprint());
+            let asking = thread::spawn(move || ask(at, identity, key, seconds, None));
+            serve(listener.accept()?)?;
+            asking.join().map_err(|_| "the client has panicked")?
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+/// What is stored under a length.
+fn value(len: usize) -> Option<Vec<u8>> {
+    (len > 0).then(|| vec![len.ilog2() as u8; len])
+}
+
+/// The key of a length.
+fn key_of(len: usize) -> Vec<u8> {
+    format!("key {len}").into_bytes()
+}
+
+fn serve(mut server: Server) -> Outcome {
+    let store: HashMap<Vec<u8>, Vec<u8>> =
+        LENGTHS.into_iter().filter_map(|len| Some((key_of(len), value(len)?))).collect();
+    while let Some(AskServer::Get(get, answer)) = server.next_call()? {
+        let value = store.get(&get.key[..]).map(|value| value[..].into());
+        answer.send(&Got { version: 1, value })?;
+    }
+    Ok(server.finish()?)
+}
+
+fn ask(
+    at: SocketAddr,
+    identity: Arc<Identity>,
+    key: Fingerprint,
+    seconds: u64,
+    bytes: Option<usize>,
+) -> Outcome {
+    let mut client = Client::connect(at, identity, key)?;
+    let lengths = bytes.map_or(LENGTHS.to_vec(), |bytes| vec![bytes]);
+    let (end, mut waits) = (Instant::now() + Duration::from_secs(seconds), Vec::new());
+    let (mut late, asks) = (0, lengths.iter().map(|len| (key_of(*len), value(*len))));
+    for (key, value) in asks.collect::<Vec<_>>().iter().cycle() {
+        let asked = Instant::now();
+        if asked >= end {
+            break;
+        }
+        let got = client.get(&Get { key: key[..].into() })?;
+        waits.push(asked.elapsed());
+        if got.value.as_deref() != value.as_deref() {
+            return Err("another value than that of the key".into());
+        }
+        late += u64::from(client.is_late());
+    }
+    waits.sort_unstable();
+    let at = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
+    let (half, most) = (at(0.5), at(0.99));
+    println!(
+        "{} answers, half within {half:.1} us, 99 of 100 within {most:.1} us, {late} late",
+        waits.len()
+    );
+    Ok(client.finish()?)
+}

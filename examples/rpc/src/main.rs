@@ -1,0 +1,10 @@
+//! The program over generated ends.
+#![forbid(unsafe_code)]
+
+mod app;
+
+use rpc_example as ends;
+
+fn main() -> app::Outcome {
+    app::main()
+}
