@@ -10,18 +10,17 @@ use crate::shell::{Result, cargo, install, root, step};
 /// What goes on to `fusewire bench transfer`.
 #[derive(Args)]
 pub struct Options {
-    /// Arguments for `fusewire bench transfer`; or `latency` and arguments for `fusewire bench latency`, `codec` and those for
-    /// `fusewire bench codec`.
+    /// Arguments for `fusewire bench transfer`; or `latency` and arguments for `fusewire bench latency`; `codec` and `generate` likewise.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
 /// Builds product and peers, then runs the bench with the peers in it.
 pub fn run(options: &Options) -> Result {
-    if let Some((first, rest)) = options.rest.split_first()
-        && first == "codec"
-    {
-        return codecs(rest);
+    match options.rest.split_first() {
+        Some((first, rest)) if first == "codec" => return codecs(rest),
+        Some((first, rest)) if first == "generate" => return generated(rest),
+        _ => {}
     }
     let (bench, rest) = match options.rest.split_first() {
         Some((first, rest)) if first == "latency" => ("latency", rest),
@@ -47,4 +46,13 @@ fn codecs(rest: &[String]) -> Result {
     let mut fusewire = std::process::Command::new(root().join("target/release/fusewire"));
     fusewire.env("FUSEWIRE_CODEC_PEERS", peers.join("target/release/fusewire-codec-peers"));
     step("bench", fusewire.args(["bench", "codec"]).args(rest))
+}
+
+/// Builds the examples, over generated ends and over those by hand, and the program, then runs `fusewire bench generate`.
+fn generated(rest: &[String]) -> Result {
+    let examples = ["-p", "bulk-example", "-p", "rpc-example", "--bins", "--examples"];
+    let all = ["build", "--release", "-p", "fusewire", "--features", "fusewire/full"];
+    step("programs", cargo().args(all).args(examples))?;
+    let mut fusewire = std::process::Command::new(root().join("target/release/fusewire"));
+    step("bench", fusewire.args(["bench", "generate"]).args(rest))
 }

@@ -30,6 +30,8 @@ pub mod experiments;
 #[cfg(feature = "experiments")]
 pub mod files;
 #[cfg(feature = "experiments")]
+pub mod generated;
+#[cfg(feature = "experiments")]
 pub mod inca;
 #[cfg(feature = "experiments")]
 mod joined;

@@ -40,7 +40,7 @@ impl Process {
     }
 
     /// One line of what it says, but that it goes on.
-    fn line(&mut self) -> Result<String> {
+    pub fn line(&mut self) -> Result<String> {
         loop {
             let line = self.any_line()?;
             if line != GOES_ON {
@@ -80,6 +80,20 @@ impl Process {
         let report = self.report()?;
         let status = self.child.0.wait().map_err(Error::os("waiting for a worker"))?;
         if status.success() { Ok(report) } else { Err(self.failed("failed after its report")) }
+    }
+
+    /// The last line that it says before it ends.
+    pub fn last_line(mut self) -> Result<String> {
+        let mut last = None;
+        loop {
+            match self.line() {
+                Ok(line) => last = Some(line),
+                Err(error) => {
+                    let status = self.child.0.wait().map_err(Error::os("waiting for a worker"))?;
+                    return if status.success() { last.ok_or(error) } else { Err(error) };
+                }
+            }
+        }
     }
 
     /// What is wrong with it: what it says itself, or else `message`.

@@ -4,6 +4,7 @@ mod cast;
 mod codec;
 mod connections;
 mod files;
+mod generate;
 mod inca;
 mod kernels;
 mod latency;
@@ -44,6 +45,8 @@ pub enum Bench {
     Trace(trace::Options),
     /// Each encoding of the performance object, beside other codecs.
     Codec(codec::Options),
+    /// Generated ends beside the same by hand on the general endpoint: rates, round trips, size of code, lines to write.
+    Generate(generate::Options),
 }
 
 /// Runs it.
@@ -61,6 +64,7 @@ pub fn run(bench: Bench) -> Result {
         Bench::Preload(options) => preload::run(&options),
         Bench::Trace(options) => trace::run(&options),
         Bench::Codec(options) => codec::run(&options),
+        Bench::Generate(options) => generate::run(&options),
     }
 }
 

@@ -1,0 +1,58 @@
+//! `fusewire bench generate`.
+
+use clap::Args;
+use fusewire_lab::generated::{self, Line, Plan, Wanted};
+
+use crate::output::{Code, Columns, Failure, Result, lines};
+use crate::progress::Progress;
+
+/// What to measure.
+#[derive(Args)]
+pub struct Options {
+    /// Print JSON lines.
+    #[arg(long)]
+    json: bool,
+    /// Seconds that each case works, a round.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+    /// Bytes of a value that is asked for.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "BYTES",
+        default_value = "64,256,1024,4096,16384"
+    )]
+    sizes: Vec<usize>,
+    /// Rounds; figures are medians.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+}
+
+/// Runs it.
+pub fn run(options: &Options) -> Result {
+    let own = std::env::current_exe()?;
+    let folder = own.parent().unwrap_or(&own).to_owned();
+    if !generated::are_in(&folder) {
+        let why = "the programs that are compared are not beside this one: `cargo xtask bench generate` builds them";
+        return Err(Failure::new(Code::Usage, why).into());
+    }
+    let (sizes, rounds) = (options.sizes.clone(), options.rounds as usize);
+    let plan = Plan { folder, seconds: options.seconds, sizes, rounds };
+    let progress = Progress::new();
+    let found = generated::run(&plan, &mut |what| progress.round(what))?;
+    progress.clear();
+    lines(&found, COLUMNS, options.json)
+}
+
+const COLUMNS: &Columns<Line> = &[
+    ("program", -8, |l| l.program.into()),
+    ("figure", -22, |l| l.figure.clone()),
+    ("generated", 10, |l| format!("{:.2}", l.generated)),
+    ("by hand", 10, |l| format!("{:.2}", l.by_hand)),
+    ("ratio", 7, |l| format!("{:.2}", l.ratio)),
+    ("from – to", 13, |l| l.ratio_range.map(|ratio| format!("{ratio:.2}")).join(" – ")),
+    ("wanted", 8, |l| match l.wanted {
+        Wanted::AtLeast(ratio) => format!("≥ {ratio:.2}"),
+        Wanted::AtMost(ratio) => format!("≤ {ratio:.2}"),
+    }),
+];
