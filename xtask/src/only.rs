@@ -20,7 +20,10 @@ const CHANGED: &str = "FUSEWIRE_XTASK_CHANGED";
 /// Test programs that measure, or run what measures, and their packages. What they measure has tests of its own: where
 /// their package only depends on what has changed, they are left out. They take a quarter of the time that tests run.
 const MEASURING: [(&str, &[&str]); 3] = [
-    ("fusewire", &["bench_files", "execution", "inca", "lab", "latency", "model"]),
+    (
+        "fusewire",
+        &["bench_files", "bench_generate", "execution", "inca", "lab", "latency", "model"],
+    ),
     ("fusewire-advise-example", &["stage"]),
     ("fusewire-calibration", &["smoke"]),
 ];

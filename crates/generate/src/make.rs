@@ -1,10 +1,8 @@
 //! From a specification's file to a crate's: for the program, and for build scripts.
 //!
 //! ```no_run
-//! // build.rs
-//! fn main() {
-//!     fusewire_generate::build("bulk.toml");
-//! }
+//! // build.rs, in `main`:
+//! fusewire_generate::build("bulk.toml");
 //! // lib.rs or main.rs:   mod bulk { include!(concat!(env!("OUT_DIR"), "/bulk.rs")); }
 //! // tests/contract.rs:   use …::bulk::{Sink, Source};
 //! //                      include!(concat!(env!("OUT_DIR"), "/bulk_contract.rs"));

@@ -99,3 +99,27 @@ fn generated_code_is_safe_and_small() {
         assert!(lib.lines().count() < 300, "{}", lib.lines().count());
     }
 }
+
+/// What is written is a crate by itself, with tests that compile.
+#[test]
+#[ignore = "builds what a session is made of once more"]
+fn a_crate_builds_by_itself() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for name in ["bulk", "rpc"] {
+        let folder = tempfile::tempdir().unwrap();
+        make::write(&specification(name), folder.path(), None).unwrap();
+        // The versions that are there.
+        std::fs::copy(root.join("Cargo.lock"), folder.path().join("Cargo.lock")).unwrap();
+        let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+        let checked = std::process::Command::new(cargo)
+            .args(["check", "--offline", "--tests"])
+            .current_dir(folder.path())
+            // As the workspace has it, so that what is built already is not built again.
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+            .env("CARGO_TARGET_DIR", root.join("target"))
+            .output()
+            .unwrap();
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    }
+}

@@ -1,6 +1,8 @@
 //! What the clauses of a specification promise, observed from outside between two ends over loopback, on a link that loses,
 //! reorders, repeats and damages frames: what generated contract tests call. The ends are those that the program has, with bytes
 //! in place of its values.
+//!
+//! The link has one seed, or `FUSEWIRE_SEEDS` of them one after the other; `FUSEWIRE_SEED` is that of a failure.
 
 mod link;
 
@@ -39,6 +41,14 @@ pub enum Broken {
         /// How.
         what: String,
     },
+    /// With this seed of the link.
+    #[error("{broken} (FUSEWIRE_SEED={seed})")]
+    Seed {
+        /// Which.
+        seed: u64,
+        /// What does not hold.
+        broken: Box<Broken>,
+    },
     /// The two talk although they are of different specifications.
     #[error("ends whose clause `{0}` differs do not refuse each other for it")]
     Accepted(&'static str),
@@ -53,6 +63,22 @@ fn identity() -> Result<Arc<Identity>> {
     Ok(Arc::new(identity))
 }
 
+/// Looks at a contract with each seed.
+fn with_seeds(
+    contract: impl Fn(u64) -> std::result::Result<(), Broken>,
+) -> std::result::Result<(), Broken> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds = match (number("FUSEWIRE_SEED"), number("FUSEWIRE_SEEDS")) {
+        (Some(seed), _) => seed..seed.saturating_add(1),
+        (None, Some(count)) => 0..count,
+        (None, None) => 19..20,
+    };
+    for seed in seeds {
+        contract(seed).map_err(|broken| Broken::Seed { seed, broken: broken.into() })?;
+    }
+    Ok(())
+}
+
 /// A session of two ends, and the link between them.
 struct Pair<A: Profile, B: Profile> {
     first: Stream<A>,
@@ -62,18 +88,18 @@ struct Pair<A: Profile, B: Profile> {
 
 impl<A: Profile, B: Profile> Pair<A, B> {
     /// Over loopback; the first says these terms, over a link with these rules.
-    fn new(terms: &Terms, rules: Rules) -> Result<Pair<A, B>> {
+    fn new(terms: &Terms, rules: Rules, seed: u64) -> Result<Pair<A, B>> {
         let identity = identity()?;
         let listener = Listener::<B>::bind(loopback(), identity.clone(), Allow::OwnKey)?;
         let (key, wire) = (identity.fingerprint(), Arc::new(Wire::default()));
-        let device = Box::new(Link::new(loopback(), rules, wire.clone())?);
+        let device = Box::new(Link::new(loopback(), rules, seed, wire.clone())?);
         let at = listener.local_addr();
         let first = stream::open::<A>(device, at, identity, key, terms.clone())?;
         Ok(Pair { first, second: listener.accept_stream()?, wire })
     }
 
-    fn of_one_specification() -> Result<Pair<A, B>> {
-        Pair::new(&Terms::of(A::CLAUSES), link::BAD)
+    fn of_one_specification(seed: u64) -> Result<Pair<A, B>> {
+        Pair::new(&Terms::of(A::CLAUSES), link::BAD, seed)
     }
 }
 
@@ -87,7 +113,11 @@ fn messages(adus: &[Adu]) -> Vec<Adu> {
 /// # Errors
 /// What does not hold.
 pub fn answers<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
-    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification()?;
+    with_seeds(answers_once::<A, B>)
+}
+
+fn answers_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
+    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification(seed)?;
     asked(&mut first, &mut second, A::SENDS)?;
     asked(&mut second, &mut first, B::SENDS)
 }
@@ -149,7 +179,11 @@ fn call_all<A: Profile>(
 /// # Errors
 /// What does not hold.
 pub fn arrives<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
-    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification()?;
+    with_seeds(arrives_once::<A, B>)
+}
+
+fn arrives_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
+    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification(seed)?;
     one_way(&first, &mut second, &messages(A::SENDS))?;
     one_way(&second, &mut first, &messages(B::SENDS))
 }
@@ -274,9 +308,13 @@ fn with_deadline(adus: &[Adu], is_call: bool, drops: bool) -> Option<(Adu, Durat
 /// # Errors
 /// What does not hold.
 pub fn expires<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
+    with_seeds(expires_once::<A, B>)
+}
+
+fn expires_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
     for is_call in [false, true] {
         let Some((adu, deadline)) = with_deadline(A::SENDS, is_call, true) else { continue };
-        let Pair { mut first, second, wire } = Pair::<A, B>::of_one_specification()?;
+        let Pair { mut first, second, wire } = Pair::<A, B>::of_one_specification(seed)?;
         wire.is_cut.store(true, Ordering::Relaxed);
         let (body, broken) = (vec![7; adu.len_max], |what| Broken::Clause { adu: adu.name, what });
         // As many as lie in memory until they have arrived, and then one that has no room.
@@ -306,8 +344,12 @@ pub fn expires<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
 /// # Errors
 /// What does not hold.
 pub fn tells_late<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
+    with_seeds(tells_late_once::<A, B>)
+}
+
+fn tells_late_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
     let Some((adu, deadline)) = with_deadline(A::SENDS, true, false) else { return Ok(()) };
-    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification()?;
+    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification(seed)?;
     let answers = adu.answered_by.unwrap_or_default();
     thread::scope(|scope| {
         let second = &mut second;
@@ -338,7 +380,11 @@ pub fn tells_late<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
 /// # Errors
 /// What does not hold.
 pub fn hides<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
-    let Pair { mut first, mut second, wire } = Pair::<A, B>::of_one_specification()?;
+    with_seeds(hides_once::<A, B>)
+}
+
+fn hides_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
+    let Pair { mut first, mut second, wire } = Pair::<A, B>::of_one_specification(seed)?;
     let fits = |adu: &&Adu| !adu.is_answer && adu.len_max >= MARK.len();
     for adu in A::SENDS.iter().filter(fits) {
         thread::scope(|scope| {
@@ -372,7 +418,7 @@ pub fn refuses<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
     for at in 0..A::CLAUSES.len() {
         let mut clauses = A::CLAUSES.to_vec();
         clauses[at] = "another";
-        match Pair::<A, B>::new(&Terms::of(&clauses), Rules::NONE) {
+        match Pair::<A, B>::new(&Terms::of(&clauses), Rules::NONE, 0) {
             Err(Error::Differs { clause }) if clause == A::CLAUSES[at] => {}
             _ => return Err(Broken::Accepted(A::CLAUSES[at])),
         }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 const CHOSEN: &[&str] = &["PeerCall"];
-const NOT_CHOSEN: &[&str] = &["recv_any", "next_free", "send_message_timeout"];
+const NOT_CHOSEN: &[&str] = &["next_free", "take_next", "send_message_timeout"];
 
 #[test]
 fn what_was_not_chosen_is_not_in_the_program() {

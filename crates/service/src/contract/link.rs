@@ -19,7 +19,6 @@ use crate::Result;
 /// A link over which everything goes wrong at times.
 pub const BAD: Rules =
     Rules { loss: 0.03, reorder: 0.05, duplicate: 0.02, corrupt: 0.02, ..Rules::NONE };
-const SEED: u64 = 19;
 
 /// What a listener to the link looks for: no ciphertext has it but by a chance of one in 2^128.
 pub const MARK: &[u8; 16] = b"to be hidden ...";
@@ -54,12 +53,12 @@ pub struct Link {
 
 impl Link {
     /// At a free port of this address.
-    pub fn new(local: SocketAddr, rules: Rules, wire: Arc<Wire>) -> Result<Link> {
+    pub fn new(local: SocketAddr, rules: Rules, seed: u64, wire: Arc<Wire>) -> Result<Link> {
         let udp = Udp::bind(local, &udp::Config::default());
         let udp = udp.map_err(stack::Error::os("binding the UDP socket"))?;
         let begun = std::time::Instant::now();
         let clock = move || Instant::from_us(begun.elapsed().as_micros() as u64);
-        Ok(Link { inner: Impair::new(udp, rules, rules, SEED, clock), wire })
+        Ok(Link { inner: Impair::new(udp, rules, rules, seed, clock), wire })
     }
 }
 
