@@ -36,7 +36,7 @@ fn what_was_changed_is_found_with_its_line() {
     assert_eq!(drift, [changed, Drift::Missing("src/types.rs".into())]);
     // Another specification in its place is another crate.
     let other = make::check(&specification("rpc"), folder.path()).unwrap();
-    assert_eq!(other.len(), 4, "{other:?}");
+    assert_eq!(other.len(), 5, "{other:?}");
 }
 
 /// A crate is looked at against the crates that it was written against.

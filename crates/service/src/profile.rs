@@ -91,6 +91,8 @@ pub trait Profile: Sized {
     const CIPHERS: &'static [Cipher];
     /// Short ADUs that wait share a packet.
     const PACKS: bool = true;
+    /// How long who waits looks for what comes before it sleeps, after there was work.
+    const SPIN: Duration = Duration::from_micros(50);
     /// What this end sends.
     const SENDS: &'static [Adu];
     /// What it takes.

@@ -128,7 +128,7 @@ fn config<P: Profile>() -> Config {
     transport.set_congestion(P::CONGESTION);
     let longest = (HEADER_LEN + profile::len_max(P::SENDS)).max(taken_len_max::<P>());
     let max_adu = Some(u32::try_from(longest).unwrap_or(u32::MAX));
-    Config { transport, max_adu, packs: P::PACKS, ..Config::default() }
+    Config { transport, max_adu, packs: P::PACKS, spin: P::SPIN, ..Config::default() }
 }
 
 /// Bytes of the longest ADU that this end takes, with its header.

@@ -64,32 +64,52 @@ impl MacKey {
     }
 }
 
+/// Numbers that one derivation gives.
+const DRAWN: usize = 16;
+const NUMBER_LEN: usize = 8;
+const SECRET_LEN: usize = 32;
+
 /// Numbers that nobody foretells, also who has seen all that came before: each is drawn from a secret that
-/// is replaced by one that nothing leads back from.
-pub struct Draws([u8; 32]);
+/// is replaced by one that nothing leads back from. Several are drawn at once, and each is forgotten when it is given.
+pub struct Draws {
+    secret: [u8; SECRET_LEN],
+    /// What is not given yet is in front.
+    drawn: [u8; DRAWN * NUMBER_LEN],
+    left: usize,
+}
 
 impl Draws {
     /// From secret random bytes; `label` keeps apart what is drawn from the same seed for other ends.
-    pub fn new(seed: &[u8; 32], label: &[u8]) -> Draws {
-        let mut secret = [0; 32];
+    pub fn new(seed: &[u8; SECRET_LEN], label: &[u8]) -> Draws {
+        let mut secret = [0; SECRET_LEN];
         expand_label(seed, label, &mut secret);
-        Draws(secret)
+        Draws { secret, drawn: [0; DRAWN * NUMBER_LEN], left: 0 }
     }
 
     /// The next number.
     pub fn draw(&mut self) -> u64 {
-        let (mut number, mut next) = ([0; 8], [0; 32]);
-        expand_label(&self.0, b"draw", &mut number);
-        expand_label(&self.0, b"next", &mut next);
-        self.0 = next;
-        next.zeroize();
+        if self.left == 0 {
+            let mut bytes = [0; SECRET_LEN + DRAWN * NUMBER_LEN];
+            expand_label(&self.secret, b"draw", &mut bytes);
+            let (next, drawn) = bytes.split_at(SECRET_LEN);
+            self.secret.copy_from_slice(next);
+            self.drawn.copy_from_slice(drawn);
+            bytes.zeroize();
+            self.left = DRAWN;
+        }
+        self.left -= 1;
+        let mut number = [0; NUMBER_LEN];
+        let drawn = &mut self.drawn[self.left * NUMBER_LEN..][..NUMBER_LEN];
+        number.copy_from_slice(drawn);
+        drawn.zeroize();
         u64::from_be_bytes(number)
     }
 }
 
 impl Drop for Draws {
     fn drop(&mut self) {
-        self.0.zeroize();
+        self.secret.zeroize();
+        self.drawn.zeroize();
     }
 }
 

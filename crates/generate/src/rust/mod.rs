@@ -16,6 +16,7 @@ use fusewire_asn1::parser::File;
 use fusewire_asn1::rust::{self as asn1, Encoding, Generated};
 
 use crate::choice::Choice;
+use crate::explain::explain;
 use crate::language::Checked;
 use crate::plan::{AduPlan, Codec, Device, Machine, Plan, SetUp, Suite};
 
@@ -121,6 +122,7 @@ pub fn crate_of(
     let file = |path: &str, text: String| CrateFile { path: path.into(), text };
     Ok(vec![
         file("Cargo.toml", manifest::text(&input, against)),
+        file("EXPLAIN.md", explain(checked, choice).markdown()),
         file("src/lib.rs", ends::text(&input, &generated)?),
         file("src/types.rs", asn1::joined(&generated)),
         file("tests/contract.rs", tests::text(&input)),
