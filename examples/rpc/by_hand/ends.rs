@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fusewire_codec::oer;
+use fusewire_codec::lws;
 use fusewire_codec::pipeline::{Marshal, Message, Sealing};
 use fusewire_session::{ClientConfig, ServerConfig, Trust};
 use fusewire_stack::transport::{self, Protocol};
@@ -20,7 +20,7 @@ const GET: u8 = 0;
 const GOT: u8 = 1;
 /// Type, and the number of the call.
 const HEADER_LEN: usize = 8;
-const ADU_LEN_MAX: usize = 16_420;
+const ADU_LEN_MAX: usize = 16_440;
 const DEADLINE: Duration = Duration::from_millis(250);
 
 fn config() -> Config {
@@ -76,11 +76,11 @@ impl Client {
     pub fn get(&mut self, get: &Get<'_>) -> Result<Got<'_>> {
         let asked = Instant::now();
         self.calls = self.calls.wrapping_add(1);
-        self.connection.send_message(&Headed(GET, self.calls, Message::oer(get)?))?;
+        self.connection.send_message(&Headed(GET, self.calls, Message::lws::<u32>(get)?))?;
         let len = self.connection.recv(&mut self.memory)?.ok_or("the server has ended")?;
         self.is_late = asked.elapsed() > DEADLINE;
         match parsed(&self.memory[..len])? {
-            (GOT, call, body) if call == self.calls => Ok(oer::from_bytes(body, oer::Rules::Oer)?),
+            (GOT, call, body) if call == self.calls => Ok(lws::from_bytes::<u32, _>(body)?),
             _ => Err("the server answered something else".into()),
         }
     }
@@ -123,7 +123,7 @@ pub struct Answer<'a>(&'a Connection, u32);
 
 impl Answer<'_> {
     pub fn send(self, got: &Got<'_>) -> Result<()> {
-        Ok(self.0.send_message(&Headed(GOT, self.1, Message::oer(got)?))?)
+        Ok(self.0.send_message(&Headed(GOT, self.1, Message::lws::<u32>(got)?))?)
     }
 }
 
@@ -142,7 +142,7 @@ impl Server {
         let Some(len) = self.connection.recv(&mut self.memory)? else { return Ok(None) };
         match parsed(&self.memory[..len])? {
             (GET, call, body) => {
-                let get = oer::from_bytes(body, oer::Rules::Oer)?;
+                let get = lws::from_bytes::<u32, _>(body)?;
                 Ok(Some(AskServer::Get(get, Answer(&self.connection, call))))
             }
             _ => Err("the client asked something else".into()),
