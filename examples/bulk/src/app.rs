@@ -68,7 +68,8 @@ fn source(at: SocketAddr, identity: Arc<Identity>, key: Fingerprint, seconds: u6
         size += BLOCK as u64;
     }
     source.send_done(&Done { size, hash: sum[..].into() })?;
-    Ok(source.finish()?)
+    source.finish()?;
+    Ok(())
 }
 
 fn sink(mut sink: Sink) -> Outcome {
@@ -97,5 +98,6 @@ fn sink(mut sink: Sink) -> Outcome {
             second += 1;
         }
     }
-    Ok(sink.finish()?)
+    sink.finish()?;
+    Ok(())
 }
