@@ -312,7 +312,7 @@ impl Connection {
             _ => {}
         }
         if control.alloc == 0 {
-            if self.state == State::Opening && control.rseq == 0 {
+            if self.state == State::Opening {
                 self.take_cookie(now, h, tcntl);
             }
             return;

@@ -194,13 +194,14 @@ impl machine::Listener for Listener {
     }
 }
 
-/// DIAG 1 for a FIRST; who sends a datagram is told nothing.
+/// DIAG 1 for a FIRST; who sends a datagram, or to many, is told nothing.
 pub(super) fn refused(h: &Header, reason: Reason) -> Option<Header> {
     let datagram = matches!(
         &h.body, Body::First(first) if first.traffic.service == Service::UnacknowledgedDatagram
     );
     let diag = Diag { code: Code::ContextRefused, reason };
-    (!h.returned && !datagram).then(|| diag_for(h.key, true, diag))
+    let is_told = !h.returned && !datagram && !h.options.has(Options::MULTI);
+    is_told.then(|| diag_for(h.key, true, diag))
 }
 
 /// A DIAG under `key`.

@@ -18,6 +18,7 @@ mod mechanisms;
 mod opening;
 mod robustness;
 mod rules;
+mod set_up;
 mod single;
 mod thin;
 mod wireshark;

@@ -15,11 +15,11 @@ use fusewire_wire::xtp::{
 use crate::hot_path::{open, take};
 
 /// When contexts open, and when all that follows happens: what they ask then is no repetition.
-const BEGAN: Instant = Instant::from_ms(1);
-const NOW: Instant = Instant::from_ms(5);
+pub const BEGAN: Instant = Instant::from_ms(1);
+pub const NOW: Instant = Instant::from_ms(5);
 
 /// A packet for `to` that asks for nothing.
-fn packet(
+pub fn packet(
     to: &Connection,
     sync: u32,
     seq: u64,
@@ -39,13 +39,13 @@ fn packet(
     }
 }
 
-fn first() -> Body<SpanList<SPANS>> {
+pub fn first() -> Body<SpanList<SPANS>> {
     let traffic = Traffic { service: Service::Stream, limits: None };
     Body::First(First { address: Address::in_udp(7), traffic, xkey: None, btag: None })
 }
 
 /// Everything that leaves `from` comes to `to`.
-fn deliver(from: &mut Connection, to: &mut Connection, now: Instant) -> Vec<Header> {
+pub fn deliver(from: &mut Connection, to: &mut Connection, now: Instant) -> Vec<Header> {
     let mut left = Vec::new();
     while let Some(t) = from.poll_transmit(now) {
         take(to, now, &t.header);
@@ -55,7 +55,7 @@ fn deliver(from: &mut Connection, to: &mut Connection, now: Instant) -> Vec<Head
 }
 
 /// The context that this FIRST opens.
-fn called(cfg: &Config, first: &Header) -> Connection {
+pub fn called(cfg: &Config, first: &Header) -> Connection {
     let mut listener = Listener::new(cfg, 2, &Secrets { isn: [1; 16], cookie: [2; 16] });
     let at = ([192, 0, 2, 1], 7).into();
     let ends = Ends { local: at, remote: at, flow: first.flow() };
@@ -67,7 +67,7 @@ fn called(cfg: &Config, first: &Header) -> Connection {
 }
 
 /// A byte goes to `b` and is answered: the syncs of both.
-fn exchange(a: &mut Connection, b: &mut Connection) -> (u32, u32) {
+pub fn exchange(a: &mut Connection, b: &mut Connection) -> (u32, u32) {
     let reservation = a.reserve(1).expect("room");
     a.commit(reservation, Cut::Stream);
     let said = deliver(a, b, NOW).pop().expect("data");

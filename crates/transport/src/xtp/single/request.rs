@@ -411,7 +411,7 @@ impl Request {
             return Some(DropCause::BadAck);
         }
         if control.alloc == 0 {
-            if asking.cookie.is_some() || control.rseq > 0 {
+            if asking.cookie.is_some() {
                 return Some(DropCause::Protocol);
             }
             asking.cookie = Some(tcntl.xkey);

@@ -239,7 +239,7 @@ impl Responder {
         let Some(context) = self.get(id) else { return };
         let waits = match &context.phase {
             Phase::Handed => context.service == Service::Transaction,
-            Phase::Talking(c) => c.stage() != Stage::Closed,
+            Phase::Talking(c) => c.stage() != Stage::Closed && !c.send.finishing,
             _ => false,
         };
         if !waits {

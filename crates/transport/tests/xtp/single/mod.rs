@@ -1,5 +1,6 @@
 //! Services 1 to 3: requests and a responder's table on simulated links.
 
+mod rules;
 mod tests;
 
 use core::time::Duration;
