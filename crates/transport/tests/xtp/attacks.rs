@@ -62,6 +62,7 @@ const ALL: [Wrong; 18] = [
 /// What an attacker knows who sees all but must get one thing wrong.
 struct Sight {
     own: Key,
+    peer: Key,
     rcv_nxt: u64,
     edge: u64,
     una: u64,
@@ -75,6 +76,7 @@ fn sight(side: &Side, peer: &Side) -> Sight {
     let info = side.conn.info();
     Sight {
         own: side.conn.key(),
+        peer: peer.conn.key(),
         rcv_nxt: side.conn.rcv_nxt_offset(),
         edge: side.offered_edge,
         una: side.conn.snd_una_offset(),
@@ -121,7 +123,7 @@ fn forge(random: &mut Random, s: &Sight, wrong: Wrong) -> Frame {
         Wrong::Key => header.key = Key::new(random.next_u64()).unwrap(),
         Wrong::NoRtn => {
             (header.returned, header.body) = (false, Body::Data { btag: None });
-            header.key = if random.chance(0.5) { s.own } else { Key::new(77).unwrap() };
+            header.key = if random.chance(0.5) { s.own } else { s.peer };
         }
         Wrong::Sync => {
             header.sync = s.peer_sync.wrapping_add(random.range(1 << 16..1 << 31) as u32)

@@ -8,6 +8,7 @@ mod account;
 mod frame;
 mod group;
 
+mod accepted;
 mod attacks;
 mod closing;
 mod delivery;

@@ -3,5 +3,6 @@
 mod attacks;
 mod joining;
 mod loss;
+mod rules;
 mod slow;
 mod world;
