@@ -152,7 +152,7 @@ impl Connection {
         self.arm_ctimer(now);
         if self.state == State::Inactive {
             let asks = Options::SREQ | Options::WCLOSE | Options::RCLOSE;
-            self.events.end |= (h.options.any(asks) || is_first) && !h.options.has(Options::END);
+            self.events.end |= h.options.any(asks) && !h.options.has(Options::END);
             return;
         }
         if h.options.has(Options::SREQ) {

@@ -3,9 +3,10 @@
 use core::time::Duration;
 
 use fusewire_transport::machine::{Cut, DropCause, Event, Initial, ResetCause, Verdict};
-use fusewire_transport::xtp::{Config, Connection, Header, SPANS, State};
+use fusewire_transport::xtp::{Config, Connection, Header, Retransmission, SPANS, State};
 use fusewire_wire::xtp::{
-    Body, Code, Control, Diag, Key, Options, Reason, Service, SpanList, Traffic, TrafficControl,
+    Body, Code, Control, Diag, Key, Options, Reason, Service, Span, SpanList, Traffic,
+    TrafficControl,
 };
 
 use crate::hot_path::{open, take};
@@ -63,6 +64,8 @@ fn what_is_not_taken_is_answered_as_far_as_it_may_be_the_peers() {
     let cfg = Config { recv_window: 16_384, initial_recv_window: 16_384, ..Config::default() };
     let (mut a, mut b) = open(&cfg, BEGAN);
     let (sync, _) = exchange(&mut a, &mut b);
+    comes(&mut b, Options::NONE, sync, 1, 100, DATA);
+    assert_eq!(says(&mut b), []);
     comes(&mut b, Options::NONE, sync, 0, 1, DATA);
     assert_eq!(says(&mut b).len(), 1, "it came before");
 
@@ -172,6 +175,9 @@ fn nothing_is_placed_behind_the_end() {
         let data = packet(&b, sync, 1 + from, 200, DATA);
         let Initial::Payload(plan) = b.handle_initial(NOW, &data, 200) else { panic!() };
         assert!(plan.offset + u64::from(plan.len) <= 101, "{plan:?}");
+        // And who sends some breaks the rules.
+        take(&mut b, NOW, &data);
+        assert_eq!((b.counters().dropped(DropCause::AfterEnd), b.state()), (1, State::Quiescent));
     }
 }
 
@@ -510,4 +516,108 @@ fn the_losses_of_one_flight_cost_the_window_once() {
     }
     assert_eq!((a.counters().recoveries, a.counters().retransmissions >= 2), (1, true));
     assert_eq!(windows[0], windows[1]);
+}
+
+/// What has come is not placed again: of data in order that reach what lies behind the gap only those before it are new.
+#[test]
+fn what_has_come_is_not_placed_again() {
+    let (mut a, mut b) = open(&Config::default(), BEGAN);
+    let (sync, _) = exchange(&mut a, &mut b);
+    comes(&mut b, Options::NONE, sync, 101, 100, DATA);
+    let data = packet(&b, sync, 1, 150, DATA);
+    let Initial::Payload(plan) = b.handle_initial(NOW, &data, 150) else { panic!() };
+    assert_eq!((plan.offset, plan.len, plan.trim_back), (1, 100, 50));
+    take(&mut b, NOW, &data);
+    assert_eq!(b.rcv_nxt_offset(), 201);
+}
+
+/// Who has consumed little gives no little window.
+#[test]
+fn alloc_moves_by_packets() {
+    let (mut a, mut b) = open(&Config::default(), BEGAN);
+    queue(&mut a, 1000);
+    let asked = deliver(&mut a, &mut b, NOW).pop().expect("data");
+    let alloc = |b: &mut Connection| {
+        let ask = Header { options: Options::SREQ, ..asked };
+        take(b, NOW, &ask);
+        says(b).pop().and_then(|h| h.body.control().map(|c| c.alloc)).expect("an answer")
+    };
+    let first = alloc(&mut b);
+    for (consumed, gain) in [(100, 0), (999, 0), (1000, 1000)] {
+        b.consumed(consumed);
+        assert_eq!(alloc(&mut b), first + gain, "{consumed}");
+    }
+}
+
+/// Both are closed: END is the other's last word, and else it is answered.
+#[test]
+fn an_inactive_context_is_gone_with_the_others_end() {
+    for ends in [false, true] {
+        let (mut a, mut b) = open(&Config::default(), BEGAN);
+        exchange(&mut a, &mut b);
+        a.finish();
+        deliver(&mut a, &mut b, NOW);
+        deliver(&mut b, &mut a, NOW);
+        b.finish();
+        let last = deliver(&mut b, &mut a, NOW).pop();
+        assert_eq!(a.state(), State::Inactive);
+        assert_eq!(says(&mut a).len(), 1, "RCLOSE, END");
+        let last = last.expect("it closed");
+        let options = last.options.without(Options::END);
+        let options = if ends { options | Options::END } else { options };
+        take(&mut a, NOW, &Header { options, ..last });
+        let state = if ends { State::Quiescent } else { State::Inactive };
+        assert_eq!((a.state(), says(&mut a).len()), (state, usize::from(!ends)));
+    }
+}
+
+/// EDGE asks by being the other: who has chosen it flips it where it asks.
+#[test]
+fn who_asks_by_edge_flips_it() {
+    for edge in [false, true] {
+        let (mut a, mut b) = open(&Config { edge, pacing: false, ..Config::default() }, BEGAN);
+        exchange(&mut a, &mut b);
+        queue(&mut a, 13_000);
+        let said = says(&mut a);
+        let flips = said
+            .windows(2)
+            .filter(|two| two[0].options.has(Options::EDGE) != two[1].options.has(Options::EDGE));
+        let asks = said[1..].iter().filter(|h| h.options.has(Options::SREQ)).count();
+        assert!(asks > 1 && flips.count() == if edge { asks } else { 0 }, "{said:?}");
+    }
+}
+
+/// Section 10: go-back-N sends again what spans have named, and selective repeat what they have not. What is sent again is
+/// covered by its check, for it may have come in part.
+#[test]
+fn what_goes_again_is_what_the_mode_says() {
+    for (retransmission, again) in
+        [(Retransmission::SelectiveRepeat, 1), (Retransmission::GoBackN, 4)]
+    {
+        let cfg = Config { retransmission, congestion: None, ..Config::default() };
+        let (mut a, mut b) = open(&cfg, BEGAN);
+        let (_, sync) = exchange(&mut a, &mut b);
+        a.proves_from(1, 0);
+        for _ in 0..4 {
+            queue(&mut a, 1000);
+        }
+        let sent = says(&mut a);
+        assert!(sent.len() == 4 && sent.iter().all(|h| !h.checks_all()), "{sent:?}");
+        // The first is missing.
+        let now = NOW + Duration::from_millis(50);
+        let mut spans = SpanList::new(1);
+        spans.push(Span { left: sent[1].seq, right: sent[3].seq + 1000 });
+        let control = Control { rseq: 1, alloc: 100_000, echo: sent[3].sync };
+        let report = packet(&a, sync, 0, 0, Body::Ecntl(control, spans));
+        take(&mut a, now, &report);
+        let mut went = Vec::new();
+        for later_ms in [0, 1, 10, 40] {
+            let now = now + Duration::from_millis(later_ms);
+            a.handle_timeout(now);
+            let data = core::iter::from_fn(|| a.poll_transmit(now)).map(|t| t.header);
+            went.extend(data.filter(|h| h.data_len > 0));
+        }
+        assert_eq!(went.len(), again, "{retransmission:?}: {went:?}");
+        assert!(went.iter().all(Header::checks_all), "{went:?}");
+    }
 }

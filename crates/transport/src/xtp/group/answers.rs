@@ -9,7 +9,7 @@ use crate::queue::flag;
 use crate::rack::Phase;
 use core::time::Duration;
 use fusewire_base::Instant;
-use fusewire_wire::xtp::{Body, Control, Key, OFFSET_MAX, Spans as _};
+use fusewire_wire::xtp::{Body, Control, Key, Spans as _};
 use std::net::SocketAddr;
 
 /// Answers of one round trip, about: each weighs less by as much.
@@ -81,7 +81,7 @@ impl Sender {
         {
             return Err(DropCause::BadAck);
         }
-        if control.alloc - control.rseq > u64::from(u32::MAX) || control.alloc > OFFSET_MAX {
+        if control.alloc - control.rseq > u64::from(u32::MAX) {
             return Err(DropCause::Protocol);
         }
         Ok(())

@@ -282,7 +282,7 @@ fn a_piece_of_a_request_is_checked() {
     // The tag is that of the first.
     assert_eq!(asked.arrived().map(|a| (a.len, a.btag)), Some((5000, Some(9))));
     let mut asked = Asked::new(&Config::default(), Bounds::default());
-    for piece in pieces.iter().rev() {
+    for piece in &pieces {
         asked.comes(&with(piece, |first| first.btag = first.btag.or(Some(6))));
     }
     assert_eq!(asked.arrived().and_then(|a| a.btag), Some(9));

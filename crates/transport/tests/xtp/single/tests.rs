@@ -70,6 +70,9 @@ fn what_does_not_fit_is_not_begun() {
         assert!(ask(max).is_ok());
         assert_eq!(ask(max + 1).err(), Some(TooLong { max }));
     }
+    // And no more than may be sent before an alloc is known, whatever the window.
+    let cfg = Config { initial_window_packets: 100, ..cfg };
+    assert_eq!(message_len_max(&cfg, Service::Transaction, false), 16_384);
 }
 
 #[test]

@@ -322,3 +322,18 @@ fn nothing_is_sent_to_nobody() {
     poll(&mut s, NOW);
     assert!(s.has_ended(), "nobody waits");
 }
+
+/// Those who were members are remembered as long as there is room: the oldest goes first.
+#[test]
+fn who_was_a_member_long_ago_is_nobody() {
+    let (mut s, sync) = sender(&SenderConfig::default(), 0);
+    for n in 1..=65 {
+        joins(&mut s, n);
+        s.remove(NOW, key(n + 10));
+        poll(&mut s, NOW);
+    }
+    for (n, cause) in [(1, Some(DropCause::Closed)), (2, None), (65, None)] {
+        let h = report(key(n + 10), (0, sync), &[]);
+        assert_eq!(s.handle(NOW, at(n), &h), cause, "{n}");
+    }
+}
