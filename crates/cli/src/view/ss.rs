@@ -189,7 +189,10 @@ fn path(tcp: &Transport) -> String {
     let mut words: Vec<_> =
         agreed.iter().filter(|(on, _)| *on).map(|(_, word)| (*word).to_string()).collect();
     words.push(printable(&tcp.congestion_control));
-    words.push(format!("wscale:{},{}", tcp.send_shift, tcp.recv_shift));
+    // XTP has none.
+    if (tcp.send_shift, tcp.recv_shift) != (0, 0) {
+        words.push(format!("wscale:{},{}", tcp.send_shift, tcp.recv_shift));
+    }
     words.push(format!("rto:{}", tcp.rto_us / 1000));
     words.push(format!("rtt:{}/{}", ms(tcp.rtt_us), ms(tcp.rttvar_us)));
     words.push(format!("minrtt:{}", ms(tcp.min_rtt_us)));
@@ -270,6 +273,8 @@ mod tests {
         let lines = details(&socket);
         assert!(lines.iter().all(|line| !line.contains(char::is_control)), "{lines:?}");
         assert!(lines[2].contains("retrans:3") && !lines[2].contains("timeouts"));
+        assert!(lines.iter().all(|line| !line.contains("wscale")), "{lines:?}");
+        assert!(path(&Transport { send_shift: 7, ..Transport::default() }).contains("wscale:7,0"));
         let one = Segment { what: "\n\x1b]0;x".into(), flags: "\r".into(), ..Segment::default() };
         assert!(!segment(&one).contains(char::is_control));
     }
