@@ -142,3 +142,27 @@ fn who_sends_on_and_on_asks_for_a_part_of_the_window() {
     let unanswered = asks_after(Duration::from_millis(2), false);
     assert!(unanswered[1..].iter().all(|n| *n >= 2000), "{unanswered:?}");
 }
+
+/// Section 8, EDGE.
+#[test]
+fn an_edge_asks_where_the_question_was_lost() {
+    for edge in [true, false] {
+        let cfg = Config { edge, fastnak: false, pacing: false, ..Config::default() };
+        let (mut a, mut b) = open(&cfg, BEGAN);
+        let mut leaves = || {
+            let reservation = a.reserve(500).expect("room");
+            a.commit(reservation, Cut::Record);
+            let left: Vec<_> = std::iter::from_fn(|| a.poll_transmit(NOW)).collect();
+            assert_eq!(left.len(), 1);
+            left[0].header
+        };
+        let [lost, next, last] = [leaves(), leaves(), leaves()];
+        let asks = |header: &Header| header.options.has(Options::SREQ);
+        assert!(asks(&lost) && !asks(&next) && !asks(&last));
+        take(&mut b, NOW, &next);
+        let answer = b.poll_transmit(NOW).map(|t| t.header.body);
+        assert_eq!(matches!(answer, Some(Body::Ecntl(..))), edge, "{answer:?}");
+        take(&mut b, NOW, &last);
+        assert!(b.poll_transmit(NOW).is_none(), "the bit is the same");
+    }
+}
