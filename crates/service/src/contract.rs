@@ -24,6 +24,9 @@ use link::{Link, MARK, Wire};
 /// ADUs of each type that are sent.
 const EACH: u32 = 100;
 
+/// Bytes of an ADU that say which it is; types that are shorter are not looked at.
+const NUMBER_LEN: usize = 4;
+
 /// How much later than at its time something may happen here: threads wait for processors.
 const SLACK: Duration = Duration::from_secs(2);
 
@@ -105,7 +108,8 @@ impl<A: Profile, B: Profile> Pair<A, B> {
 
 /// Types that are sent by themselves, of those that a side sends: calls and their answers are not.
 fn messages(adus: &[Adu]) -> Vec<Adu> {
-    adus.iter().filter(|adu| adu.answered_by.is_none() && !adu.is_answer).copied().collect()
+    let messages = adus.iter().filter(|adu| adu.answered_by.is_none() && !adu.is_answer);
+    messages.filter(|adu| adu.len_max >= NUMBER_LEN).copied().collect()
 }
 
 /// Each call is answered, by the answer to it, and the peer is asked once for each; both ways.
@@ -127,7 +131,8 @@ fn asked<A: Profile, B: Profile>(
     to: &mut Stream<B>,
     adus: &[Adu],
 ) -> std::result::Result<(), Broken> {
-    let calls: Vec<Adu> = adus.iter().filter(|adu| adu.answered_by.is_some()).copied().collect();
+    let calls = adus.iter().filter(|adu| adu.answered_by.is_some() && adu.len_max >= NUMBER_LEN);
+    let calls: Vec<Adu> = calls.copied().collect();
     let count = EACH * calls.len() as u32;
     thread::scope(|scope| {
         let answering = scope.spawn(move || {
@@ -363,7 +368,7 @@ fn tells_late_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(),
         });
         for is_late in [false, true] {
             let asked = Instant::now();
-            first.call_bytes(&adu, &[7; 4])?;
+            first.call_bytes(&adu, &[7; NUMBER_LEN][..NUMBER_LEN.min(adu.len_max)])?;
             // A machine that has no time for us makes the first late as well.
             let is_late = is_late || asked.elapsed() > deadline;
             if first.is_late() != is_late {
@@ -373,6 +378,33 @@ fn tells_late_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(),
         }
         Ok(())
     })
+}
+
+/// An ADU that is longer than its clauses let it be is refused by who would send it, and by who gets it all the same.
+///
+/// # Errors
+/// What does not hold.
+pub fn bounds<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
+    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification(0)?;
+    for adu in A::SENDS.iter().filter(|adu| !adu.is_answer) {
+        let body = vec![7; adu.len_max + 1];
+        let sent = match adu.answered_by {
+            Some(_) => first.call_bytes(adu, &body).map(drop),
+            None => first.send_bytes(adu, &body),
+        };
+        let broken = |what: &str| Err(Broken::Clause { adu: adu.name, what: what.into() });
+        if !matches!(sent, Err(Error::TooLong { .. })) {
+            return broken("is sent although it is too long");
+        }
+        // The session itself has a bound, that of the longest type.
+        if adu.answered_by.is_none()
+            && first.send_unchecked(adu, &body).is_ok()
+            && !matches!(second.recv(), Err(Error::TooLong { .. }))
+        {
+            return broken("is taken although it is too long");
+        }
+    }
+    Ok(())
 }
 
 /// Nothing of an ADU is seen by who listens to the link.

@@ -29,6 +29,16 @@ pub enum Error {
         /// The number.
         number: u8,
     },
+    /// An ADU that is longer than its clauses let it be: this side's, or the peer's.
+    #[error("{adu} of {len} bytes, and its clauses let it have {max}")]
+    TooLong {
+        /// The ADU's type.
+        adu: &'static str,
+        /// Bytes of its encoding.
+        len: usize,
+        /// The most.
+        max: usize,
+    },
     /// The deadline was over before it could be sent: it was not.
     #[error("{adu} expired before there was room for it")]
     Expired {

@@ -108,6 +108,12 @@ pub trait AduType {
     type Encoding;
 }
 
+/// The type of a number.
+#[inline]
+pub fn of_number(adus: &'static [Adu], number: u8) -> Option<&'static Adu> {
+    adus.iter().find(|adu| adu.number == number)
+}
+
 /// Types by number, bit n.
 pub const fn numbers(adus: &[Adu]) -> u64 {
     let (mut at, mut bits) = (0, 0);

@@ -110,11 +110,21 @@ impl<T, E: Encoding<T>> Marshal for Headed<pipeline::Message<'_, T, E>> {
     }
 }
 
-/// The number of a type and its bytes.
-fn parsed(adu: &[u8]) -> Result<(u8, &[u8])> {
-    match adu {
-        [number, 0, 0, 0, body @ ..] => Ok((*number, body)),
-        _ => Err(Error::Unknown { number: u8::MAX }),
+/// The number of a type that this end takes, and the bytes of an ADU of it.
+fn parsed<P: Profile>(adu: &[u8]) -> Result<(u8, &[u8])> {
+    let [number, 0, 0, 0, body @ ..] = adu else { return Err(Error::Unknown { number: u8::MAX }) };
+    let Some(taken) = profile::of_number(P::TAKES, *number) else {
+        return Err(Error::Unknown { number: *number });
+    };
+    fits(taken, body.len())?;
+    Ok((*number, body))
+}
+
+/// Whether an ADU is as short as its clauses say.
+fn fits(adu: &Adu, len: usize) -> Result<()> {
+    match len <= adu.len_max {
+        true => Ok(()),
+        false => Err(Error::TooLong { adu: adu.name, len, max: adu.len_max }),
     }
 }
 
@@ -262,8 +272,8 @@ impl<P: Profile> Stream<P> {
     /// Sends an ADU; returns when it is on its way, and in memory until it has arrived.
     ///
     /// # Errors
-    /// [`Error::Codec`] for a value that is none of its type; [`Error::Expired`] where there was no room before its deadline;
-    /// [`Error::Stack`].
+    /// [`Error::Codec`] for a value that is none of its type; [`Error::TooLong`]; [`Error::Expired`] where there was no room
+    /// before its deadline; [`Error::Stack`].
     #[inline]
     pub fn send<A: AduType, T>(&self, adu: &T) -> Result<()>
     where
@@ -277,8 +287,14 @@ impl<P: Profile> Stream<P> {
         self.send_with(adu, &Headed { number: adu.number, message: bytes })
     }
 
+    /// One that may be longer than this end would send.
+    pub(crate) fn send_unchecked(&self, adu: &Adu, bytes: &[u8]) -> Result<()> {
+        Ok(self.connection.send_message(&Headed { number: adu.number, message: bytes })?)
+    }
+
     #[inline]
     fn send_with(&self, adu: &Adu, message: &impl Marshal) -> Result<()> {
+        fits(adu, message.marshalled_len() - HEADER_LEN)?;
         match adu.deadline.filter(|_| adu.drops_late) {
             Some(deadline) => match self.connection.send_message_timeout(message, deadline) {
                 Err(stack::Error::Elapsed) => Err(Error::Expired { adu: adu.name }),
@@ -291,12 +307,12 @@ impl<P: Profile> Stream<P> {
     /// The next ADU: the number of its type, and its bytes, which stay until the next call; `None` after the peer's last.
     ///
     /// # Errors
-    /// [`Error::Unknown`]; [`Error::Stack`].
+    /// [`Error::Unknown`], [`Error::TooLong`]; [`Error::Stack`].
     #[inline]
     pub fn recv(&mut self) -> Result<Option<(u8, &[u8])>> {
         if Self::FREE == 0 {
             let Some(len) = self.connection.recv(&mut self.memory)? else { return Ok(None) };
-            return parsed(&self.memory[..len]).map(Some);
+            return parsed::<P>(&self.memory[..len]).map(Some);
         }
         self.connection.recycle(std::mem::take(&mut self.last));
         let next = if Self::FREE == profile::numbers(P::TAKES) {
@@ -306,7 +322,7 @@ impl<P: Profile> Stream<P> {
         };
         let Some(next) = next else { return Ok(None) };
         self.last = next;
-        parsed(&self.last).map(Some)
+        parsed::<P>(&self.last).map(Some)
     }
 
     /// One that is free, or whose turn it is.
@@ -316,8 +332,8 @@ impl<P: Profile> Stream<P> {
                 return Ok(Some(adu));
             }
             let Some((index, adu)) = self.connection.recv_any()? else { return Ok(None) };
-            let number = parsed(&adu)?.0;
-            if number < 64 && Self::FREE >> number & 1 == 1 {
+            let number = parsed::<P>(&adu)?.0;
+            if Self::FREE >> number & 1 == 1 {
                 self.early.passed(index);
                 return Ok(Some(adu));
             }
@@ -345,6 +361,7 @@ impl<P: Profile> Stream<P> {
 
     #[inline]
     fn call_with(&mut self, adu: &Adu, request: &impl Marshal) -> Result<&[u8]> {
+        fits(adu, request.marshalled_len() - HEADER_LEN)?;
         let timeout = adu.deadline.filter(|_| adu.drops_late);
         let bound = adu.deadline.filter(|_| !adu.drops_late);
         let asked = bound.map(|deadline| (Instant::now(), deadline));
@@ -353,7 +370,7 @@ impl<P: Profile> Stream<P> {
             answered => answered?,
         };
         self.is_late = asked.is_some_and(|(at, deadline)| at.elapsed() > deadline);
-        match parsed(&self.last)? {
+        match parsed::<P>(&self.last)? {
             (number, body) if Some(number) == adu.answered_by => Ok(body),
             (number, _) => Err(Error::Unknown { number }),
         }
@@ -372,7 +389,7 @@ impl<P: Profile> Stream<P> {
     pub fn next_call(&mut self) -> Result<Option<(u8, &[u8], Answer)>> {
         let Some(mut call) = self.connection.next_call()? else { return Ok(None) };
         self.last = call.take_request();
-        let (number, body) = parsed(&self.last)?;
+        let (number, body) = parsed::<P>(&self.last)?;
         Ok(Some((number, body, Answer(call))))
     }
 
@@ -408,7 +425,9 @@ impl Answer {
     where
         A::Encoding: Encoding<T>,
     {
-        Ok(self.0.answer_message(&Headed::of::<A>(adu)?)?)
+        let answer = Headed::of::<A>(adu)?;
+        fits(&A::ADU, answer.marshalled_len() - HEADER_LEN)?;
+        Ok(self.0.answer_message(&answer)?)
     }
 
     /// With an ADU of which only the bytes are known.

@@ -104,6 +104,22 @@ fn what_has_no_room_in_time_is_dropped() {
     contract::arrives::<SendsInTime, TakesInTime>().unwrap();
 }
 
+// A bound that only the sender has.
+const SHORT: Adu = Adu { len_max: 100, ..adu("Short", 0) };
+end!(SendsShort: Tcp, &[SHORT], &[]);
+end!(TakesShort: Tcp, &[], &[SHORT, adu("Other", 1)]);
+end!(TakesLong: Tcp, &[], &[adu("Short", 0)]);
+end!(SendsShortOrNot: Tcp, &[SHORT, adu("Other", 1)], &[]);
+
+#[test]
+fn what_is_too_long_is_refused_at_both_ends() {
+    contract::bounds::<SendsShort, TakesShort>().unwrap();
+    contract::bounds::<SendsShortOrNot, TakesShort>().unwrap();
+    contract::bounds::<Asks, Answers>().unwrap();
+    let broken = contract::bounds::<SendsShortOrNot, TakesLong>().unwrap_err().to_string();
+    assert_eq!(broken, "Short: is taken although it is too long");
+}
+
 #[test]
 fn nothing_is_seen() {
     contract::hides::<Sends, Takes>().unwrap();

@@ -11,8 +11,13 @@ use fusewire_session::{ClientConfig, ServerConfig, Trust};
 use fusewire_stack::transport::{self, Protocol};
 use fusewire_stack::{Config, Congestion, Connection, Endpoint};
 
-pub use bulk_example::types::bulk::{Block, Done};
 pub use fusewire_session::{Allow, Fingerprint, Identity};
+pub use types::bulk::{Block, Done};
+
+/// The types, by the ASN.1 compiler alone.
+mod types {
+    include!(concat!(env!("OUT_DIR"), "/by_hand.rs"));
+}
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 

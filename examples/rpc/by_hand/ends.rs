@@ -12,7 +12,12 @@ use fusewire_stack::transport::{self, Protocol};
 use fusewire_stack::{Config, Connection, Endpoint};
 
 pub use fusewire_session::{Allow, Fingerprint, Identity};
-pub use rpc_example::types::kv::{Get, Got};
+pub use types::kv::{Get, Got};
+
+/// The types, by the ASN.1 compiler alone.
+mod types {
+    include!(concat!(env!("OUT_DIR"), "/by_hand.rs"));
+}
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -21,6 +21,7 @@ const TESTS: &[Test] = &[
     ("each_call_is_answered_and_the_peer_asked_once", "answers", is_call, Way::Both),
     ("what_is_late_is_dropped_and_told", "expires", is_dropped, Way::Each),
     ("an_answer_that_is_late_says_so", "tells_late", is_told, Way::Each),
+    ("what_is_too_long_is_refused", "bounds", |plan, adu| !is_answer(plan, adu), Way::Each),
     ("nothing_is_seen_on_the_link", "hides", |plan, adu| !is_answer(plan, adu), Way::Each),
     ("another_specification_is_refused_by_its_clause", "refuses", |_, _| true, Way::Both),
 ];
