@@ -25,6 +25,8 @@ pub struct Clause {
     pub column: u32,
     /// The nearest value with which, all else being as it is, it could be had.
     pub passes: Option<String>,
+    /// If there is none: the nearest value with which this conflict would end, though another stands behind it.
+    pub ends: Option<String>,
 }
 
 /// What cannot be had.
@@ -111,6 +113,7 @@ pub fn refused(checked: &Checked, refusal: &Refusal) -> Refused {
             line: at.line,
             column: at.column,
             passes: one.passes.clone(),
+            ends: one.ends.clone(),
         }
     };
     Refused {
@@ -147,5 +150,9 @@ impl Refused {
 }
 
 fn passes(of: &Clause) -> String {
-    of.passes.as_ref().map_or(String::new(), |value| format!(", and would pass as {value}"))
+    match (&of.passes, &of.ends) {
+        (Some(value), _) => format!(", and would pass as {value}"),
+        (None, Some(value)) => format!(", and as {value} there would be another conflict"),
+        (None, None) => String::new(),
+    }
 }

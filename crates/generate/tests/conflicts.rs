@@ -279,3 +279,20 @@ fn what_is_said_to_pass_passes() {
     }
     assert!(passing > PLANTED.len(), "{passing}");
 }
+
+#[test]
+fn a_conflict_behind_another_is_said_to_be_there() {
+    // Below the group's floor, and too slow for a deadline.
+    let changed = support::changed("telemetry", "rtt_ms = [1, 20]", "rtt_ms = [1, 900]");
+    let refusal = choose(&changed.specification, None).expect_err("it is too slow");
+    let floor = refusal.clauses.iter().find(|c| c.clause.name == "peers.floor_kbit");
+    let floor = floor.expect("it is part of it");
+    assert_eq!(floor.passes, None);
+    let value = floor.ends.as_deref().expect("a value that ends this conflict");
+    let text = support::with_value(&changed, "peers.floor_kbit", value);
+    let behind = choose(&support::with_text("telemetry", &text).specification, None);
+    let behind = behind.expect_err("the deadline is left");
+    let names: Vec<_> = behind.clauses.iter().map(|c| c.clause.name.as_str()).collect();
+    assert!(!names.contains(&"peers.floor_kbit"), "{names:?}");
+    assert!(names.contains(&"adu.Alarm.deadline_ms"), "{names:?}");
+}

@@ -1,28 +1,14 @@
 //! The four specifications in `examples/`: what is chosen for each, as the research says.
 
-use fusewire_asn1::Source;
+mod support;
+
 use fusewire_generate::choice::{Choice, Refusal, choose};
-use fusewire_generate::language::{Checked, check, files};
+use fusewire_generate::language::Checked;
 use fusewire_generate::plan::*;
+use fusewire_model::Implementation;
+use fusewire_model::machine::{Machine as Calibrated, Transform};
 
-fn text(path: &str) -> Vec<u8> {
-    let path = format!("{}/../../examples/{path}", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// An example, one text of it replaced.
-fn changed(name: &str, from: &str, to: &str) -> Checked {
-    let whole = String::from_utf8(text(&format!("{name}/{name}.toml"))).expect("text");
-    assert!(from.is_empty() || whole.contains(from), "{name} has no `{from}`");
-    let whole = if from.is_empty() { whole } else { whole.replacen(from, to, 1) };
-    let source = Source::new(format!("{name}.toml"), whole.as_bytes());
-    let modules = files(&source).into_iter().map(|file| {
-        let bytes = text(&format!("{name}/{file}"));
-        Source::new(file, &bytes)
-    });
-    let modules = modules.collect();
-    check(source, modules)
-}
+use support::changed;
 
 fn chosen(checked: &Checked) -> Choice {
     assert!(checked.is_ok(), "{}", checked.wrong());
@@ -123,4 +109,48 @@ fn a_conflict_is_minimal_and_says_what_would_pass() {
             assert!(choose(&without, None).is_ok(), "{} is not needed", one.clause.name);
         }
     }
+}
+
+/// A machine on which separate passes are faster, of this cipher alone.
+fn machine(cipher: &str) -> Calibrated {
+    let text = include_str!("../../model/tests/machine.json");
+    let mut machine: Calibrated = serde_json::from_str(text).expect("a machine");
+    let transform = |implementation, cold_cycles_per_byte| Transform {
+        cipher: cipher.to_owned(),
+        swap_bytes: 4,
+        implementation,
+        cold_cycles_per_byte,
+        ..machine.transforms[0].clone()
+    };
+    let [integrated, blocked, sequential] = Implementation::ALL;
+    machine.transforms =
+        vec![transform(integrated, 2.0), transform(blocked, 3.0), transform(sequential, 1.0)];
+    machine
+}
+
+#[test]
+fn a_calibrated_machine_says_how_data_passes_run_and_nothing_else() {
+    let sealed = changed("bulk", "", "");
+    let execution = |checked: &Checked, machine: Option<&Calibrated>| {
+        let choice = choose(&checked.specification, machine).expect("it can be had");
+        (choice.plan.adus[0].execution, choice.executions[0].clone(), choice.plan)
+    };
+    let (unknown, _, plan) = execution(&sealed, None);
+    let (found, why, mut measured) = execution(&sealed, Some(&machine("aes-256-gcm")));
+    assert_eq!((unknown, found), (Execution::Integrated, Execution::Sequential));
+    assert!(why.starts_with("sequential: by the model"), "{why}");
+    for (adu, other) in measured.adus.iter_mut().zip(&plan.adus) {
+        adu.execution = other.execution;
+    }
+    assert_eq!(measured, plan);
+    // Of what is sealed a machine without ciphers says nothing, and of what is not it does.
+    let none = machine("none");
+    assert_eq!(execution(&sealed, Some(&none)).0, Execution::Integrated);
+    let open = "confidential = \"prohibit\", authentic = \"none\", order = \"none\"";
+    let mut open = changed("bulk", "order = \"none\"", open);
+    let done = open.specification.adus[1].clone();
+    open.specification.adus[1].confidential.value = open.specification.adus[0].confidential.value;
+    open.specification.adus[1].authentic.value = open.specification.adus[0].authentic.value;
+    assert_ne!(done, open.specification.adus[1]);
+    assert_eq!(execution(&open, Some(&none)).0, Execution::Sequential);
 }

@@ -26,6 +26,8 @@ pub struct Conflicting {
     pub value: String,
     /// The nearest value with which, all others being as they are, there would be a plan.
     pub passes: Option<String>,
+    /// If there is none: the nearest value with which this conflict would end, though another stands behind it.
+    pub ends: Option<String>,
 }
 
 /// Values that are tried one behind the other, each demanding less.
@@ -46,34 +48,41 @@ pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
     // What nobody wrote goes first: a conflict is told by what somebody did write, if it can be.
     let order = names(|o| o != Origin::Written).into_iter().chain(names(|o| o == Origin::Written));
     let mut kept: Vec<String> = order.collect();
-    // Clauses inform as well as demand (a rate says when the next one comes), so one may be found to be needless only
-    // when others are gone: until all that is left is needed.
-    loop {
-        let before = kept.len();
-        kept.retain(|name| {
-            let mut without = left.clone();
+    let mut drop = |kept: &mut Vec<String>, names: &[String]| {
+        let mut without = left.clone();
+        for name in names {
             if let Some(clause) = without.clause_mut(name) {
                 clause.relax();
             }
-            match fails(&without) {
-                Some(failure) => {
-                    left = without;
-                    why = failure;
-                    false
-                }
-                None => true,
-            }
-        });
-        if kept.len() == before {
+        }
+        if let Some(failure) = fails(&without) {
+            (left, why) = (without, failure);
+            kept.retain(|name| !names.contains(name));
+        }
+    };
+    // A type of ADU that has nothing to do with it goes at once.
+    for adu in &of.adus {
+        let own = format!("adu.{}.", adu.name);
+        let names: Vec<_> = kept.iter().filter(|name| name.starts_with(&own)).cloned().collect();
+        drop(&mut kept, &names);
+    }
+    // Clauses inform as well as demand (a rate says when the next one comes), so one may be found to be needless only
+    // when others are gone: until all that is left is needed.
+    loop {
+        let before = kept.clone();
+        before.iter().for_each(|name| drop(&mut kept, std::slice::from_ref(name)));
+        if kept.len() == before.len() {
             break;
         }
     }
     let conflicting = |name: &String| {
         let clause = of.clauses().into_iter().find(|c| c.clause().name == *name)?;
+        let passes = nearest(of, name);
         Some(Conflicting {
             clause: clause.clause().clone(),
             value: clause.text(),
-            passes: nearest(of, name),
+            ends: if passes.is_none() { nearest(&left, name) } else { None },
+            passes,
         })
     };
     let all: Vec<_> = kept.iter().filter_map(conflicting).collect();

@@ -193,14 +193,20 @@ fn execution(carrier: &Carrier, bytes: f64, machine: Option<&Machine>) -> (Execu
             Rule::OtherLength(carrier.codec.name().to_owned()).to_string(),
         );
     }
-    let advice = machine.and_then(|machine| {
-        let known = machine.transforms.first()?;
+    // A machine is measured at its own level; of ciphers the first is the one that sessions offer first.
+    let is_its = |cipher: &str| carrier.is_sealed == (cipher != "none");
+    let advice = machine.map(|machine| {
+        let known = machine.transforms.iter().find(|known| is_its(&known.cipher))?;
         choose_transform(machine, &known.cipher, 4, &known.level, bytes)
     });
+    let Some(advice) = advice else {
+        let why = "integrated: no machine that was calibrated says otherwise";
+        return (Execution::Integrated, why.to_owned());
+    };
     match advice {
         None => (
             Execution::Integrated,
-            "integrated: no machine that was calibrated says otherwise".to_owned(),
+            "integrated: nothing of it was measured on the machine that was calibrated".to_owned(),
         ),
         Some(Implementation::Integrated) => (
             Execution::Integrated,
