@@ -29,6 +29,7 @@ mod rpc;
 mod server_requests;
 mod shm_hello;
 mod shm_ring;
+mod specification;
 mod stack_frames;
 mod tcp_input;
 mod text;
@@ -81,6 +82,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "server_requests", run: server_requests::run, seeds: server_requests::seeds },
     Target { name: "shm_hello", run: shm_hello::run, seeds: shm_hello::seeds },
     Target { name: "shm_ring", run: shm_ring::run, seeds: shm_ring::seeds },
+    Target { name: "specification", run: specification::run, seeds: specification::seeds },
     Target { name: "stack_frames", run: stack_frames::run, seeds: stack_frames::seeds },
     Target { name: "tcp_input", run: tcp_input::run, seeds: tcp_input::seeds },
     Target { name: "text", run: text::run, seeds: text::seeds },
