@@ -5,7 +5,7 @@ use clap::Subcommand;
 use crate::output::{Code, Failure, Result};
 
 /// Said below the list of commands.
-pub const HELP: &str = "Left out of this build: asn1, model, advise, xdr, lab, bench. With them: \
+pub const HELP: &str = "Left out of this build: asn1, model, advise, xdr, generate, lab, bench. With them: \
                         cargo build --release --features full";
 
 /// Commands of a whole build, with their arguments.
@@ -19,6 +19,8 @@ pub enum Absent {
     Advise(Arguments),
     #[command(hide = true, disable_help_flag = true)]
     Xdr(Arguments),
+    #[command(hide = true, disable_help_flag = true)]
+    Generate(Arguments),
     #[command(hide = true, disable_help_flag = true)]
     Lab(Arguments),
     #[command(hide = true, disable_help_flag = true)]
@@ -39,6 +41,7 @@ pub fn run(absent: &Absent) -> Result {
         Absent::Model(_) => "model",
         Absent::Advise(_) => "advise",
         Absent::Xdr(_) => "xdr",
+        Absent::Generate(_) => "generate",
         Absent::Lab(_) => "lab",
         Absent::Bench(_) => "bench",
     };

@@ -18,6 +18,8 @@ mod connect;
 mod demo;
 mod device;
 mod devices;
+#[cfg(feature = "full")]
+mod generate;
 mod get;
 mod key;
 #[cfg(feature = "full")]
@@ -125,6 +127,9 @@ enum Command {
     #[command(subcommand)]
     Xdr(xdr::Xdr),
     #[cfg(feature = "full")]
+    /// Makes a communication subsystem of what an application requires.
+    Generate(generate::Generate),
+    #[cfg(feature = "full")]
     /// Repeats the experiments of five papers on this machine, and shows theirs beside ours.
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -179,6 +184,8 @@ fn main() -> ExitCode {
         Command::Advise(advise) => advise::run(&advise),
         #[cfg(feature = "full")]
         Command::Xdr(xdr) => xdr::run(&xdr),
+        #[cfg(feature = "full")]
+        Command::Generate(generate) => generate::run(&generate),
         #[cfg(feature = "full")]
         Command::Lab(lab) => lab::run(lab),
         #[cfg(feature = "full")]

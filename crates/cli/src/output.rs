@@ -36,7 +36,7 @@ pub enum Code {
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
-    /// A key is not trusted or not allowed, or nothing could be agreed on.
+    /// A key is not trusted or not allowed, nothing could be agreed on, or what is asked for cannot be had.
     Refused = 3,
     /// No connection, or it broke.
     Connection = 4,

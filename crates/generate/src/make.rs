@@ -17,6 +17,7 @@ use fusewire_asn1::Source;
 
 use crate::choice::{Choice, Refusal, choose};
 use crate::language::{self, Checked};
+use crate::report::refused;
 use crate::rust::{self, Against, CrateFile, Drift};
 
 /// Why there is no crate.
@@ -40,12 +41,7 @@ impl fmt::Display for Error {
             Error::File(path, error) => write!(f, "{}: {error}", path.display()),
             Error::Wrong(checked) => f.write_str(&checked.wrong()),
             Error::Refused(checked, refusal) => {
-                write!(f, "it cannot be had: {}", refusal.why)?;
-                for one in &refusal.clauses {
-                    let place = checked.place(&one.clause);
-                    write!(f, "\n  {place}: {} = {}", one.clause.name, one.value)?;
-                }
-                Ok(())
+                f.write_str(&refused(checked, refusal).text(checked.sources[0].name()))
             }
             Error::Crate(error) => write!(f, "{error}"),
             Error::Nowhere => {
@@ -75,7 +71,7 @@ pub fn read(specification: &Path) -> Result<Checked, Error> {
 }
 
 /// A file that a specification names.
-fn beside(specification: &Path, name: &str) -> PathBuf {
+pub fn beside(specification: &Path, name: &str) -> PathBuf {
     specification.parent().unwrap_or(Path::new("")).join(name)
 }
 

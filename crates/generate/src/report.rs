@@ -129,9 +129,9 @@ impl Refused {
         let mut text = format!("{file}: refused: {}", self.why);
         match self.clauses.len() {
             0 => {}
-            1 => text += "\nit could be had without this clause:",
+            1 => text += "\nthis clause alone stands against it:",
             _ => {
-                text += "\nthese clauses do not go together, and without any one of them it could be had:"
+                text += "\nthese clauses do not go together; without any one of them the others do:"
             }
         }
         for one in &self.clauses {

@@ -78,7 +78,8 @@ fn what_is_wrong_or_cannot_be_had_is_told_with_its_place() {
     );
     let refused = changed("deadline_ms = 250", "deadline_ms = 1");
     assert!(matches!(refused, Error::Refused(..)), "{refused}");
-    assert!(refused.to_string().contains("rpc.toml:3: adu.Get.deadline_ms = 1"), "{refused}");
+    let clause = "rpc.toml:3:60: `adu.Get.deadline_ms = 1`";
+    assert!(refused.to_string().contains(clause), "{refused}");
     let missing = make::write(Path::new("nowhere.toml"), folder.path(), None).unwrap_err();
     assert!(missing.to_string().starts_with("nowhere.toml: "), "{missing}");
 }
