@@ -13,7 +13,7 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     /// Seconds that each case works, a round.
-    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=50))]
     seconds: u64,
     /// Bytes of a value that is asked for.
     #[arg(
