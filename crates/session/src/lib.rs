@@ -13,6 +13,7 @@
 mod allow_list;
 mod calls;
 mod config;
+mod datagrams;
 pub mod early;
 mod error;
 mod exporter;
@@ -37,11 +38,12 @@ pub use config::{
     Allow, BODY_LEN_MAX, ClientConfig, DataPass, Executions, IDLE_TIMEOUT_DEFAULT, ServerConfig,
     Settings, Trust,
 };
+pub use datagrams::Datagrams;
 pub use early::EARLY_LEN_MAX;
 pub use error::{Error, HandshakeError, Misuse, Violation};
 pub use exporter::{Draws, Exporter, MacKey, TAG_LEN};
 pub use fingerprint::Fingerprint;
-pub use fusewire_kernels::message::{Marshal, Unmarshal, marshal, unmarshal};
+pub use fusewire_kernels::message::{Marshal, Sealing, Unmarshal, marshal, unmarshal};
 pub use fusewire_kernels::suites::{self, Cipher};
 pub use fusewire_kernels::{Check, Cxor, Execution, Found, Level, Swap};
 pub use handshake::{Established, HANDSHAKE_LEN_MAX, Handshake, Options, Side};

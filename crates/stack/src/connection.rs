@@ -26,8 +26,9 @@ use fusewire_device::Region;
 use fusewire_kernels::{Found, Level};
 use fusewire_session::record::{CLOSE_BODY_LEN, HEADER_LEN, OpenError};
 use fusewire_session::{
-    Calls, Check, Error as SessionError, HANDSHAKE_LEN_MAX, Handshake, Marshal, Options,
-    RecordHeader, RecordReceiver, RecordSender, RecordType, Rendezvous, Side, Unmarshal,
+    Calls, Check, Datagrams, Error as SessionError, Exporter, HANDSHAKE_LEN_MAX, Handshake,
+    Marshal, Options, RecordHeader, RecordReceiver, RecordSender, RecordType, Rendezvous, Side,
+    Unmarshal,
 };
 use fusewire_transport::machine::{
     Connection as _, Cut, DropCause, Event as Told, Initial, PayloadPlan, ResetCause, Sizes, Stage,
@@ -104,6 +105,8 @@ struct Open {
     trusted: bool,
     /// For going on over shared memory, until it is taken.
     rendezvous: Option<Box<Rendezvous>>,
+    /// For datagrams beside it, until they are taken.
+    exporter: Option<(Exporter, Side)>,
 }
 
 pub(crate) struct Connection {
@@ -506,6 +509,7 @@ impl Connection {
             options: established.options,
             trusted: established.trusted,
             rendezvous: established.rendezvous,
+            exporter: Some((established.exporter, side)),
         };
         // Records without tags do not, but if both sides say that nothing need prove them.
         if open.receiver.overhead() > HEADER_LEN || self.unchecked {
@@ -665,6 +669,14 @@ impl Connection {
     /// True once `Event::Closed` was given.
     pub fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// What seals and opens datagrams beside the stream; once.
+    pub fn take_datagrams(&mut self) -> Option<Datagrams> {
+        let Phase::Open(open) = &mut self.phase else { return None };
+        let (exporter, side) = if open.trusted { open.exporter.take()? } else { return None };
+        let data_pass = open.sender.params().data_pass;
+        Datagrams::new(&exporter, side, &open.options, data_pass).ok()
     }
 
     /// What the session can go on with over shared memory; once.

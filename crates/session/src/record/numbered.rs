@@ -115,10 +115,30 @@ impl NumberedSender {
     /// [`Error::Misuse`]: a number that was sealed, or lies [`WINDOW`] below one that was; a body that is too long, or not as
     /// long as it says, after which the number is used up.
     pub fn seal<M: Marshal + ?Sized>(&mut self, number: u32, body: &M) -> Result<Vec<u8>, Error> {
+        let len = body.marshalled_len().min(self.body_len_max());
+        let mut record = vec![0; self.record_len(len)];
+        self.seal_into(number, body, &mut record)?;
+        Ok(record)
+    }
+
+    /// As [`seal`](Self::seal), into memory of [`record_len`](Self::record_len) bytes. Allocates only where a key epoch begins.
+    ///
+    /// # Errors
+    /// As `seal`; [`Misuse::BufferLen`] for memory of another length.
+    pub fn seal_into<M: Marshal + ?Sized>(
+        &mut self,
+        number: u32,
+        body: &M,
+        record: &mut [u8],
+    ) -> Result<(), Error> {
         let len = body.marshalled_len();
         let max = self.body_len_max();
         if len > max {
             return Err(Misuse::BodyTooLong { len, max }.into());
+        }
+        let (expected, found) = (self.record_len(len), record.len());
+        if expected != found {
+            return Err(Misuse::BufferLen { expected, found }.into());
         }
         let offset = offset(number);
         if !self.used.is_new(number) {
@@ -126,7 +146,6 @@ impl NumberedSender {
             return Err(Misuse::Offset { expected, found: offset }.into());
         }
         self.used.take(number);
-        let mut record = vec![0; self.record_len(len)];
         let header =
             RecordHeader { kind: RecordType::Adu, body_len: len as u32, index: number.into() };
         let header = header.to_bytes();
@@ -137,7 +156,7 @@ impl NumberedSender {
         let sent = keys.transform.send_message(nonce.as_bytes(), &header, body, ciphertext, tag);
         sent.ok_or(Misuse::Unfinished)?;
         head.copy_from_slice(&self.protector.apply(offset, &header));
-        Ok(record)
+        Ok(())
     }
 
     /// The keys of an epoch: the latest, a later one, or the one before.
@@ -184,6 +203,11 @@ impl NumberedReceiver {
         self.receiver.record_len_max()
     }
 
+    /// Bytes of a record with a body of `body_len` bytes.
+    pub fn record_len(&self, body_len: usize) -> usize {
+        self.receiver.params().record_len(body_len)
+    }
+
     /// This number has not been opened, and is not too old to be.
     pub fn is_new(&self, number: u32) -> bool {
         self.seen.is_new(number)
@@ -195,6 +219,31 @@ impl NumberedReceiver {
     /// [`Error::NotAuthentic`] and [`Error::Malformed`], also for a number that was opened before, or that is too old: it is
     /// as if the record had never come. The others of [`RecordReceiver::open`].
     pub fn open(&mut self, number: u32, record: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut body = vec![0; self.check(number, record)?];
+        self.open_into(number, record, &mut body)?;
+        Ok(body)
+    }
+
+    /// As [`open`](Self::open), into memory of at least the body's length, which is given. Allocates only where a key epoch
+    /// begins.
+    ///
+    /// # Errors
+    /// As `open`; [`Misuse::BufferLen`] for memory that is too short.
+    pub fn open_into(
+        &mut self,
+        number: u32,
+        record: &[u8],
+        body: &mut [u8],
+    ) -> Result<usize, Error> {
+        let (expected, found) = (self.check(number, record)?, body.len());
+        let body = body.get_mut(..expected).ok_or(Misuse::BufferLen { expected, found })?;
+        self.receiver.open(offset(number), record, body)?;
+        self.seen.take(number);
+        Ok(expected)
+    }
+
+    /// The length of its body, which nothing proves yet, if it may be opened.
+    fn check(&self, number: u32, record: &[u8]) -> Result<usize, Error> {
         let offset = offset(number);
         if !self.seen.is_new(number) {
             return Err(Error::NotAuthentic { offset });
@@ -204,10 +253,7 @@ impl NumberedReceiver {
             let (expected, found) = ("an ADU of this number", header.index);
             return Err(Error::Malformed { what: "record header", expected, found, offset: 0 });
         }
-        let mut body = vec![0; header.body_len as usize];
-        self.receiver.open(offset, record, &mut body)?;
-        self.seen.take(number);
-        Ok(body)
+        Ok(header.body_len as usize)
     }
 }
 

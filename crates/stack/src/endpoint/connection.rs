@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use fusewire_session::{Fingerprint, Marshal, Options, Rendezvous, Unmarshal, unmarshal};
+use fusewire_session::{
+    Datagrams, Fingerprint, Marshal, Options, Rendezvous, Unmarshal, unmarshal,
+};
 use fusewire_transport::machine::Info;
 
 use super::runs::Runs;
@@ -97,6 +99,12 @@ impl Connection {
     /// What the session can go on with over shared memory ([`shm`](crate::shm)), if both sides want it; once.
     pub fn take_rendezvous(&self) -> Option<Rendezvous> {
         self.call(|stack, id| stack.take_rendezvous(id))
+    }
+
+    /// What seals and opens datagrams beside the stream, which the application carries itself; once. `None` where the cipher
+    /// has no tag.
+    pub fn take_datagrams(&self) -> Option<Datagrams> {
+        self.call(|stack, id| stack.take_datagrams(id))
     }
 
     /// This side's address.

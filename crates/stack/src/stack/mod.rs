@@ -17,7 +17,8 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::{Device, Ecn, RxBatch, Waker};
 use fusewire_session::{
-    Check, ClientConfig, Fingerprint, Handshake, Marshal, Options, Rendezvous, ServerConfig, Side,
+    Check, ClientConfig, Datagrams, Fingerprint, Handshake, Marshal, Options, Rendezvous,
+    ServerConfig, Side,
 };
 use fusewire_transport::machine::{
     Connection as _, Counters, Header as _, Info, Listener as _, Protocol as _, Secrets, Sizes,
@@ -596,6 +597,12 @@ impl Stack {
     /// The peer's key and what was agreed on.
     pub fn session(&self, id: ConnectionId) -> Option<(Fingerprint, Options)> {
         self.get(id)?.session()
+    }
+
+    /// What seals and opens datagrams beside the stream, which the application carries itself, once its peer is trusted;
+    /// once, as no number is sealed twice. `None` where the cipher has no tag.
+    pub fn take_datagrams(&mut self, id: ConnectionId) -> Option<Datagrams> {
+        self.get_mut(id)?.take_datagrams()
     }
 
     /// What the session can go on with over shared memory ([`shm`](crate::shm)), if both sides want it
