@@ -1,17 +1,20 @@
 //! What a communication subsystem is made of beside transport and session (`docs/service.md`).
 //!
-//! Small blocks, each usable by hand: [`lifetime`], [`order`]. None of them does I/O, reads a clock or draws randomness; each is
+//! Small blocks, each usable by hand: [`lifetime`], [`order`], [`fec`], [`playout`]. None of them does I/O, reads a clock or draws randomness; each is
 //! bounded, and allocates only when it is made.
 //!
 //! Carriers, which `fusewire generate` writes ends around. They are generic over the constants that a specification became
 //! ([`profile`]), so that what it did not choose is not in the program: [`stream`], over TCP or XTP. [`contract`] observes what
-//! two ends promise.
+//! two ends promise. [`datagram`] is the carrier of what is worth nothing when it is late; nothing writes ends around it yet.
 #![forbid(unsafe_code)]
 
 pub mod contract;
+pub mod datagram;
 mod error;
+pub mod fec;
 pub mod lifetime;
 pub mod order;
+pub mod playout;
 pub mod profile;
 pub mod stream;
 

@@ -214,15 +214,18 @@ impl<T> Queue<T> {
         adus < self.limits.adus && bytes <= self.limits.bytes.saturating_sub(kept)
     }
 
-    /// The ADU that goes next. What is too old does not.
-    pub fn take(&mut self, now: Instant) -> Option<Item<T>> {
+    /// The lane of the ADU that goes next. What is too old does not.
+    pub fn next_lane(&mut self, now: Instant) -> Option<usize> {
         self.handle_timeout(now);
         let waiting = || self.lanes.iter().enumerate().filter(|(_, lane)| !lane.items.is_empty());
         let starved = waiting().filter(|(_, lane)| lane.passed >= self.limits.patience);
-        let at = match starved.max_by_key(|(_, lane)| lane.passed) {
-            Some((at, _)) => at,
-            None => waiting().min_by_key(|(_, lane)| lane.priority)?.0,
-        };
+        let starved = starved.max_by_key(|(_, lane)| lane.passed);
+        starved.or_else(|| waiting().min_by_key(|(_, lane)| lane.priority)).map(|(at, _)| at)
+    }
+
+    /// The ADU that goes next.
+    pub fn take(&mut self, now: Instant) -> Option<Item<T>> {
+        let at = self.next_lane(now)?;
         let item = self.lanes[at].items.pop_front()?;
         (self.adus, self.bytes) = (self.adus - 1, self.bytes - item.bytes);
         for (other, lane) in self.lanes.iter_mut().enumerate() {

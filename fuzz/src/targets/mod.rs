@@ -9,6 +9,8 @@ mod ber;
 mod calls;
 mod capture;
 mod contexts;
+mod datagrams;
+mod fec;
 mod handshake;
 mod interface_packets;
 mod ip_stack;
@@ -52,6 +54,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "calls", run: calls::run, seeds: calls::seeds },
     Target { name: "capture", run: capture::run, seeds: capture::seeds },
     Target { name: "contexts", run: contexts::run, seeds: contexts::seeds },
+    Target { name: "datagrams", run: datagrams::run, seeds: datagrams::seeds },
+    Target { name: "fec", run: fec::run, seeds: fec::seeds },
     Target { name: "handshake", run: handshake::run, seeds: handshake::seeds },
     Target {
         name: "interface_packets",

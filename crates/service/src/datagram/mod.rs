@@ -1,0 +1,384 @@
+//! ADUs of many types in datagrams beside a session: what comes late is worth nothing, so nothing is sent again.
+//!
+//! ```text
+//!  push ──▶ lifetime ──▶ cut ──▶ record ──▶ copies, parity ──▶ bucket ──▶ datagram
+//!           (the most important first)                           ▲
+//!           target: bits, hz ◀── Adapt ◀── NADA ◀── reports ─────┘
+//!  datagram ──▶ record, once ──▶ arrivals, restored ──▶ ADU ──▶ playout ──▶ order ──▶ Event
+//! ```
+//! An [`End`] does no I/O and reads no clock: give it what came ([`End::handle_datagram`]) and time
+//! ([`End::handle_timeout`]), send what it has ([`End::poll_transmit`]), and ask it for events ([`End::poll_event`]). It is generic
+//! over a [`Profile`] of constants, and allocates when it is made, and then only where a key epoch of 65,536 packets begins.
+//! The keys come from a session ([`Datagrams`]), whatever carries that; [`udp`] puts an end on a socket.
+
+mod packet;
+mod receiver;
+mod sender;
+pub mod udp;
+
+use core::fmt;
+use core::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_session::{self as session, Datagrams};
+use fusewire_transport::media::{self, Adapt, Made, Yields};
+use fusewire_wire::feedback;
+
+use crate::lifetime::{Skip, Why};
+use crate::order::Order;
+use crate::playout::Mode;
+use receiver::Receiver;
+use sender::Sender;
+
+/// Lanes of one direction at most.
+pub const LANES_MAX: usize = 127;
+
+/// Correction of ADUs of up to so many packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Packets of data, at most.
+    pub packets_max: u8,
+    /// Packets of parity behind them; 0: none.
+    pub repairs: u8,
+}
+
+/// How ADUs of a type are corrected ([`fec`](crate::fec)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fec {
+    /// Not.
+    None,
+    /// Each goes again with that which is so many later; it has one packet.
+    Copy {
+        /// How many.
+        distance: u8,
+    },
+    /// Parity behind each, by its packets: the first step that is long enough, or else the last.
+    Parity(&'static [Step]),
+}
+
+impl Fec {
+    /// Packets of parity behind so many.
+    const fn repairs(&self, packets: usize) -> u8 {
+        let Fec::Parity(steps) = self else { return 0 };
+        let mut at = 0;
+        while at + 1 < steps.len() && (steps[at].packets_max as usize) < packets {
+            at += 1;
+        }
+        if at < steps.len() { steps[at].repairs } else { 0 }
+    }
+
+    /// The most packets of parity.
+    const fn repairs_max(&self) -> usize {
+        let Fec::Parity(steps) = self else { return 0 };
+        let (mut at, mut most) = (0, 0);
+        while at < steps.len() {
+            if steps[at].repairs > most {
+                most = steps[at].repairs;
+            }
+            at += 1;
+        }
+        most as usize
+    }
+}
+
+/// How much an application makes of a type when it is told, and what it lowers first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adapted {
+    /// Bits a second: the least and the most.
+    pub bits: (u64, u64),
+    /// ADUs a second.
+    pub hz: (f64, f64),
+    /// What yields, in this order.
+    pub order: &'static [Yields],
+}
+
+/// A type of ADU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lane {
+    /// What it is called.
+    pub name: &'static str,
+    /// The least goes first.
+    pub priority: u32,
+    /// How long one is of use, from when it is pushed.
+    pub deadline: Option<Duration>,
+    /// What comes later is dropped, and told; else it is delivered, and told to be late.
+    pub drops_late: bool,
+    /// Bytes of one at most.
+    pub len_max: usize,
+    /// Its order. What `Sequence` misses is given up after its deadline.
+    pub order: Order,
+    /// Its correction.
+    pub fec: Fec,
+    /// Its playout.
+    pub playout: Mode,
+    /// What it makes by the path's target. Of the lanes that a profile sends, one may.
+    pub adapted: Option<Adapted>,
+    /// Bits a second that it makes otherwise, at most.
+    pub fixed_bits: u64,
+    /// ADUs that a receiver puts together, or holds.
+    pub window: usize,
+}
+
+impl Lane {
+    /// As they come, each for ever, without correction.
+    pub const fn new(name: &'static str, len_max: usize) -> Lane {
+        Lane {
+            name,
+            priority: 100,
+            deadline: None,
+            drops_late: true,
+            len_max,
+            order: Order::None,
+            fec: Fec::None,
+            playout: Mode::None,
+            adapted: None,
+            fixed_bits: 0,
+            window: 16,
+        }
+    }
+}
+
+/// What an end is: constants, so that what was not chosen is not in the program.
+pub trait Profile {
+    /// What it sends: the peer's `TAKES`.
+    const SENDS: &'static [Lane];
+    /// What it takes.
+    const TAKES: &'static [Lane];
+    /// Bytes of a datagram at most, its headers of IP and UDP included; both ends have the same.
+    const MTU: usize = 1200;
+    /// Rates of all that it sends, headers included, in bits a second. With both alike nothing adapts, and the breaker judges.
+    const RATES: (u64, u64);
+    /// When to stop what does not adapt.
+    const BREAKER: media::Limits =
+        media::Limits { interval: Duration::from_secs(1), loss: 0.2, intervals: 10 };
+    /// ADUs that wait at most.
+    const ADUS: usize = 32;
+}
+
+/// Why an ADU is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It is empty, or longer than its lane's.
+    Length,
+    /// Nothing that waits is less important.
+    Full,
+}
+
+/// What an application is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event<'a> {
+    /// An ADU of the peer's.
+    Adu {
+        /// Its lane, of those that are taken.
+        lane: usize,
+        /// Its number there.
+        number: u64,
+        /// Its bytes, until the next event is asked for.
+        bytes: &'a [u8],
+        /// How long it was on its way, and held, beyond the fastest of its lane.
+        behind: Duration,
+        /// It came after its deadline.
+        is_late: bool,
+    },
+    /// These will not come.
+    Gap(Skip),
+    /// One came after its deadline, and was dropped.
+    Late {
+        /// Its lane.
+        lane: usize,
+        /// Its number.
+        number: u64,
+    },
+    /// One of one's own was not sent, or not all of it.
+    Lost {
+        /// Its lane, of those that are sent.
+        lane: usize,
+        /// Its number.
+        number: u64,
+        /// Why.
+        why: Why,
+    },
+    /// What to make of this lane from now on.
+    Target {
+        /// The lane.
+        lane: usize,
+        /// As much.
+        made: Made,
+    },
+    /// Nothing is sent any more (RFC 8084), until [`End::close_breaker`].
+    Tripped(media::Cause),
+}
+
+/// What became of datagrams and ADUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Datagrams that were sent; and their bytes, headers of IP and UDP included.
+    pub sent: u64,
+    /// See `sent`.
+    pub sent_bytes: u64,
+    /// Of them, copies and parity.
+    pub sent_correction_bytes: u64,
+    /// Packets that came and were opened.
+    pub opened: u64,
+    /// Packets that came and were none, or had come before.
+    pub refused: u64,
+    /// Packets that came back from others.
+    pub restored: u64,
+    /// ADUs that were delivered.
+    pub delivered: u64,
+    /// ADUs that were late.
+    pub late: u64,
+    /// ADUs of which a part did not come before others took their place.
+    pub incomplete: u64,
+}
+
+/// One end of a session's datagrams.
+pub struct End<P> {
+    sender: Sender<P>,
+    receiver: Receiver<P>,
+    adapt: Option<(usize, Adapt)>,
+    made: Option<Made>,
+    is_tripped: bool,
+}
+
+/// A target is told anew when it has moved by this share.
+const MOVED: f64 = 0.02;
+
+impl<P: Profile> End<P> {
+    /// An end of the session that these are of.
+    ///
+    /// # Panics
+    /// If the profile has more lanes than [`LANES_MAX`], a lane has a length that is zero or takes more than 255 packets, or one
+    /// that is copied takes more than one.
+    pub fn new(now: Instant, datagrams: Datagrams) -> End<P> {
+        let Datagrams { id, sender, receiver } = datagrams;
+        assert!(P::SENDS.len() <= LANES_MAX && P::TAKES.len() <= LANES_MAX);
+        let adapts = P::SENDS.iter().enumerate().find_map(|(at, lane)| {
+            let Adapted { bits, hz, order } = lane.adapted?;
+            Some((at, Adapt::new(bits.0..=bits.1, hz.0..=hz.1, order)))
+        });
+        End {
+            sender: Sender::new(now, id, sender),
+            receiver: Receiver::new(id, receiver),
+            adapt: adapts,
+            made: None,
+            is_tripped: false,
+        }
+    }
+
+    /// Queues an ADU; its number.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    pub fn push(&mut self, now: Instant, lane: usize, adu: &[u8]) -> Result<u64, Refused> {
+        self.sender.push(now, lane, adu)
+    }
+
+    /// A datagram came, with these two bits of ECN. What is not the peer's is passed over.
+    pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8], ecn: u8) {
+        let one_way = self.sender.seen().rtt / 2;
+        if let Some(report) = self.receiver.handle_datagram(now, one_way, datagram, ecn)
+            && let Ok(report) = feedback::Report::parse(report)
+        {
+            self.sender.on_report(now, &report);
+        }
+    }
+
+    /// Writes the next datagram that may leave, and says how long it is; `out` has room for [`Profile::MTU`].
+    ///
+    /// # Errors
+    /// Those of [`NumberedSender::seal`](session::record::NumberedSender::seal): after 2^32 packets the session is at its end.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+    ) -> Result<Option<usize>, session::Error> {
+        self.sender.poll_transmit(now, self.receiver.arrivals(), out)
+    }
+
+    /// The next of what there is to tell.
+    pub fn poll_event(&mut self, now: Instant) -> Option<Event<'_>> {
+        if let Some(event) = self.poll_told() {
+            return Some(event);
+        }
+        self.receiver.poll_event(now)
+    }
+
+    /// What the sender has to tell.
+    fn poll_told(&mut self) -> Option<Event<'static>> {
+        if let Some((lane, number, why)) = self.sender.poll_lost() {
+            return Some(Event::Lost { lane, number, why });
+        }
+        if let Some(cause) = self.sender.tripped().filter(|_| !self.is_tripped) {
+            self.is_tripped = true;
+            return Some(Event::Tripped(cause));
+        }
+        let (lane, adapt) = self.adapt.as_ref()?;
+        let made = adapt.to(self.sender.share_of(*lane));
+        let far = |a: f64, b: f64| (a - b).abs() > MOVED * b;
+        let is_new = self.made.is_none_or(|before| {
+            far(made.bits as f64, before.bits as f64)
+                || far(made.hz, before.hz)
+                || made.is_below != before.is_below
+        });
+        if !is_new {
+            return None;
+        }
+        self.made = Some(made);
+        Some(Event::Target { lane: *lane, made })
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do, a datagram may leave, or an event is due; `None`: not
+    /// before something comes.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        [self.sender.poll_timeout(), self.receiver.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.sender.handle_timeout(now);
+    }
+
+    /// What the peer's last report showed.
+    pub fn seen(&self) -> &media::Seen {
+        self.sender.seen()
+    }
+
+    /// What may be sent now, in bits a second, headers included.
+    pub fn target_bits(&self) -> u64 {
+        self.sender.target_bits()
+    }
+
+    /// How long behind the fastest a lane's ADUs are handed over now.
+    pub fn playout_delay(&self, lane: usize) -> Duration {
+        self.receiver.playout_delay(lane)
+    }
+
+    /// Somebody has seen to it: after [`Event::Tripped`] datagrams go again.
+    pub fn close_breaker(&mut self, now: Instant) {
+        self.is_tripped = false;
+        self.sender.close_breaker(now);
+    }
+
+    /// What became of datagrams and ADUs.
+    pub fn counters(&self) -> Counters {
+        self.receiver.counters().with(self.sender.counters())
+    }
+}
+
+impl Counters {
+    /// Those of a receiver with those of a sender.
+    fn with(self, sender: &Counters) -> Counters {
+        let Counters { sent, sent_bytes, sent_correction_bytes, .. } = *sender;
+        Counters { sent, sent_bytes, sent_correction_bytes, ..self }
+    }
+}
+
+impl<P: Profile> fmt::Debug for End<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("End").field("counters", &self.counters()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,402 @@
+//! What an end takes: packets are opened, each once, ADUs put together, made even, and put into order.
+
+use core::marker::PhantomData;
+use core::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_session::record::NumberedReceiver;
+use fusewire_transport::media::{Arrivals, DELTA};
+
+use super::packet::{self, Clock, HEADER_LEN, Header, Kind, NUMBER_LEN};
+use super::sender::{limits, packet_max, piece_len};
+use super::{Counters, Event, Fec, Lane, Profile};
+use crate::fec::{Decoder, Repair};
+use crate::lifetime::Skip;
+use crate::order::{self, Orders};
+use crate::playout::{Late, Playout};
+
+/// Blocks of a lane that are kept for what may be restored.
+const BLOCKS: usize = 4;
+
+/// Pieces of an ADU that came, bit by index.
+type Bits = [u64; 4];
+
+/// An ADU that is put together, or held.
+#[derive(Clone, Debug)]
+struct Slot {
+    state: State,
+    number: u32,
+    sent: u32,
+    count: u8,
+    have: Bits,
+    len: usize,
+    behind: Duration,
+    is_late: bool,
+    bytes: Box<[u8]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    Filling,
+    Held,
+}
+
+/// What a lane needs.
+struct Taking {
+    piece: usize,
+    slots: Box<[Slot]>,
+    /// Numbers that were complete, of the last 64: bit n modulo 64; and one past the highest.
+    done: u64,
+    end: u64,
+    decoder: Option<Decoder>,
+    playout: Playout<usize>,
+    clock: Clock,
+}
+
+pub(super) struct Receiver<P> {
+    id: u32,
+    records: NumberedReceiver,
+    arrivals: Arrivals,
+    /// The highest number of a datagram that reports tell of.
+    path: Highest,
+    lanes: Box<[Taking]>,
+    orders: Orders<usize>,
+    /// Lane and slot of what was delivered last.
+    last: Option<(usize, usize)>,
+    body: Box<[u8]>,
+    /// Bytes of a packet that came back from others, while it is opened.
+    restored: Box<[u8]>,
+    /// One that was late, and is to be told.
+    dropped: Option<(usize, u64)>,
+    counters: Counters,
+    profile: PhantomData<fn() -> P>,
+}
+
+/// Numbers of 32 bits that go on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Highest(u64);
+
+impl Highest {
+    fn read(&mut self, low: u32) -> u64 {
+        let number = self.0.saturating_add_signed((low.wrapping_sub(self.0 as u32) as i32).into());
+        self.0 = self.0.max(number);
+        number
+    }
+}
+
+/// What came of a packet.
+enum Came {
+    Nothing,
+    /// So many bytes of a report at the body's end.
+    Report(usize),
+    /// It may have restored others.
+    Protected(usize),
+}
+
+impl<P: Profile> Receiver<P> {
+    pub fn new(id: u32, records: NumberedReceiver) -> Receiver<P> {
+        let record_len = |len| records.record_len(len);
+        let lane = |lane: &Lane| {
+            let piece = piece_len(lane, P::MTU, record_len);
+            let packet_max = packet_max(piece, record_len);
+            let slot = Slot {
+                state: State::Free,
+                number: 0,
+                sent: 0,
+                count: 0,
+                have: Bits::default(),
+                len: 0,
+                behind: Duration::ZERO,
+                is_late: false,
+                bytes: vec![0; lane.len_max].into(),
+            };
+            let decoder = match lane.fec {
+                Fec::Parity(_) => Some(Decoder::new(&limits(lane, piece, packet_max, BLOCKS))),
+                _ => None,
+            };
+            Taking {
+                piece,
+                slots: vec![slot; lane.window.max(4)].into(),
+                done: 0,
+                end: 0,
+                decoder,
+                playout: Playout::new(lane.playout, (lane.window / 2).max(2)),
+                clock: Clock::default(),
+            }
+        };
+        let order = |lane: &Lane| order::Lane {
+            order: lane.order,
+            window: 64,
+            patience: lane.deadline,
+            after: &[],
+        };
+        let orders: Vec<_> = P::TAKES.iter().map(order).collect();
+        Receiver {
+            id,
+            arrivals: Arrivals::new(DELTA),
+            path: Highest::default(),
+            lanes: P::TAKES.iter().map(lane).collect(),
+            orders: Orders::new(&orders),
+            last: None,
+            body: vec![0; P::MTU].into(),
+            restored: vec![0; P::MTU].into(),
+            dropped: None,
+            counters: Counters::default(),
+            records,
+            profile: PhantomData,
+        }
+    }
+
+    pub fn arrivals(&mut self) -> &mut Arrivals {
+        &mut self.arrivals
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    pub fn playout_delay(&self, lane: usize) -> Duration {
+        self.lanes[lane].playout.delay()
+    }
+
+    /// A datagram came; the peer's report, if it was one.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        one_way: Duration,
+        datagram: &[u8],
+        ecn: u8,
+    ) -> Option<&[u8]> {
+        let mut report = None;
+        let mut ecn = Some(ecn);
+        for (number, packet) in packet::packets(self.id, datagram) {
+            // What lies behind the first is a copy: reports do not tell of it.
+            match self.handle_packet(now, one_way, number, packet, ecn.take()) {
+                Came::Nothing => {}
+                Came::Report(len) => {
+                    report = Some(HEADER_LEN..HEADER_LEN + len);
+                    // Nothing lies behind it, and the next would be opened over it.
+                    break;
+                }
+                Came::Protected(lane) => self.restore(now, one_way, lane),
+            }
+        }
+        report.map(|at| &self.body[at])
+    }
+
+    fn restore(&mut self, now: Instant, one_way: Duration, lane: usize) {
+        while let Some(found) = self.lanes[lane].decoder.as_mut().and_then(Decoder::poll) {
+            let len = found.packet.len();
+            let Some(place) = self.restored.get_mut(..len) else { continue };
+            place.copy_from_slice(found.packet);
+            let Some(number) = place.first_chunk::<NUMBER_LEN>() else { continue };
+            let number = u32::from_be_bytes(*number);
+            let memory = core::mem::take(&mut self.restored);
+            self.counters.restored += 1;
+            self.handle_packet(now, one_way, number, &memory[..len], None);
+            self.restored = memory;
+        }
+    }
+
+    /// A packet came by itself, if it has bits of ECN, or as a copy, or from others.
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        one_way: Duration,
+        number: u32,
+        packet: &[u8],
+        ecn: Option<u8>,
+    ) -> Came {
+        let opened = self.records.open_into(number, &packet[NUMBER_LEN..], &mut self.body);
+        let header = opened.ok().and_then(|len| {
+            let (header, payload) = Header::parse(&self.body[..len])?;
+            Some((header, payload.len()))
+        });
+        let Some((header, len)) = header else {
+            self.counters.refused += 1;
+            return Came::Nothing;
+        };
+        self.counters.opened += 1;
+        if let Some(ecn) = ecn
+            && header.kind != Kind::Report
+        {
+            let path = self.path.read(header.path);
+            self.arrivals.on_packet(now, path, ecn);
+        }
+        let lane = match header.kind {
+            Kind::Report => return Came::Report(len),
+            Kind::Piece(lane) | Kind::Repair(lane) => usize::from(lane),
+        };
+        let Some(taking) = self.lanes.get_mut(lane) else { return Came::Nothing };
+        let payload = &self.body[HEADER_LEN..][..len];
+        if let Kind::Repair(_) = header.kind {
+            if let (Some(decoder), Some(repair)) = (&mut taking.decoder, Repair::parse(payload))
+                && repair.block == header.adu
+            {
+                let _ = decoder.on_repair(&repair);
+            }
+            return Came::Protected(lane);
+        }
+        if let Some(decoder) = &mut taking.decoder {
+            decoder.on_packet(header.adu, header.index, packet);
+        }
+        if let Some(slot) = taking.piece(&header, payload, &mut self.counters) {
+            self.whole(now, one_way, lane, slot);
+        }
+        Came::Protected(lane)
+    }
+
+    /// An ADU is whole.
+    fn whole(&mut self, now: Instant, one_way: Duration, lane: usize, at: usize) {
+        let clauses = &P::TAKES[lane];
+        let taking = &mut self.lanes[lane];
+        let sent = taking.clock.read(taking.slots[at].sent);
+        taking.slots[at].state = State::Held;
+        let pushed = taking.playout.push(now, sent, at);
+        let behind = taking.playout.behind();
+        let is_over = |age: Duration| clauses.deadline.is_some_and(|deadline| age > deadline);
+        let slot = &mut taking.slots[at];
+        (slot.behind, slot.is_late) = (behind, is_over(behind + one_way));
+        // With the last slot nothing that is missing is waited for any more: those behind it make room.
+        if taking.slots.iter().all(|slot| slot.state != State::Free) {
+            let held = taking.slots.iter().filter(|slot| slot.state == State::Held);
+            let count = held.map(|slot| slot.number).min().map_or(0, u64::from);
+            self.orders.skip(Skip { lane, first: 0, count });
+        }
+        if let Err(Late { adu, .. }) = pushed {
+            self.lanes[lane].slots[adu].is_late = true;
+            // It need not be made even any more.
+            if clauses.drops_late {
+                self.drop_late(lane, adu);
+            } else {
+                self.order(now, lane, adu);
+            }
+        }
+    }
+
+    fn drop_late(&mut self, lane: usize, at: usize) {
+        let slot = &mut self.lanes[lane].slots[at];
+        slot.state = State::Free;
+        self.counters.late += 1;
+        self.dropped = Some((lane, slot.number.into()));
+    }
+
+    /// An ADU's time has come.
+    fn order(&mut self, now: Instant, lane: usize, at: usize) {
+        let number = self.lanes[lane].slots[at].number;
+        if let Err((why, at)) = self.orders.push(now, lane, number.into(), &[], at) {
+            self.lanes[lane].slots[at].state = State::Free;
+            if why == order::Refused::Beyond {
+                // So many were lost in a row that nothing of the window will come: it moves on.
+                self.orders.skip(Skip { lane, first: 0, count: u64::MAX });
+            }
+        }
+    }
+
+    pub fn poll_event(&mut self, now: Instant) -> Option<Event<'_>> {
+        if let Some((lane, at)) = self.last.take() {
+            self.lanes[lane].slots[at].state = State::Free;
+        }
+        loop {
+            if let Some((lane, number)) = self.dropped.take() {
+                return Some(Event::Late { lane, number });
+            }
+            match self.orders.poll(now) {
+                Some(order::Event::Gap(skip)) => return Some(Event::Gap(skip)),
+                Some(order::Event::Adu { lane, number, adu }) => {
+                    self.last = Some((lane, adu));
+                    self.counters.delivered += 1;
+                    let slot = &self.lanes[lane].slots[adu];
+                    let (bytes, behind) = (&slot.bytes[..slot.len], slot.behind);
+                    let is_late = slot.is_late;
+                    return Some(Event::Adu { lane, number, bytes, behind, is_late });
+                }
+                None => {}
+            }
+            let due =
+                |(lane, taking): (usize, &mut Taking)| Some((lane, taking.playout.poll(now)?));
+            let (lane, at) = self.lanes.iter_mut().enumerate().find_map(due)?;
+            match self.lanes[lane].slots[at].is_late && P::TAKES[lane].drops_late {
+                true => self.drop_late(lane, at),
+                false => self.order(now, lane, at),
+            }
+        }
+    }
+
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let due = self.lanes.iter().filter_map(|lane| lane.playout.poll_timeout()).min();
+        [due, self.orders.poll_timeout(), self.arrivals.poll_timeout()].into_iter().flatten().min()
+    }
+}
+
+impl Taking {
+    /// A piece came; the slot of its ADU, if it is whole with it.
+    fn piece(&mut self, header: &Header, bytes: &[u8], counters: &mut Counters) -> Option<usize> {
+        let (index, last) = (usize::from(header.index), usize::from(header.count) - 1);
+        let from = index * self.piece;
+        // All but the last are full, and it is not empty.
+        let fits = if index < last { bytes.len() == self.piece } else { !bytes.is_empty() };
+        let len_max = self.slots[0].bytes.len();
+        if !fits || from + bytes.len() > len_max || last * self.piece >= len_max {
+            return None;
+        }
+        let at = self.slot(header, counters)?;
+        let slot = &mut self.slots[at];
+        if slot.count != header.count || slot.have[index / 64] >> (index % 64) & 1 == 1 {
+            return None;
+        }
+        slot.have[index / 64] |= 1 << (index % 64);
+        slot.bytes[from..][..bytes.len()].copy_from_slice(bytes);
+        if index == last {
+            slot.len = from + bytes.len();
+        }
+        let have: u32 = slot.have.iter().map(|bits| bits.count_ones()).sum();
+        if have < header.count.into() {
+            return None;
+        }
+        self.finish(header.adu.into());
+        Some(at)
+    }
+
+    /// Where an ADU is put together; `None`: it is done, or older than what is remembered, or there is no room.
+    fn slot(&mut self, header: &Header, counters: &mut Counters) -> Option<usize> {
+        let number = u64::from(header.adu);
+        if number + 64 < self.end || number < self.end && self.done >> (number % 64) & 1 == 1 {
+            return None;
+        }
+        let is = |slot: &Slot| slot.state == State::Filling && slot.number == header.adu;
+        if let Some(at) = self.slots.iter().position(is) {
+            return Some(at);
+        }
+        let free = self.slots.iter().position(|slot| slot.state == State::Free);
+        let at = match free {
+            Some(at) => at,
+            None => {
+                let filling = self.slots.iter().enumerate();
+                let filling = filling.filter(|(_, slot)| slot.state == State::Filling);
+                let (at, oldest) = filling.min_by_key(|(_, slot)| slot.number)?;
+                counters.incomplete += 1;
+                if oldest.number > header.adu {
+                    return None;
+                }
+                at
+            }
+        };
+        let slot = &mut self.slots[at];
+        (slot.state, slot.number, slot.sent) = (State::Filling, header.adu, header.sent);
+        (slot.count, slot.have, slot.len) = (header.count, Bits::default(), 0);
+        Some(at)
+    }
+
+    /// This number is whole, and does not begin again.
+    fn finish(&mut self, number: u64) {
+        if number >= self.end {
+            for new in self.end.max((number + 1).saturating_sub(64))..=number {
+                self.done &= !(1 << (new % 64));
+            }
+            self.end = number + 1;
+        }
+        self.done |= 1 << (number % 64);
+    }
+}

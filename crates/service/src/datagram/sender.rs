@@ -1,0 +1,427 @@
+//! What an end sends: ADUs by importance, cut, sealed, corrected, at the rate that the path has.
+
+use core::marker::PhantomData;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use fusewire_base::Instant;
+use fusewire_session as session;
+use fusewire_session::record::NumberedSender;
+use fusewire_transport::media::{self, Arrivals, Breaker, Nada, Seen};
+use fusewire_transport::pacing::Pacer;
+use fusewire_wire::feedback::Report;
+
+use super::packet::{self, AROUND, Body, FRAME_LEN, HEADER_LEN, Header, ID_LEN, Kind};
+use super::{Counters, Fec, Lane, Profile, Refused};
+use crate::fec::{self, Copies, Encoder};
+use crate::lifetime::{Item, Lifetime, Limits, Queue, Why};
+
+/// ADUs that may be taken from other lanes while one waits.
+const PATIENCE: u32 = 64;
+/// What the bucket lets out at once, in datagrams.
+const BURST: u64 = 2;
+/// Packets that a path is told of and has not reported.
+const PACKETS_MAX: usize = 4096;
+/// Bytes of a report: 500 packets, which is 25 Mbit/s.
+const REPORT_MAX: usize = 1024;
+/// ADUs that are told to be lost; of more the oldest are not.
+const LOST_MAX: usize = 256;
+/// Weight of an ADU in what share of a lane's bytes is its own.
+const SMOOTHING: f64 = 1.0 / 16.0;
+
+/// An ADU that is being sent.
+#[derive(Clone, Debug)]
+struct Progress {
+    item: Item<usize>,
+    sent: u32,
+    /// Packets of it, and of its parity; and which is next.
+    packets: u8,
+    repairs: u8,
+    next: usize,
+    /// Bytes that it took on its way.
+    bytes: usize,
+}
+
+/// What a lane needs.
+struct Sending {
+    progress: Option<Progress>,
+    copies: Option<Copies>,
+    encoder: Option<Encoder>,
+    /// Bytes on the way for one of an ADU's.
+    load: f64,
+}
+
+pub(super) struct Sender<P> {
+    id: u32,
+    records: NumberedSender,
+    next: u32,
+    queue: Queue<usize>,
+    /// Memory of ADUs that wait, with when each was pushed; and which of it is free.
+    slots: Box<[(Instant, Vec<u8>)]>,
+    free: Vec<usize>,
+    /// What is to be told.
+    lost: VecDeque<(usize, u64, Why)>,
+    lanes: Box<[Sending]>,
+    nada: Nada,
+    breaker: Breaker,
+    pacer: Pacer,
+    counters: Counters,
+    profile: PhantomData<fn() -> P>,
+}
+
+/// Bytes of an ADU in one packet.
+pub(super) fn piece_len(lane: &Lane, mtu: usize, record_len: impl Fn(usize) -> usize) -> usize {
+    let around = AROUND + ID_LEN;
+    let whole = match lane.fec {
+        Fec::Copy { .. } => (mtu - around) / 2,
+        _ => mtu - around,
+    };
+    // A repair is as long as the longest packet, and has its own headers.
+    let repair = match lane.fec.repairs_max() {
+        0 => 0,
+        _ => FRAME_LEN + record_len(HEADER_LEN + fec::HEADER_LEN) + 4,
+    };
+    whole - repair - FRAME_LEN - record_len(HEADER_LEN)
+}
+
+/// What blocks of a lane keep within, with so many of them.
+pub(super) fn limits(lane: &Lane, piece: usize, packet_max: usize, blocks: usize) -> fec::Limits {
+    let packets = lane.len_max.div_ceil(piece).max(1);
+    fec::Limits { packets, repairs: lane.fec.repairs_max().max(1), blocks, len_max: packet_max }
+}
+
+/// Bytes of the longest packet of a lane, with its number.
+pub(super) fn packet_max(piece: usize, record_len: impl Fn(usize) -> usize) -> usize {
+    packet::NUMBER_LEN + record_len(HEADER_LEN + piece)
+}
+
+impl<P: Profile> Sender<P> {
+    const ADAPTS: bool = P::RATES.0 < P::RATES.1;
+
+    pub fn new(now: Instant, id: u32, records: NumberedSender) -> Sender<P> {
+        let record_len = |len| records.record_len(len);
+        let lane = |lane: &Lane| {
+            let piece = piece_len(lane, P::MTU, record_len);
+            let packet_max = packet_max(piece, record_len);
+            let packets = lane.len_max.div_ceil(piece);
+            assert!(lane.len_max > 0 && packets <= fec::PACKETS_MAX, "{} is too long", lane.name);
+            let (mut copies, mut encoder) = (None, None);
+            match lane.fec {
+                Fec::None => {}
+                Fec::Copy { distance } => {
+                    assert!(packets == 1, "{} is copied, and has {packets} packets", lane.name);
+                    copies = Some(Copies::new(distance, packet_max));
+                }
+                Fec::Parity(_) => {
+                    encoder = Some(Encoder::new(&limits(lane, piece, packet_max, 1)));
+                }
+            }
+            Sending { progress: None, copies, encoder, load: 1.2 }
+        };
+        let len_max = P::SENDS.iter().map(|lane| lane.len_max).max().unwrap_or(0);
+        let priorities: Vec<u32> = P::SENDS.iter().map(|lane| lane.priority).collect();
+        let bytes = P::ADUS * len_max;
+        let config = media::Config {
+            rate_min: P::RATES.0,
+            rate_max: P::RATES.1,
+            packets_max: PACKETS_MAX,
+            ..media::Config::default()
+        };
+        // Those that wait, those that are being sent, and one that takes the place of others.
+        let slots = P::ADUS + P::SENDS.len() + 1;
+        let slot = || (now, Vec::with_capacity(len_max));
+        let mut sender = Sender {
+            lanes: P::SENDS.iter().map(lane).collect(),
+            id,
+            records,
+            next: 0,
+            queue: Queue::new(Limits { adus: P::ADUS, bytes, patience: PATIENCE }, &priorities),
+            slots: core::iter::repeat_with(slot).take(slots).collect(),
+            free: (0..slots).collect(),
+            lost: VecDeque::with_capacity(LOST_MAX),
+            nada: Nada::new(now, config),
+            breaker: Breaker::new(now, P::BREAKER),
+            pacer: Pacer::new(BURST * P::MTU as u64, Duration::ZERO),
+            counters: Counters::default(),
+            profile: PhantomData,
+        };
+        sender.pace();
+        sender
+    }
+
+    pub fn push(&mut self, now: Instant, lane: usize, adu: &[u8]) -> Result<u64, Refused> {
+        let clauses = &P::SENDS[lane];
+        if adu.is_empty() || adu.len() > clauses.len_max {
+            return Err(Refused::Length);
+        }
+        let slot = self.free.pop().ok_or(Refused::Full)?;
+        let lifetime = match clauses.deadline {
+            Some(deadline) if clauses.drops_late => Lifetime::of(now, deadline),
+            _ => Lifetime::ENDLESS,
+        };
+        let pushed = self.queue.push(lane, adu.len(), lifetime, slot);
+        if pushed.is_ok() {
+            let (at, bytes) = &mut self.slots[slot];
+            *at = now;
+            bytes.clear();
+            bytes.extend_from_slice(adu);
+        }
+        self.note_lost();
+        self.pace();
+        pushed.map_err(|slot| {
+            self.free.push(slot);
+            Refused::Full
+        })
+    }
+
+    /// What is lost leaves its memory.
+    fn note_lost(&mut self) {
+        // Receivers find gaps themselves: by what is newer, or by their patience.
+        while self.queue.poll_skip().is_some() {}
+        while let Some((item, why)) = self.queue.poll_lost() {
+            self.free.push(item.adu);
+            if self.lost.len() == LOST_MAX {
+                self.lost.pop_front();
+            }
+            self.lost.push_back((item.lane, item.number, why));
+        }
+    }
+
+    /// Bytes that wait for the bucket.
+    fn waiting(&self) -> usize {
+        let left = |p: &Progress| {
+            let pieces = usize::from(p.packets);
+            p.item.bytes * pieces.saturating_sub(p.next) / pieces
+        };
+        let under_way = self.lanes.iter().filter_map(|lane| lane.progress.as_ref());
+        self.queue.len().1 + under_way.map(left).sum::<usize>()
+    }
+
+    pub fn target_bits(&self) -> u64 {
+        self.nada.target(self.waiting()).media
+    }
+
+    /// Bits a second that an application may make of this lane: of the target what others leave, without what goes around.
+    pub fn share_of(&self, lane: usize) -> u64 {
+        let others = P::SENDS.iter().zip(&self.lanes).enumerate().filter(|(at, _)| *at != lane);
+        let others: f64 =
+            others.map(|(_, (lane, state))| lane.fixed_bits as f64 * state.load).sum();
+        let left = (self.target_bits() as f64 - others).max(0.0);
+        (left / self.lanes[lane].load) as u64
+    }
+
+    fn pace(&mut self) {
+        let send = self.nada.target(self.waiting()).send;
+        self.pacer.set_pace(send / 8, BURST * P::MTU as u64);
+    }
+
+    pub fn on_report(&mut self, now: Instant, report: &Report<'_>) {
+        self.nada.on_report(now, report);
+        if !Self::ADAPTS {
+            self.breaker.on_report(report);
+        }
+        self.pace();
+    }
+
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        arrivals: &mut Arrivals,
+        out: &mut [u8],
+    ) -> Result<Option<usize>, session::Error> {
+        if let Some(len) = self.report(now, arrivals, out)? {
+            return Ok(Some(len));
+        }
+        if self.tripped().is_some() {
+            return Ok(None);
+        }
+        // What is too old is not sent, and what is not sent for it makes no room in the bucket.
+        let Some(lane) = self.begin(now) else { return Ok(None) };
+        if self.pacer.room(now) == 0 {
+            return Ok(None);
+        }
+        let len = self.piece(lane, out)?;
+        self.pacer.on_sent(now, (len + AROUND) as u64);
+        self.nada.on_sent(now, len + AROUND);
+        if !Self::ADAPTS {
+            self.breaker.on_sent();
+        }
+        self.counters.sent += 1;
+        self.counters.sent_bytes += (len + AROUND) as u64;
+        Ok(Some(len))
+    }
+
+    /// A report, if one is due: it is neither counted nor paced.
+    fn report(
+        &mut self,
+        now: Instant,
+        arrivals: &mut Arrivals,
+        out: &mut [u8],
+    ) -> Result<Option<usize>, session::Error> {
+        let around = AROUND + ID_LEN + FRAME_LEN + self.records.record_len(HEADER_LEN);
+        let mut bytes = [0; REPORT_MAX];
+        let room = P::MTU.saturating_sub(around).min(REPORT_MAX);
+        let Some(len) = arrivals.report(now, &mut bytes[..room]) else { return Ok(None) };
+        let header = Header {
+            kind: Kind::Report,
+            index: 0,
+            count: 0,
+            adu: 0,
+            sent: packet::units(now),
+            path: 0,
+        };
+        let body = Body { header, payload: [&bytes[..len], &[]] };
+        let len = ID_LEN + self.seal(&body, &mut out[ID_LEN..])?;
+        out[..ID_LEN].copy_from_slice(&self.id.to_be_bytes());
+        Ok(Some(len))
+    }
+
+    /// The lane whose ADU goes on, or begins.
+    fn begin(&mut self, now: Instant) -> Option<usize> {
+        for at in 0..self.lanes.len() {
+            let progress = &mut self.lanes[at].progress;
+            if let Some(old) = progress.take_if(|p| p.item.lifetime.is_over(now)) {
+                self.queue.give_up(old.item);
+            }
+        }
+        let active = self.lanes.iter().enumerate().filter(|(_, lane)| lane.progress.is_some());
+        let active = active.map(|(at, _)| at).min_by_key(|at| P::SENDS[*at].priority);
+        let next = self.queue.next_lane(now);
+        self.note_lost();
+        match (active, next) {
+            (Some(active), Some(next)) if P::SENDS[next].priority >= P::SENDS[active].priority => {
+                return Some(active);
+            }
+            (active, None) => return active,
+            _ => {}
+        }
+        let item = self.queue.take(now)?;
+        let lane = item.lane;
+        let record_len = |len| self.records.record_len(len);
+        let piece = piece_len(&P::SENDS[lane], P::MTU, record_len);
+        let packets = item.bytes.div_ceil(piece) as u8;
+        let repairs = P::SENDS[lane].fec.repairs(packets.into());
+        if repairs > 0
+            && let Some(encoder) = &mut self.lanes[lane].encoder
+        {
+            let longest = packet_max(item.bytes.min(piece), record_len);
+            encoder.begin(item.number as u32, packets, repairs, longest);
+        }
+        let sent = packet::units(self.slots[item.adu].0);
+        self.lanes[lane].progress =
+            Some(Progress { item, sent, packets, repairs, next: 0, bytes: 0 });
+        Some(lane)
+    }
+
+    /// Writes the next packet of a lane's ADU.
+    fn piece(&mut self, lane: usize, out: &mut [u8]) -> Result<usize, session::Error> {
+        let mut progress = self.lanes[lane].progress.take().expect("it goes on");
+        let path = self.nada.next_number() as u32;
+        let Progress { packets, repairs, next, sent, .. } = progress;
+        let adu = progress.item.number as u32;
+        out[..ID_LEN].copy_from_slice(&self.id.to_be_bytes());
+        let mut len;
+        if next < packets.into() {
+            let piece = piece_len(&P::SENDS[lane], P::MTU, |len| self.records.record_len(len));
+            let slot = core::mem::take(&mut self.slots[progress.item.adu].1);
+            let end = slot.len().min((next + 1) * piece);
+            let kind = Kind::Piece(lane as u8);
+            let header = Header { kind, index: next as u8, count: packets, adu, sent, path };
+            let body = Body { header, payload: [&slot[next * piece..end], &[]] };
+            let sealed = self.seal(&body, &mut out[ID_LEN..]);
+            self.slots[progress.item.adu].1 = slot;
+            len = ID_LEN + sealed?;
+            let (head, behind) = out.split_at_mut(len);
+            let packet = &head[ID_LEN + 2..];
+            if repairs > 0
+                && let Some(encoder) = &mut self.lanes[lane].encoder
+            {
+                encoder.push(packet);
+            }
+            if let Some(copies) = &mut self.lanes[lane].copies
+                && let Some(copy) = copies.push(packet)
+            {
+                let record = (copy.len() - packet::NUMBER_LEN) as u16;
+                behind[..2].copy_from_slice(&record.to_be_bytes());
+                behind[2..][..copy.len()].copy_from_slice(copy);
+                len += 2 + copy.len();
+                self.counters.sent_correction_bytes += 2 + copy.len() as u64;
+            }
+        } else {
+            let encoder = self.lanes[lane].encoder.take().expect("it has parity");
+            let repair = encoder.repair((next - usize::from(packets)) as u8);
+            let kind = Kind::Repair(lane as u8);
+            let header = Header { kind, index: 0, count: 0, adu, sent, path };
+            let body = Body { header, payload: [&repair.header(), repair.symbol] };
+            let sealed = self.seal(&body, &mut out[ID_LEN..]);
+            self.lanes[lane].encoder = Some(encoder);
+            len = ID_LEN + sealed?;
+            self.counters.sent_correction_bytes += (len + AROUND) as u64;
+        }
+        progress.next += 1;
+        progress.bytes += len + AROUND;
+        if progress.next < usize::from(packets) + usize::from(repairs) {
+            self.lanes[lane].progress = Some(progress);
+        } else {
+            self.free.push(progress.item.adu);
+            let load = progress.bytes as f64 / progress.item.bytes as f64;
+            let state = &mut self.lanes[lane];
+            state.load += SMOOTHING * (load - state.load);
+        }
+        Ok(len)
+    }
+
+    /// Seals a body behind its length and number; bytes of all that.
+    fn seal(&mut self, body: &Body<'_>, out: &mut [u8]) -> Result<usize, session::Error> {
+        use fusewire_session::Marshal as _;
+        let record = self.records.record_len(body.marshalled_len());
+        let (number, last) = (self.next, self.next == u32::MAX);
+        self.records.seal_into(number, body, &mut out[FRAME_LEN..][..record])?;
+        // The last number is used up: what is sealed after it fails.
+        self.next = if last { number } else { number + 1 };
+        out[..2].copy_from_slice(&(record as u16).to_be_bytes());
+        out[2..FRAME_LEN].copy_from_slice(&number.to_be_bytes());
+        Ok(FRAME_LEN + record)
+    }
+
+    pub fn poll_lost(&mut self) -> Option<(usize, u64, Why)> {
+        self.lost.pop_front()
+    }
+
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let waits = !self.queue.is_empty() || self.lanes.iter().any(|lane| lane.progress.is_some());
+        let goes = (waits && self.tripped().is_none()).then(|| self.pacer.next_send());
+        let goes = goes.map(|at| at.unwrap_or(Instant::ZERO));
+        let breaks = if Self::ADAPTS { None } else { self.breaker.poll_timeout() };
+        let all = [goes, self.queue.poll_timeout(), self.nada.poll_timeout(), breaks];
+        all.into_iter().flatten().min()
+    }
+
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.queue.handle_timeout(now);
+        self.note_lost();
+        if self.nada.poll_timeout().is_some_and(|at| at <= now) {
+            self.nada.handle_timeout(now);
+            self.pace();
+        }
+        if !Self::ADAPTS {
+            self.breaker.handle_timeout(now);
+        }
+    }
+
+    pub fn tripped(&self) -> Option<media::Cause> {
+        self.breaker.tripped().filter(|_| !Self::ADAPTS)
+    }
+
+    pub fn close_breaker(&mut self, now: Instant) {
+        self.breaker.close(now);
+    }
+
+    pub fn seen(&self) -> &Seen {
+        self.nada.seen()
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}

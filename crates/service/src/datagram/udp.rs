@@ -1,0 +1,107 @@
+//! An [`End`] on a socket of the kernel's.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_session::Datagrams;
+
+use super::{End, Profile};
+
+/// The least that is waited for: what a timer of the kernel's can do, and no busy loop.
+const LEAST: Duration = Duration::from_micros(500);
+/// Datagrams that are taken before anything is sent.
+const BATCH: usize = 64;
+
+/// An end, its socket, and its clock. A socket of the standard library says nothing of ECN: marks are not seen.
+#[derive(Debug)]
+pub struct Udp<P: Profile> {
+    end: End<P>,
+    socket: UdpSocket,
+    begun: std::time::Instant,
+    memory: Box<[u8]>,
+}
+
+impl<P: Profile> Udp<P> {
+    /// An end of the session that these are of, whose peer has its socket at `peer`.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn new(socket: UdpSocket, peer: SocketAddr, datagrams: Datagrams) -> io::Result<Udp<P>> {
+        socket.connect(peer)?;
+        Ok(Udp {
+            end: End::new(Instant::ZERO, datagrams),
+            socket,
+            begun: std::time::Instant::now(),
+            memory: vec![0; P::MTU].into(),
+        })
+    }
+
+    /// The end itself.
+    pub fn end(&mut self) -> &mut End<P> {
+        &mut self.end
+    }
+
+    /// What its clock says, which began with it.
+    pub fn now(&self) -> Instant {
+        Instant::ZERO + self.begun.elapsed()
+    }
+
+    /// Sends what may leave, and waits until something comes or is due, or until then at most. Events are to be asked for behind
+    /// it.
+    ///
+    /// # Errors
+    /// What the operating system says of the socket; that the session is at its end, as [`ErrorKind::Other`].
+    pub fn drive(&mut self, until: Instant) -> io::Result<()> {
+        let now = self.now();
+        self.end.handle_timeout(now);
+        self.send()?;
+        let due = self.end.poll_timeout().map_or(until, |due| due.min(until));
+        self.socket.set_read_timeout(Some(due.saturating_since(now).max(LEAST)))?;
+        self.socket.set_nonblocking(false)?;
+        for _ in 0..BATCH {
+            match self.socket.recv(&mut self.memory) {
+                Ok(len) => {
+                    let now = self.now();
+                    self.end.handle_datagram(now, &self.memory[..len], 0);
+                }
+                Err(error) if is_nothing(&error) => break,
+                Err(error) => return Err(error),
+            }
+            // What else is there already.
+            self.socket.set_nonblocking(true)?;
+        }
+        let now = self.now();
+        self.end.handle_timeout(now);
+        self.send()
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        let now = self.now();
+        while let Some(len) =
+            self.end.poll_transmit(now, &mut self.memory).map_err(io::Error::other)?
+        {
+            match self.socket.send(&self.memory[..len]) {
+                // What has no room, or nobody to go to, is lost, as on any path.
+                Err(error) if !is_nothing(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nothing is there, or the peer is not, yet or any more.
+fn is_nothing(error: &io::Error) -> bool {
+    let kind = error.kind();
+    matches!(
+        kind,
+        ErrorKind::WouldBlock
+            | ErrorKind::TimedOut
+            | ErrorKind::Interrupted
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+    )
+}

@@ -1,0 +1,163 @@
+//! Law 4: blocks allocate when they are made, and then no more.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use core::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_service::datagram::{End, Fec, Lane, Profile, Step};
+use fusewire_service::fec::{Copies, Decoder, Encoder, Limits};
+use fusewire_service::order::Order;
+use fusewire_service::playout::Mode;
+use fusewire_session::keys::TrafficSecret;
+use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
+use fusewire_session::{Cipher, DataPass, Datagrams, Swap};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, which counts what each thread asks it for.
+struct Counting;
+
+fn count() {
+    let _ = ALLOCATIONS.try_with(|all| all.set(all.get() + 1));
+}
+
+// SAFETY: every call goes on to the system's allocator as it came, and counting allocates nothing. What is not here is made
+// of these by the trait itself.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are those that are asked for here.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above; the memory is from `System`.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Allocations while it runs.
+fn allocations(run: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    run();
+    ALLOCATIONS.get() - before
+}
+
+/// Blocks of every size within the limits, with as much lost as may be.
+#[test]
+fn correction_allocates_nothing() {
+    let limits = Limits { packets: 40, repairs: 6, blocks: 3, len_max: 200 };
+    let (mut encoder, mut decoder) = (Encoder::new(&limits), Decoder::new(&limits));
+    let mut copies = Copies::new(3, 200);
+    let packet = [7; 200];
+    let count = allocations(|| {
+        let mut block = 0;
+        for packets in 1..=40u8 {
+            for repairs in 1..=6u8 {
+                block += 1;
+                let longest = usize::from(200 - packets);
+                encoder.begin(block, packets, repairs, longest);
+                for index in 0..packets {
+                    let packet = &packet[..longest - usize::from(index % 3)];
+                    copies.push(packet);
+                    encoder.push(packet);
+                    if index >= repairs {
+                        decoder.on_packet(block, index, packet);
+                    }
+                }
+                let mut restored = 0;
+                for index in 0..repairs {
+                    let _ = decoder.on_repair(&encoder.repair(index));
+                }
+                while decoder.poll().is_some() {
+                    restored += 1;
+                }
+                assert_eq!(restored, packets.min(repairs));
+            }
+        }
+    });
+    assert_eq!(count, 0);
+    assert!(allocations(|| drop(Copies::new(1, 10))) > 0, "it counts");
+}
+
+struct Both;
+
+impl Profile for Both {
+    const SENDS: &'static [Lane] = &[
+        Lane {
+            priority: 0,
+            deadline: Some(Duration::from_millis(180)),
+            order: Order::Newest,
+            fec: Fec::Copy { distance: 3 },
+            playout: Mode::Adaptive {
+                least: Duration::from_millis(70),
+                most: Duration::from_millis(110),
+                late: 0.01,
+            },
+            ..Lane::new("copied", 200)
+        },
+        Lane {
+            deadline: Some(Duration::from_millis(250)),
+            order: Order::Sequence,
+            fec: Fec::Parity(&[Step { packets_max: 60, repairs: 2 }]),
+            ..Lane::new("parity", 20_000)
+        },
+    ];
+    const TAKES: &'static [Lane] = Self::SENDS;
+    const RATES: (u64, u64) = (8_000_000, 8_000_000);
+}
+
+fn ends() -> [End<Both>; 2] {
+    let like = || RecordParams::new(Cipher::AES_128_GCM, Swap::None, 1 << 16, DataPass::detect());
+    let secret = |byte| TrafficSecret::from_bytes([byte; 32]);
+    [(1, 2), (2, 1)].map(|(own, peer)| {
+        let keys = Datagrams {
+            id: 7,
+            sender: NumberedSender::new(like(), secret(own)).unwrap(),
+            receiver: NumberedReceiver::new(like(), secret(peer)).unwrap(),
+        };
+        End::new(Instant::ZERO, keys)
+    })
+}
+
+/// Two ends that talk, with every twentieth datagram lost: once they have begun, nothing.
+#[test]
+fn datagrams_allocate_nothing() {
+    let mut ends = ends();
+    let (mut out, adu) = ([0; 1200], [7; 5000]);
+    let (mut now, mut heard, mut datagrams) = (Instant::ZERO, 0, 0u32);
+    let mut run = |seconds: u64| {
+        let until = now + Duration::from_secs(seconds);
+        while now < until {
+            for at in 0..2 {
+                let [first, second] = &mut ends;
+                let (end, peer) = if at == 0 { (first, second) } else { (second, first) };
+                if now.as_ms().is_multiple_of(20) {
+                    let _ = end.push(now, 0, &adu[..160]);
+                    let _ = end.push(now, 1, &adu);
+                }
+                end.handle_timeout(now);
+                while let Some(len) = end.poll_transmit(now, &mut out).unwrap() {
+                    datagrams += 1;
+                    if !datagrams.is_multiple_of(20) {
+                        peer.handle_datagram(now, &out[..len], 0);
+                    }
+                }
+                while end.poll_event(now).is_some() {
+                    heard += 1;
+                }
+            }
+            now += Duration::from_millis(1);
+        }
+    };
+    run(5);
+    assert_eq!(allocations(|| run(20)), 0);
+    assert!(heard > 3_000 && ends[0].counters().restored > 20, "{heard} {:?}", ends[0]);
+}
