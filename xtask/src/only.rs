@@ -30,7 +30,8 @@ const MEASURING: [(&str, &[&str]); 3] = [
 
 /// Test programs that suffer from neighbours, by their packages, and the tests of them that do, if not all: these wait for
 /// something only so long, fill what the machine has once, or bound what a program takes.
-const SUFFERING: [(&str, &str, Option<&str>); 8] = [
+const SUFFERING: [(&str, &str, Option<&str>); 10] = [
+    ("conference-example", "runs", None),
     ("fusewire", "bench_outboard", None),
     ("fusewire", "outboard", None),
     ("fusewire", "programs", None),
@@ -39,6 +40,7 @@ const SUFFERING: [(&str, &str, Option<&str>); 8] = [
     ("fusewire-outboard", "budgets", None),
     ("fusewire-rpc", "latency", None),
     ("fusewire-stack", "impaired", Some("seen::")),
+    ("telemetry-example", "runs", None),
 ];
 
 /// Programs that take longest: they begin first, so that none of them is left when all others have ended.
@@ -179,8 +181,13 @@ mod tests {
             .flat_map(|(of, names)| names.iter().map(move |name| (*of, *name, None)));
         let longest = LONGEST.map(|(package, program)| (package, program, None));
         for (package, program, tests) in measuring.chain(SUFFERING).chain(longest) {
-            let folder = package.strip_prefix("fusewire-").unwrap_or("cli");
-            let file = root().join(format!("crates/{folder}/tests/{program}"));
+            let folder = match (package.strip_prefix("fusewire-"), package.strip_suffix("-example"))
+            {
+                (Some(name), _) => format!("crates/{name}"),
+                (None, Some(name)) => format!("examples/{name}"),
+                (None, None) => "crates/cli".into(),
+            };
+            let file = root().join(format!("{folder}/tests/{program}"));
             let module = tests.and_then(|tests| tests.strip_suffix("::")).unwrap_or("main");
             let is_there = file.with_extension("rs").is_file()
                 || file.join(module).with_extension("rs").is_file();
