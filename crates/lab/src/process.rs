@@ -83,6 +83,7 @@ impl Process {
     }
 
     /// The last line that it says before it ends.
+    #[cfg(feature = "experiments")]
     pub fn last_line(mut self) -> Result<String> {
         let mut last = None;
         loop {
