@@ -82,7 +82,7 @@ impl Process {
         if status.success() { Ok(report) } else { Err(self.failed("failed after its report")) }
     }
 
-    /// The last line that it says before it ends.
+    /// The last line that it says before it ends, or an empty one.
     #[cfg(feature = "experiments")]
     pub fn last_line(mut self) -> Result<String> {
         let mut last = None;
@@ -91,7 +91,11 @@ impl Process {
                 Ok(line) => last = Some(line),
                 Err(error) => {
                     let status = self.child.0.wait().map_err(Error::os("waiting for a worker"))?;
-                    return if status.success() { last.ok_or(error) } else { Err(error) };
+                    return if status.success() {
+                        Ok(last.unwrap_or_default())
+                    } else {
+                        Err(error)
+                    };
                 }
             }
         }
