@@ -1,0 +1,245 @@
+//! An end before datagrams that come all at once, late, twice or never: handed over by hand, so that each case is itself.
+
+use core::iter;
+use core::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_service::datagram::{End, Event, Fec, Lane, Profile, Step};
+use fusewire_service::order::Order;
+use fusewire_service::playout::Mode;
+use fusewire_transport::media::Limits;
+
+use crate::world::{adu, keys};
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::from_ms(ms)
+}
+
+/// A profile of one lane.
+struct One<const LANE: usize>;
+
+const LANES: [Lane; 7] = [
+    Lane::new("plain", 200),
+    Lane { deadline: Some(ms(100)), playout: Mode::Fixed(ms(50)), ..Lane::new("played", 200) },
+    Lane {
+        order: Order::Newest,
+        drops_late: false,
+        playout: Mode::Fixed(ms(50)),
+        ..Lane::new("late too", 200)
+    },
+    Lane { order: Order::Newest, ..Lane::new("newest", 200) },
+    Lane { deadline: Some(ms(200)), ..Lane::new("commands", 200) },
+    Lane { deadline: Some(ms(400)), order: Order::Sequence, ..Lane::new("sequence", 200) },
+    Lane {
+        fec: Fec::Parity(&[Step { packets_max: 60, repairs: 1 }]),
+        ..Lane::new("parity", 20_000)
+    },
+];
+
+impl<const LANE: usize> Profile for One<LANE> {
+    const SENDS: &'static [Lane] = &[LANES[LANE]];
+    const TAKES: &'static [Lane] = Self::SENDS;
+    const RATES: (u64, u64) = (100_000_000, 100_000_000);
+    const BREAKER: Limits = Limits { interval: ms(1000), loss: 1.0, intervals: u32::MAX };
+}
+
+/// What was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Adu(u64),
+    /// Past its deadline.
+    Old(u64),
+    Gap(u64, u64),
+    Late(u64),
+}
+use Told::{Adu, Gap, Late, Old};
+
+/// Two ends, and nothing between them.
+struct Pair<const LANE: usize> {
+    from: End<One<LANE>>,
+    to: End<One<LANE>>,
+}
+
+impl<const LANE: usize> Pair<LANE> {
+    fn new() -> Pair<LANE> {
+        let [from, to] = keys().map(|keys| End::new(Instant::ZERO, keys));
+        Pair { from, to }
+    }
+
+    /// The datagrams of an ADU that is pushed at this time.
+    fn send(&mut self, now: Instant, len: usize) -> Vec<Vec<u8>> {
+        let number = self.from.push(now, 0, &adu(1, len)).unwrap();
+        let (mut out, mut all) = ([0; 1200], Vec::new());
+        // What the bucket holds back goes a little later.
+        for us in 0..10_000 {
+            let now = now + Duration::from_micros(10 * us);
+            let next = || self.from.poll_transmit(now, &mut out).unwrap().map(|len| out[..len].to_vec());
+            all.extend(iter::from_fn(next));
+        }
+        assert!(!all.is_empty(), "{number} does not go");
+        all
+    }
+
+    fn take(&mut self, now: Instant, datagrams: &[Vec<u8>]) {
+        datagrams.iter().for_each(|datagram| self.to.handle_datagram(now, datagram, 0));
+    }
+
+    fn told(&mut self, now: Instant) -> Vec<Told> {
+        let mut all = Vec::new();
+        while let Some(event) = self.to.poll_event(now) {
+            all.push(match event {
+                Event::Adu { number, is_late: false, .. } => Adu(number),
+                Event::Adu { number, .. } => Old(number),
+                Event::Gap(skip) => Gap(skip.first, skip.count),
+                Event::Late { number, .. } => Late(number),
+                other => panic!("{other:?}"),
+            });
+        }
+        all
+    }
+}
+
+#[test]
+fn an_overtaken_one_leaves_its_room() {
+    const LATE_TOO: usize = 2;
+    let mut pair = Pair::<LATE_TOO>::new();
+    let first = pair.send(at(0), 100);
+    pair.take(at(0), &first);
+    assert_eq!(pair.told(at(50)), [Adu(0)]);
+    for n in 0..40 {
+        let now = 100 + 20 * n;
+        let both = [pair.send(at(now), 100), pair.send(at(now + 1), 100)].concat();
+        pair.take(at(now + 80), &both);
+        let number = 1 + 2 * n;
+        assert_eq!(pair.told(at(now + 80)), [Gap(number, 1), Old(number + 1)], "{n}");
+    }
+}
+
+/// More than there is room for: of the newest the newest are there; what has none is counted.
+#[test]
+fn more_at_once_than_there_is_room_for() {
+    const NEWEST: usize = 3;
+    let mut pair = Pair::<NEWEST>::new();
+    let all: Vec<_> = (0..20).flat_map(|n| pair.send(at(n), 100)).collect();
+    pair.take(at(30), &all);
+    let told = pair.told(at(30));
+    assert_eq!(told.last(), Some(&Adu(19)), "{told:?}");
+    assert!((12..20).all(|n| told.contains(&Adu(n))), "{told:?}");
+    const PLAIN: usize = 0;
+    let mut pair = Pair::<PLAIN>::new();
+    for n in 0..20 {
+        assert_eq!(pair.to.is_crowded(), n >= 15, "{n}");
+        let datagrams = pair.send(at(n), 100);
+        pair.take(at(30), &datagrams);
+    }
+    assert_eq!(pair.told(at(30)), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(Adu));
+    assert_eq!((pair.to.counters().no_room, pair.to.is_crowded()), (4, false));
+}
+
+/// After a loss, and after an outage: all that comes is delivered, and each other number told once.
+#[test]
+fn a_gap_costs_nothing_that_comes() {
+    for outage in [1, 63, 64, 65, 470, 5000] {
+        const PLAIN: usize = 0;
+    let mut pair = Pair::<PLAIN>::new();
+        let (mut came, mut gone) = (Vec::new(), Vec::new());
+        let first = 3;
+        for n in 0..first + outage + 300 {
+            let datagrams = pair.send(at(n), 100);
+            if !(first..first + outage).contains(&n) {
+                pair.take(at(n), &datagrams);
+            }
+            for told in pair.told(at(n)) {
+                match told {
+                    Adu(number) => came.push(number),
+                    Gap(first, count) => gone.extend(first..first + count),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        let end = first + outage;
+        let want: Vec<_> = (0..first).chain(end..end + 300).collect();
+        assert_eq!((came, gone), (want, (first..end).collect()), "{outage}");
+    }
+}
+
+#[test]
+fn what_was_held_for_long_is_late_and_what_follows_is_not() {
+    const COMMANDS: usize = 4;
+    let mut pair = Pair::<COMMANDS>::new();
+    let first = pair.send(at(0), 100);
+    pair.take(at(0), &first);
+    let held: Vec<_> = (1..40).flat_map(|n| pair.send(at(20 * n), 100)).collect();
+    assert_eq!(pair.told(at(800)), [Adu(0)]);
+    pair.take(at(10_900), &held);
+    let told = pair.told(at(10_900));
+    assert!(told.iter().all(|told| matches!(told, Late(_) | Gap(..))), "{told:?}");
+    let late: Vec<_> = told.iter().filter(|told| matches!(told, Late(_))).collect();
+    assert_eq!(late.len(), 39, "each is told");
+    let next = pair.send(at(11_000), 100);
+    pair.take(at(11_000), &next);
+    assert_eq!(pair.told(at(11_000)), [Adu(40)]);
+}
+
+/// Of a packet that was restored the original tells that nothing was lost.
+#[test]
+fn what_is_restored_and_comes_is_not_lost() {
+    const PARITY: usize = 6;
+    let mut pair = Pair::<PARITY>::new();
+    let mut report = [0; 1200];
+    for n in 0..50 {
+        let mut all = pair.send(at(100 * n), 8000);
+        let last = all.len() - 1;
+        all.swap(last - 1, last);
+        pair.take(at(100 * n + 50), &all);
+        assert_eq!(pair.told(at(100 * n + 50)), [Adu(n)]);
+        let now = at(100 * n + 99);
+        while let Some(len) = pair.to.poll_transmit(now, &mut report).unwrap() {
+            pair.from.handle_datagram(now, &report[..len], 0);
+        }
+    }
+    assert!(pair.to.counters().restored >= 50);
+    assert!(pair.from.seen().received > 0 && pair.from.seen().loss == 0.0, "{:?}", pair.from.seen());
+}
+
+#[test]
+fn each_that_is_late_is_told() {
+    const PLAYED: usize = 1;
+    let mut pair = Pair::<PLAYED>::new();
+    let first = pair.send(at(0), 100);
+    pair.take(at(0), &first);
+    assert_eq!(pair.told(at(50)), [Adu(0)]);
+    let late: Vec<_> = (1..6).flat_map(|n| pair.send(at(100 + n), 100)).collect();
+    pair.take(at(400), &late);
+    let mut told = pair.told(at(400));
+    told.retain(|told| matches!(told, Late(_)));
+    assert_eq!(told, [1, 2, 3, 4, 5].map(Late));
+}
+
+/// What waits for one that will not come is in time when it is handed over.
+#[test]
+fn nothing_waits_longer_than_its_deadline() {
+    const SEQUENCE: usize = 5;
+    let mut pair = Pair::<SEQUENCE>::new();
+    let all: Vec<_> = [0, 100, 200, 1000, 1100].map(|now| pair.send(at(now), 100)).into();
+    pair.take(at(0), &all[0]);
+    assert_eq!(pair.told(at(0)), [Adu(0)]);
+    pair.take(at(550), &all[1]);
+    assert_eq!(pair.told(at(550))[0], Late(1));
+    pair.take(at(550), &all[2]);
+    assert_eq!(pair.told(at(550)), [Adu(2)], "nothing waits for what was late");
+    // 3 is lost, and 4 was 300 ms on its way.
+    pair.take(at(1400), &all[4]);
+    assert_eq!(pair.told(at(1400)), []);
+    let due = pair.to.poll_timeout().unwrap();
+    assert!(at(1450) < due && due < at(1500), "{due:?}");
+    assert_eq!(pair.told(due + ms(1)), [Gap(3, 1), Adu(4)]);
+    // Whoever asks too late has what is too late.
+    let all: Vec<_> = [2000, 2010].map(|now| pair.send(at(now), 100)).into();
+    pair.take(at(2020), &all[1]);
+    assert_eq!(pair.told(at(2600)), [Gap(5, 1), Late(6)]);
+}
