@@ -5,7 +5,7 @@ use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, TxPack
 use fusewire_kernels::stages::Swap;
 use fusewire_stack::Cause;
 use fusewire_stack::ip::net::{Packet, Via};
-use fusewire_stack::ip::{Config, Error, Stack};
+use fusewire_stack::ip::{Config, Error, Messages, Recipient, Stack};
 use fusewire_wire::udp;
 
 use crate::net::{Kind, Net, addr, kinds, net_config, pattern};
@@ -135,6 +135,59 @@ fn batches_leave_and_arrive_as_views() {
                 assert!(counters.received <= count.div_ceil(20) as u64 + 8, "{counters:?}");
             }
         }
+    }
+}
+
+/// Has room for so many messages.
+struct Few {
+    room: usize,
+    got: Vec<u8>,
+}
+
+impl Recipient for Few {
+    fn has_room_for(&self, _: usize) -> bool {
+        self.room > 0
+    }
+    fn take(&mut self, messages: &Messages<'_>) -> usize {
+        let count = messages.count().min(self.room);
+        messages.iter().take(count).for_each(|message| self.got.extend_from_slice(message));
+        self.room -= count;
+        count
+    }
+}
+
+#[test]
+fn what_a_recipient_has_no_room_for_comes_the_next_time() {
+    for kind in kinds() {
+        let mut net = Net::new(kind, 1500, Config::default());
+        let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+        let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+        net.stacks[0].udp_connect(client, Some(net.addr(1, 7))).unwrap();
+        let (now, to) = (net.now, None);
+        net.stacks[0].udp_send(now, client, b"neighbour", to).unwrap().unwrap();
+        net.settle();
+        assert_eq!(net.stacks[1].udp_recv(server, &mut [0; 16]).unwrap().unwrap().len, 9);
+        let (now, sent) = (net.now, pattern(3, 0, 59 * 200 + 7));
+        let count = net.stacks[0].udp_send_batch(now, client, &sent, 200, to).unwrap().unwrap();
+        assert_eq!(count, 60);
+        let (mut few, mut at_once) = (Few { room: 0, got: Vec::new() }, 0);
+        let stack = &mut net.stacks[1];
+        for round in 0..60 {
+            few.room = [7, 0, 1][round % 3];
+            match stack.udp_recv_into(now, server, &mut few).unwrap().unwrap() {
+                Some(taken) => at_once += taken,
+                // What was left of a super-frame waits in the queue, and goes first.
+                None => {
+                    let waiting = stack.udp_peek(server).unwrap().unwrap();
+                    let (taken, left) = (few.take(&waiting), waiting.bytes.len());
+                    stack.udp_skip(server, left.min(taken * 200)).unwrap();
+                }
+            }
+        }
+        assert!(few.got == sent, "{kind:?}: {} of {}", few.got.len(), sent.len());
+        assert_eq!(at_once, if kind.segmentation { 7 } else { 60 }, "{kind:?}");
+        assert_eq!(stack.counters().udp_messages_received, 61);
+        assert_eq!(stack.counters().drops.of(Cause::UdpOverflow), 0);
     }
 }
 
