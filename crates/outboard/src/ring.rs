@@ -21,7 +21,7 @@
 //! word that the application may write once, and checks it before it is used.
 
 /// Bytes of a ring, of each direction.
-pub const RING_BYTES: u64 = 128 << 10;
+pub const RING_BYTES: u64 = 512 << 10;
 /// The part of [`Word::Sent`] and [`Word::Read`] that is a position.
 pub const POSITION: u64 = (1 << 56) - 1;
 /// The lease is over: nothing is committed any more.

@@ -229,6 +229,34 @@ fn who_finds_no_room_is_told_and_what_is_shown_is_true() {
 }
 
 #[test]
+fn who_reads_no_more_holds_nobody_else_up() {
+    for is_super in [false, true] {
+        let outboards = both(is_super);
+        let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];
+        let [a, busy] = [near.leased(at(1)), far.leased(at(2))];
+        let other = far.leased(([10, 0, 0, 2], PORT + 1).into());
+        let (flood, mut bytes) = (content(5, 64 * 1000), vec![0; 2048]);
+        for round in 0..100u32 {
+            let Process { client, rings } = a.process;
+            let batch = Equal(&flood, 1000, at(2));
+            rings.send_datagrams(client, a.with(), &batch, SendFlags::empty()).unwrap();
+            // He reads on, or stops at some moment, or goes on after it.
+            let reads = round % 50 < 30;
+            while reads && busy.recv(&mut bytes, RecvFlags::DONTWAIT).is_ok() {
+                assert!(flood.chunks(1000).any(|sent| *sent == bytes[..1000]));
+            }
+            a.send(&round.to_le_bytes(), ([10, 0, 0, 2], PORT + 1).into(), SendFlags::empty())
+                .unwrap();
+            let came = other.recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap();
+            assert_eq!(bytes[..came.len], round.to_le_bytes());
+        }
+        a.close();
+        busy.close();
+        other.close();
+    }
+}
+
+#[test]
 fn a_lease_that_is_taken_back_loses_no_datagram() {
     let outboards = both(false);
     let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];

@@ -43,6 +43,10 @@ pub struct Options {
     /// A thread of the outboard's own sends, on this processor.
     #[arg(long, value_name = "N")]
     transmit_cpu: Option<usize>,
+    /// Congestion control of the kernel's TCP senders, iperf3's too; `system` for the machine's default. One that
+    /// paces (bbr) has its timers measured too.
+    #[arg(long, default_value = "cubic", value_name = "NAME")]
+    congestion: String,
     /// Rounds; the result is the median.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -113,6 +117,7 @@ pub fn run(options: &Options) -> Result {
         applications: has(Part::Applications).then_some(options.applications as usize),
         outboard_cpu: options.outboard_cpu,
         transmit_cpu: options.transmit_cpu,
+        congestion: Some(options.congestion.clone()).filter(|name| name != "system"),
         rounds: if options.quick { 1 } else { options.rounds as usize },
         seconds: f64::from(if options.quick { 20 } else { options.milliseconds }) / 1000.0,
         program: std::env::current_exe()?,
@@ -131,7 +136,7 @@ pub fn run(options: &Options) -> Result {
 const MESSAGES: &str = "                      messages a second, in 1000: a call a message, up to 64 a call     |   \
                         outboard by kernel     by  | ns of a processor a message\n\
                         what          bytes    kernel       inline     outboard         GSO | \
-                        single batch b/single inline | kernel  inline  outboard + its own";
+                        single batch b/single inline | kernel  inline  outboard + its own + its peer's";
 const BULK: &str = "a stream: Gbit/s (processor seconds a GiB of the application)";
 const ROUND_TRIP: &str = "there and back: µs";
 const SHARES: &str =
@@ -159,7 +164,7 @@ fn messages(line: &Messages) -> String {
     let ns = |name: &str, of: fn(&Rates) -> Option<f64>| figure(rates(name).and_then(of), 0);
     let application: fn(&Rates) -> Option<f64> = |r| Some(r.application_ns);
     format!(
-        "{:<3} {:<8} {:>6} {:>12} {:>12} {:>12} {:>11} | {:>6} {:>5} {:>8} {:>6} | {:>6} {:>7} {:>9} + {}",
+        "{:<3} {:<8} {:>6} {:>12} {:>12} {:>12} {:>11} | {:>6} {:>5} {:>8} {:>6} | {:>6} {:>7} {:>9} + {} + {}",
         line.protocol,
         line.direction,
         line.size_bytes,
@@ -174,7 +179,8 @@ fn messages(line: &Messages) -> String {
         ns("kernel", application),
         ns("inline", application),
         ns("outboard", application),
-        ns("outboard", |r| r.outboard_ns)
+        ns("outboard", |r| r.outboard_ns),
+        ns("outboard", |r| r.peer_ns)
     )
 }
 

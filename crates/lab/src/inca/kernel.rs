@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use fusewire_codec::{SliceSource, Source};
@@ -213,22 +213,22 @@ fn drain(mut stream: TcpStream, meter: Meter) -> Result<Report> {
     meter.report()
 }
 
-/// A stream to the peer. Its congestion control is chosen before it connects: one that has paced leaves pacing
+/// A stream to `peer`. Its congestion control is chosen before it connects: one that has paced leaves pacing
 /// behind when it goes.
-fn tcp_connect(task: &Task) -> Result<TcpStream> {
-    let family = if task.peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+pub(crate) fn tcp_connect(peer: SocketAddr, congestion: Option<&str>) -> Result<TcpStream> {
+    let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(|e| Error::os("opening a TCP socket")(e.into()))?;
-    if let Some(name) = &task.congestion {
+    if let Some(name) = congestion {
         rustix::net::sockopt::set_tcp_congestion(&socket, name)
             .map_err(|e| Error::os("choosing a congestion control")(e.into()))?;
     }
-    rustix::net::connect(&socket, &task.peer).map_err(|e| Error::os("connecting")(e.into()))?;
+    rustix::net::connect(&socket, &peer).map_err(|e| Error::os("connecting")(e.into()))?;
     Ok(TcpStream::from(socket))
 }
 
 fn tcp_send(task: &Task) -> Result<Report> {
-    let mut stream = tcp_connect(task)?;
+    let mut stream = tcp_connect(task.peer, task.congestion.as_deref())?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(Error::os("setting up a stream"))?;
     if task.packets > 0 {
         let send = |message: &[u8]| stream.write_all(message).map_err(Error::os("writing"));

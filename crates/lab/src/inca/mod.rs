@@ -15,7 +15,7 @@ mod columns;
 mod floods;
 mod fusewire;
 pub(crate) mod iperf;
-mod kernel;
+pub(crate) mod kernel;
 pub mod numbered;
 mod pair;
 mod processing;

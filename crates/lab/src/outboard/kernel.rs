@@ -9,6 +9,7 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmm
 use super::application;
 use super::task::{self, Task};
 use crate::inca::Role;
+use crate::inca::kernel::tcp_connect;
 use crate::inca::task::PATIENCE;
 use crate::{Error, Result};
 
@@ -45,7 +46,7 @@ impl task::Sockets for Sockets {
     }
 
     fn connect(&self, task: &Task) -> Result<Stream> {
-        set_up(TcpStream::connect(task.peer).map_err(Error::os("connecting"))?, task)
+        set_up(tcp_connect(task.peer, task.congestion.as_deref())?, task)
     }
 
     fn bind(&self, task: &Task) -> Result<Datagrams> {

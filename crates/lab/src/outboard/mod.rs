@@ -54,6 +54,9 @@ pub struct Rates {
     pub application_ns: f64,
     /// Processor time of the outboard, in ns a message.
     pub outboard_ns: Option<f64>,
+    /// Processor time of the peer, the kernel's work for it included, in ns a message that arrived. Where it shares a processor
+    /// with the outboard, no more than 10⁹ divided by both together can arrive in a second.
+    pub peer_ns: Option<f64>,
 }
 
 /// See [`Line::Messages`]. By name: `kernel`, `inline`, `outboard`, a call a message; with `_batch` up to 64 a call: of a

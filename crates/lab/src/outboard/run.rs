@@ -44,6 +44,8 @@ pub struct Plan {
     pub outboard_cpu: Option<usize>,
     /// The processor of a thread of its own that sends.
     pub transmit_cpu: Option<usize>,
+    /// Congestion control of the kernel's TCP senders; none: the machine's default.
+    pub congestion: Option<String>,
     /// Rounds; the result is the median.
     pub rounds: usize,
     /// Seconds that count, of one round of one means.
@@ -61,7 +63,8 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) 
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let all = plan.outboard_cpu.unwrap_or(if processors > 2 { 2 } else { 0 });
     let cores = Cores { all, transmit: plan.transmit_cpu };
-    let runner = Runner::new(&network, plan.program.clone(), cores)?;
+    let mut runner = Runner::new(&network, plan.program.clone(), cores)?;
+    runner.congestion.clone_from(&plan.congestion);
     let mut bench = Bench { plan, runner, tell };
     for &protocol in &plan.protocols {
         for &direction in &plan.directions {
@@ -177,7 +180,7 @@ impl Bench<'_> {
             far: wire.application.namespace,
             at: wire.peer.address,
             seconds: self.runner.seconds,
-            congestion: None,
+            congestion: self.plan.congestion.as_deref(),
         };
         iperf::run(&between, direction, false)
     }
@@ -307,11 +310,16 @@ fn rates(rounds: &[Round]) -> Option<Rates> {
         let report = &reports.application;
         Some(report.beside_cpu_s? * 1e9 / report.messages.max(1) as f64)
     };
+    let peer = |(rate, reports): &(f64, Reports)| {
+        let report = &reports.peer;
+        (report.seconds > 0.0).then(|| report.cpu_s / report.seconds * 1e9 / rate)
+    };
     Some(Rates {
         messages_per_s: median(all().map(|(rate, _)| *rate))?,
         range: range(all().map(|(rate, _)| *rate))?,
         application_ns: median(all().map(|(_, r)| r.application.cpu_ns()))?,
         outboard_ns: median(all().filter_map(outboard)),
+        peer_ns: median(all().filter_map(peer)),
     })
 }
 

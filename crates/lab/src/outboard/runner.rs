@@ -116,6 +116,8 @@ pub struct Runner<'a> {
     pub program: PathBuf,
     /// Seconds that count.
     pub seconds: f64,
+    /// Congestion control of the kernel's TCP senders; the machine's default when there is none.
+    pub congestion: Option<String>,
     outboard: Outboard,
     port: u16,
 }
@@ -127,7 +129,7 @@ impl<'a> Runner<'a> {
     /// It does not.
     pub fn new(network: &'a Network, program: PathBuf, cores: Cores) -> Result<Runner<'a>> {
         let outboard = Outboard::start(&network.wire(Means::Outboard), &program, cores)?;
-        Ok(Runner { network, program, seconds: 0.1, outboard, port: 5000 })
+        Ok(Runner { network, program, seconds: 0.1, congestion: None, outboard, port: 5000 })
     }
 
     /// A port that no earlier measurement used, so that nothing of it is in the way.
@@ -185,6 +187,7 @@ impl<'a> Runner<'a> {
             core: APPLICATION,
             local,
             peer,
+            congestion: self.congestion.clone(),
             device: wire.device.to_string(),
             board: is_outboard.then(|| self.outboard.board.clone()),
             begins_us: 0,

@@ -67,6 +67,8 @@ pub struct Task {
     pub local: SocketAddr,
     /// The peer's.
     pub peer: SocketAddr,
+    /// Congestion control of a stream that the kernel sends; the machine's default when there is none.
+    pub congestion: Option<String>,
     /// The interface of a host in its own process.
     pub device: String,
     /// The outboard that runs, whoever it serves.

@@ -429,10 +429,14 @@ impl Entered<'_> {
 
     /// Looks for as long as it has paid lately.
     pub(super) fn spin(&self, is_there: impl FnMut() -> bool) -> bool {
+        static MAX: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+        let spin_max = *MAX.get_or_init(|| {
+            std::env::var("FW_CSPIN").ok().and_then(|s| s.parse().ok()).unwrap_or(SPIN_MAX)
+        });
         let known = self.local.spin.load(Ordering::Relaxed);
-        let limit = if known == 0 { SPIN_MAX } else { known };
+        let limit = if known == 0 { spin_max } else { known };
         let was_there = look(limit, is_there);
-        let next = if was_there { (limit * 2).min(SPIN_MAX) } else { (limit / 2).max(SPIN_MIN) };
+        let next = if was_there { (limit * 2).min(spin_max) } else { (limit / 2).max(SPIN_MIN) };
         self.local.spin.store(next, Ordering::Relaxed);
         was_there
     }

@@ -47,7 +47,7 @@ pub struct Engine {
     pub xtp: Xtp,
     /// Sockets of which their applications know less than there is to know.
     pub stale: Vec<u32>,
-    /// The leased stream of which most came lately.
+    /// The leased socket of which most came lately.
     hot: Option<u32>,
     scratch: Box<[u8; DATAGRAM_MAX]>,
     /// Sockets that the interface had no room for.
@@ -100,8 +100,8 @@ impl Engine {
         epoll::modify(&self.epoll, &socket.q, data, wanted(is_leased))
     }
 
-    /// Takes a batch of packets, of which the payload of the one stream that has most goes straight to its reader; how many
-    /// bytes of it came. `None`: there is no such stream, and nothing was taken.
+    /// Takes a batch of packets, of which the payload of the one socket that has most goes straight to its reader; how many
+    /// bytes or messages of it came. `None`: there is no such socket, and nothing was taken.
     ///
     /// # Errors
     /// The interface's.
@@ -342,14 +342,14 @@ impl Engine {
         {
             self.stale.push(index);
         }
-        if socket.lease.as_ref().is_some_and(|lease| lease.is_hot()) {
-            self.hot = Some(index);
-        }
         self.after_lease(index, socket, turn)
     }
 
     /// What the turn of a leased socket comes to: one whose lease is over is told of room again.
     fn after_lease(&mut self, index: u32, socket: &mut Socket, turn: Turn) -> Turn {
+        if socket.lease.as_ref().is_some_and(|lease| lease.is_hot()) {
+            self.hot = Some(index);
+        }
         let is_over = socket.lease.as_ref().is_none_or(|lease| lease.is_over());
         if is_over && !matches!(turn, Turn::Left | Turn::Dropped | Turn::Failed(_)) {
             let has_room = socket.shown.writable;

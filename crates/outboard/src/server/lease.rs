@@ -88,6 +88,8 @@ pub struct Lease {
     wants_room: bool,
     /// The interface had no room for the next datagram.
     is_blocked: bool,
+    /// Since when there has been no room for the next packet's.
+    full_since: Option<Instant>,
 }
 
 impl Lease {
@@ -176,6 +178,7 @@ impl Regions {
             is_stale: false,
             wants_room: false,
             is_blocked: false,
+            full_since: None,
         };
         Ok((lease, slot))
     }
@@ -274,8 +277,8 @@ impl Regions {
         Ok(())
     }
 
-    /// Takes a batch of packets, of which the next bytes of this stream go straight into its ring, verified on the way; how
-    /// many they were. `None`: this is not the way, for now.
+    /// Takes a batch of packets, of which those of this socket go straight into its ring, verified on the way; how many bytes or
+    /// messages they were. `None`: this is not the way, for now.
     ///
     /// # Errors
     /// The interface's.
@@ -285,11 +288,30 @@ impl Regions {
         stack: &mut Stack,
         now: Instant,
     ) -> io::Result<Option<usize>> {
-        let (Some(lease), State::Stream(id)) = (&mut socket.lease, &socket.state) else {
+        let Some(lease) = &mut socket.lease else { return Ok(None) };
+        if lease.is_over || lease.came < WORTH_PLACING || socket.peer_is_told {
             return Ok(None);
-        };
-        let is_empty = stack.tcp_peek(*id).is_ok_and(|(a, _)| a.is_empty());
-        if lease.is_over || lease.came < WORTH_PLACING || socket.peer_is_told || !is_empty {
+        }
+        match &socket.state {
+            State::Stream(id) => self.place_stream(lease, &socket.q, stack, (*id, now)),
+            State::Datagrams { .. } if std::env::var_os("FW_NODIRECT").is_some() => Ok(None),
+            State::Datagrams { id, .. } => {
+                let slot = self.of(lease);
+                records::place(lease, &slot, &socket.q, stack, (*id, now))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn place_stream(
+        &mut self,
+        lease: &mut Lease,
+        q: &OwnedFd,
+        stack: &mut Stack,
+        (id, now): (SocketId, Instant),
+    ) -> io::Result<Option<usize>> {
+        let is_empty = stack.tcp_peek(id).is_ok_and(|(a, _)| a.is_empty());
+        if !is_empty {
             return Ok(None);
         }
         let slot = self.of(lease);
@@ -300,14 +322,14 @@ impl Regions {
         }
         let Some(region) = self.all[lease.region].as_mut() else { return Ok(None) };
         let out = region.rings.slice_mut(at, len);
-        let Ok(Some(len)) = stack.tcp_read_into_shared(now, *id, out)? else {
+        let Ok(Some(len)) = stack.tcp_read_into_shared(now, id, out)? else {
             return Ok(Some(0));
         };
         let slot = self.of(lease);
         lease.progress.show(&slot, len as u64);
         lease.came += len as u64;
         if let Ok(true) = lease.progress.must_ring(&slot) {
-            ring_bell(&socket.q);
+            ring_bell(q);
         }
         Ok(Some(len))
     }

@@ -16,6 +16,7 @@ mod lease;
 mod pipe;
 mod policy;
 mod requests;
+mod spin;
 mod table;
 mod turns;
 
@@ -44,6 +45,7 @@ use engine::Engine;
 use lease::INFO_EVERY;
 use policy::Policy;
 pub use policy::{Allow, NotAllow};
+use spin::Spin;
 
 /// What epoll says who has news: the upper bits, with an index below.
 mod tokens {
@@ -77,7 +79,7 @@ pub struct Settings {
     pub allow: Vec<Allow>,
     /// What each may have.
     pub budget: Budget,
-    /// How long it looks without sleeping after there was work.
+    /// How long it looks at most without sleeping after there was work.
     pub spin: Duration,
 }
 
@@ -231,15 +233,36 @@ impl Server {
     /// The interface is broken or gone.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
-        let mut spin_until = Instant::ZERO;
+        let mode = std::env::var("FW_MODE").unwrap_or_default();
+        let most =
+            std::env::var("FW_SPIN").ok().and_then(|s| s.parse().ok()).map(Duration::from_micros);
+        let most = most.unwrap_or(self.spin);
+        let mut until = Instant::ZERO;
+        let mut looked = 0u32;
+        let mut spin = Spin::new(most);
         let shared = self.stack.clone();
         while !self.stop.is_over.load(Ordering::Acquire) {
             let now = self.clock.now();
             let worked = self.work(now)?;
             if worked {
-                spin_until = now + self.spin;
+                spin.worked(now);
             }
-            let timeout = self.timeout(&lock(&shared), now, spin_until);
+            if worked {
+                until = now + most;
+                looked = 0;
+            }
+            let looks = match mode.as_str() {
+                "adaptive" => worked || spin.looks(now),
+                _ => now < until,
+            };
+            if mode.contains("yield") && !worked && looks {
+                rustix::thread::sched_yield();
+                looked += 1;
+                if looked % 8 != 0 {
+                    continue;
+                }
+            }
+            let timeout = self.timeout(&lock(&shared), now, looks);
             self.sleep(timeout, &mut events)?;
         }
         let now = self.clock.now();
@@ -328,9 +351,9 @@ impl Server {
     }
 
     /// How long to sleep.
-    fn timeout(&self, stack: &Stack, now: Instant, spin_until: Instant) -> Duration {
+    fn timeout(&self, stack: &Stack, now: Instant, looks: bool) -> Duration {
         let is_busy = self.engine.table.ready() > 0 || self.door.is_busy() || stack.has_unread();
-        if is_busy || now < spin_until {
+        if is_busy || looks {
             return Duration::ZERO;
         }
         let due = stack.poll_timeout().map_or(SLEEP, |at| at.saturating_since(now));

@@ -14,7 +14,8 @@ use super::sharing::{Claim, Sharing};
 use super::stack::Stack;
 use super::table::{Protocol, Socket};
 use super::udp::{
-    Failure, Incoming, Messages, Queue, Received, Staged, Taken, Taker, Through, UdpState, Viewer,
+    Failure, Incoming, Messages, Queue, Received, Recipient, Staged, Taken, Taker, Through, To,
+    UdpState, Viewer,
 };
 
 impl Stack {
@@ -98,6 +99,26 @@ impl Stack {
         view: impl FnMut(Messages<'_>),
     ) -> io::Result<Result<usize, Error>> {
         self.udp_take(now, id, &mut Viewer(view))
+    }
+
+    /// Gives `recipient` the messages that one batch of packets of the interface brings, as far as it has room for them; what is
+    /// for others goes to them. Returns how many; `None`, and nothing came: some wait in the queue, which are to be taken first
+    /// ([`Stack::udp_peek`]).
+    ///
+    /// # Errors
+    /// Inner: [`Error::NoSocket`]. Outer: the interface's.
+    pub fn udp_recv_into(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        recipient: &mut impl Recipient,
+    ) -> io::Result<Result<Option<usize>, Error>> {
+        match self.core.table.udp(id) {
+            Ok(udp) if udp.queue.is_empty() => {}
+            Ok(_) => return Ok(Ok(None)),
+            Err(error) => return Ok(Err(error)),
+        }
+        Ok(Ok(Some(self.udp_recv_direct(now, id, &mut To(recipient))?)))
     }
 
     /// Gives `taker` what waits in the queue, and then what one batch of packets of the interface brings; returns

@@ -67,5 +67,5 @@ pub use sharing::Sharing;
 pub use snapshot::{Snapshot, SocketKind, SocketView};
 pub use stack::Stack;
 pub use tcp_info::unconnected_tcp_info;
-pub use udp::{Failure, Messages, Received};
+pub use udp::{Failure, Messages, Received, Recipient};
 pub(crate) use udp::{Incoming, Taken, Taker};

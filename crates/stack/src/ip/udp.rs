@@ -115,6 +115,37 @@ impl<F: FnMut(Messages<'_>)> Taker for Viewer<F> {
     }
 }
 
+/// Who takes messages where they lie, as far as there is room.
+pub trait Recipient {
+    /// Whether there is room for what a packet of so many bytes may bring; else it comes first the next time.
+    fn has_room_for(&self, packet_bytes: usize) -> bool;
+
+    /// Takes verified messages, from the first on; how many. The others wait in the socket's queue.
+    fn take(&mut self, messages: &Messages<'_>) -> usize;
+}
+
+/// A [`Taker`] for one.
+pub struct To<'a, R>(pub &'a mut R);
+
+impl<R: Recipient> Taker for To<'_, R> {
+    fn take(&mut self, level: Level, incoming: &Incoming<'_>) -> Taken {
+        let Incoming { messages, head } = incoming;
+        let sum = |head: Sum| head + fusewire_kernels::sum(level, messages.bytes);
+        if !head.is_none_or(|head| sum(head).verifies()) {
+            return Taken::Wrong;
+        }
+        match self.0.take(messages) {
+            0 => Taken::NoRoom,
+            count if count >= messages.count() => Taken::Verified,
+            count => Taken::Part(count * messages.message_len),
+        }
+    }
+
+    fn is_full_for(&self, len: usize) -> bool {
+        !self.0.has_room_for(len)
+    }
+}
+
 /// A [`Taker`] that runs a pipeline over each message on its way into the application's memory: sum ▸
 /// pipeline ▸ store in one loop, as in section 3.3.2 of the INCA paper. A few bytes are summed before they pass.
 pub struct Through<'a, S, F> {

@@ -8,17 +8,18 @@
 //! placeholder, behind what is in the ring.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::{SocketId, Stack};
+use fusewire_stack::ip::{Messages, Recipient, SocketId, Stack};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::{End, Lease, Piped, Regions, Settled, is_all_taken, lay, piped, ring_bell, violated};
 use crate::placeholder::is_left;
 use crate::protocol::emit_address;
-use crate::record::{HEAD_LEN, Head, len_in_ring};
+use crate::record::{HEAD_LEN, Head, UNIT, len_in_ring};
 use crate::region::{Slot, Way, places};
 use crate::ring::Progress;
 use crate::server::pipe::{self, DATAGRAM_MAX, Turn, number_of};
@@ -28,6 +29,15 @@ use crate::server::table::{Socket, State};
 const RECORDS: usize = 512;
 /// Records that are taken before their room is given back.
 const TAKEN: usize = 64;
+
+/// The most that the records of a super-frame take beyond its bytes: of 128 messages head and alignment.
+const RECORDS_MORE: u64 = 128 * (HEAD_LEN + UNIT) as u64;
+/// Room for any packet's.
+const PACKET_ROOM: u64 = (64 << 10) + RECORDS_MORE;
+/// Bytes of records that are shown together.
+const SHOWN: u64 = 4 << 10;
+/// How long a reader that is behind is waited for.
+const PATIENCE: Duration = Duration::from_micros(100);
 
 /// The turn of such a socket.
 ///
@@ -207,6 +217,7 @@ fn arrive(
     slot: &Slot<'_>,
 ) -> Result<bool, End> {
     let (mut count, mut wants) = (0, false);
+    lease.came /= 2;
     while count < RECORDS && !wants {
         let Some(messages) = stack.udp_peek(id)? else {
             if let Some(error) = stack.take_error(id)? {
@@ -214,28 +225,26 @@ fn arrive(
             }
             break;
         };
-        let (position, mut room) = lease.progress.room(slot)?;
-        let (mut laid, mut taken) = (0, 0);
-        let mut head = Head { len: 0, address: Some(messages.from) }.emit();
-        for message in messages.iter() {
-            let len = len_in_ring(message.len());
-            if laid + len > room && !wants {
-                (wants, lease.wants_room) = (true, true);
-                lease.progress.want_room(slot, true);
-                room = lease.progress.room(slot)?.1;
-            }
-            if laid + len > room {
-                break;
-            }
-            head[..4].copy_from_slice(&(message.len() as u32).to_le_bytes());
-            lay(slot, position + laid, &head);
-            lay(slot, position + laid + HEAD_LEN as u64, message);
-            (laid, taken, count) = (laid + len, taken + message.len(), count + 1);
-            wants = false;
+        let (position, room) = lease.progress.room(slot)?;
+        let mut laid = lay_records(slot, position, room, &messages);
+        if laid.count < messages.count() {
+            lease.wants_room = true;
+            lease.progress.want_room(slot, true);
+            let room = lease.progress.room(slot)?.1;
+            let bytes = &messages.bytes[laid.bytes..];
+            let more = lay_records(
+                slot,
+                position + laid.len,
+                room.saturating_sub(laid.len),
+                &Messages { bytes, ..messages },
+            );
+            wants = laid.count + more.count < messages.count();
+            laid.add(&more);
         }
-        if laid > 0 {
-            lease.progress.show(slot, laid);
-            stack.udp_skip(id, taken)?;
+        if laid.len > 0 {
+            lease.progress.show(slot, laid.len);
+            stack.udp_skip(id, laid.bytes)?;
+            (count, lease.came) = (count + laid.count, lease.came + laid.len);
         }
     }
     if lease.wants_room && !wants {
@@ -246,6 +255,114 @@ fn arrive(
         ring_bell(&socket.q);
     }
     Ok(count >= RECORDS && !wants)
+}
+
+/// Messages that were laid down as records.
+#[derive(Clone, Copy, Debug, Default)]
+struct Laid {
+    count: usize,
+    /// Bytes of them.
+    bytes: usize,
+    /// Bytes of the ring.
+    len: u64,
+}
+
+impl Laid {
+    fn add(&mut self, more: &Laid) {
+        self.count += more.count;
+        self.bytes += more.bytes;
+        self.len += more.len;
+    }
+}
+
+/// Lays the first messages down from `position` on, as many as have room.
+fn lay_records(slot: &Slot<'_>, position: u64, room: u64, messages: &Messages<'_>) -> Laid {
+    let mut laid = Laid::default();
+    let mut head = Head { len: 0, address: Some(messages.from) }.emit();
+    for message in messages.iter() {
+        let (at, len) = (position + laid.len, len_in_ring(message.len()));
+        if laid.len + len > room {
+            break;
+        }
+        head[..4].copy_from_slice(&(message.len() as u32).to_le_bytes());
+        lay(slot, at, &head);
+        lay(slot, at + HEAD_LEN as u64, message);
+        laid.add(&Laid { count: 1, bytes: message.len(), len });
+    }
+    laid
+}
+
+/// The ring in, into which messages go from where the interface has them.
+struct RingIn<'a> {
+    slot: &'a Slot<'a>,
+    progress: &'a mut Progress,
+    position: u64,
+    room: u64,
+    /// Not shown yet.
+    unseen: u64,
+    laid: Laid,
+}
+
+impl RingIn<'_> {
+    fn show(&mut self) {
+        if self.unseen > 0 {
+            self.progress.show(self.slot, std::mem::take(&mut self.unseen));
+        }
+    }
+}
+
+impl Recipient for RingIn<'_> {
+    fn has_room_for(&self, packet_bytes: usize) -> bool {
+        packet_bytes as u64 + RECORDS_MORE <= self.room
+    }
+
+    fn take(&mut self, messages: &Messages<'_>) -> usize {
+        let laid = lay_records(self.slot, self.position, self.room, messages);
+        (self.position, self.room) = (self.position + laid.len, self.room - laid.len);
+        self.unseen += laid.len;
+        self.laid.add(&laid);
+        if self.unseen >= SHOWN {
+            self.show();
+        }
+        laid.count
+    }
+}
+
+/// Takes a batch of packets, of which the messages for this socket go straight into its ring, verified before they are shown;
+/// how many they were. `None`: this is not the way, for now.
+///
+/// A reader that is behind and reads on is waited for, a little, once for each time that he has made room: what is left with
+/// the interface meanwhile costs nothing, and what his queue has no room for was work in vain.
+///
+/// # Errors
+/// The interface's.
+pub fn place(
+    lease: &mut Lease,
+    slot: &Slot<'_>,
+    q: &OwnedFd,
+    stack: &mut Stack,
+    (id, now): (SocketId, Instant),
+) -> io::Result<Option<usize>> {
+    let Ok((position, room)) = lease.progress.room(slot) else { return Ok(None) };
+    if room < PACKET_ROOM {
+        let since = *lease.full_since.get_or_insert(now);
+        let is_queued = !stack.udp_peek(id).is_ok_and(|queued| queued.is_none());
+        let waits = !is_queued && now.saturating_since(since) < PATIENCE;
+        return Ok(waits.then_some(0));
+    }
+    lease.full_since = None;
+    let progress = &mut lease.progress;
+    let mut ring = RingIn { slot, progress, position, room, unseen: 0, laid: Laid::default() };
+    let came = stack.udp_recv_into(now, id, &mut ring)?;
+    ring.show();
+    let laid = ring.laid;
+    lease.came += laid.len;
+    if laid.count > 0
+        && let Ok(true) = lease.progress.must_ring(slot)
+    {
+        ring_bell(q);
+    }
+    Ok(came.ok().flatten().map(|_| laid.count))
 }
 
 /// What was not read goes through the placeholder.

@@ -1,0 +1,101 @@
+//! How long the outboard looks for work before it sleeps: as long as that has paid lately. Whoever is to bring it work may
+//! need the processor that it looks on.
+
+use std::time::Duration;
+
+use fusewire_base::Instant;
+
+/// The least part of the most that it looks.
+const LEAST: u32 = 32;
+/// How often in vain before it looks for the most once more: what comes later than it looks, it does not see.
+const PROBE: u32 = 32;
+
+/// How long to look.
+#[derive(Debug)]
+pub struct Spin {
+    most: Duration,
+    limit: Duration,
+    until: Instant,
+    /// It has looked since there was work.
+    is_looking: bool,
+    vain: u32,
+}
+
+impl Spin {
+    /// At first for the most.
+    pub fn new(most: Duration) -> Spin {
+        Spin { most, limit: most, until: Instant::ZERO, is_looking: false, vain: 0 }
+    }
+
+    /// There was work now.
+    pub fn worked(&mut self, now: Instant) {
+        // What comes much sooner says nothing of a longer look.
+        let is_late = now + self.limit / 2 >= self.until;
+        if std::mem::take(&mut self.is_looking) && now < self.until && is_late {
+            self.limit = (self.limit * 2).min(self.most);
+        }
+        self.until = now + self.limit;
+    }
+
+    /// There was none: whether to look on, or to sleep.
+    pub fn looks(&mut self, now: Instant) -> bool {
+        if now < self.until {
+            self.is_looking = true;
+            return true;
+        }
+        if std::mem::take(&mut self.is_looking) {
+            self.vain += 1;
+            self.limit = match self.vain.is_multiple_of(PROBE) {
+                true => self.most,
+                false => (self.limit / 2).max(self.most / LEAST),
+            };
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Duration = Duration::from_micros(64);
+
+    /// Work comes `gap` after the last, again and again: how long it looked in all, and how often it slept.
+    fn looked(spin: &mut Spin, gap: Duration, times: u32) -> (Duration, u32) {
+        let (mut now, mut looked, mut slept) = (Instant::ZERO, Duration::ZERO, 0);
+        for _ in 0..times {
+            spin.worked(now);
+            let next = now + gap;
+            let step = Duration::from_nanos(500);
+            while now < next {
+                if !spin.looks(now) {
+                    (now, slept) = (next, slept + 1);
+                    break;
+                }
+                now += step;
+                looked += step;
+            }
+        }
+        (looked, slept)
+    }
+
+    #[test]
+    fn it_looks_as_long_as_it_pays() {
+        let mut spin = Spin::new(MOST);
+        assert_eq!(
+            looked(&mut spin, MOST / 2, 1000).1,
+            0,
+            "it does not sleep where work comes soon"
+        );
+        let (vain, slept) = looked(&mut spin, MOST * 10, 1000);
+        assert!(slept > 990 && vain < MOST * 150, "{vain:?} in vain, {slept}");
+        let (_, slept) = looked(&mut spin, MOST / 2, 1000);
+        assert!(slept < 2 * PROBE, "it has slept {slept} times before it looked again");
+    }
+
+    #[test]
+    fn who_is_to_look_never_does_not() {
+        let mut spin = Spin::new(Duration::ZERO);
+        assert_eq!(looked(&mut spin, MOST, 100), (Duration::ZERO, 100));
+    }
+}
