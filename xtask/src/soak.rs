@@ -30,6 +30,7 @@ pub fn run() -> Result {
     step("10,000 connections to nginx over an outboard", &mut many)?;
     suites::run(&suites::Options::default())?;
     let simulated = ["--package", "fusewire-transport", "--test", "simulated", "--test", "xtp"];
+    step("generated crates by themselves", &mut ignored("fusewire-generate", "crates"))?;
     step("a million files", &mut ignored("fusewire-files", "scale"))?;
     step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;
     step("the same over XTP", &mut ignored("fusewire-transport", "xtp"))?;

@@ -103,7 +103,7 @@ fn generated_code_is_safe_and_small() {
 
 /// What is written is a crate by itself, with tests that compile.
 #[test]
-#[ignore = "builds what a session is made of once more"]
+#[ignore = "builds what a session is made of once more: `cargo xtask soak` runs it"]
 fn a_crate_builds_by_itself() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for name in ["bulk", "rpc"] {

@@ -1,7 +1,7 @@
 //! Law 4 for generated ends: after set-up nothing is allocated for what is sent and received, by any thread of either side,
 //! but where more ADUs wait for the application than waited before: on a machine that is busy with other things they do.
 
-#[path = "../../counting/mod.rs"]
+#[path = "../../tests/counting.rs"]
 mod counting;
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What a call allocates, by both sides: the records of request and answer, which the transaction keeps until it is over, and
 //! what it is known by. The generated ends add nothing to what the same calls by hand allocate.
 
-#[path = "../../counting/mod.rs"]
+#[path = "../../tests/counting.rs"]
 mod counting;
 
 use std::sync::Arc;
