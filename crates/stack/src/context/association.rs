@@ -152,10 +152,12 @@ impl Association {
             return self.done.insert(at, range);
         }
         self.released = self.released.max(range.end);
-        let joined = self.done.iter().take_while(|done| done.start <= self.released).count();
-        for done in self.done.drain(..joined) {
+        let mut joined = 0;
+        while let Some(done) = self.done.get(joined).filter(|done| done.start <= self.released) {
             self.released = self.released.max(done.end);
+            joined += 1;
         }
+        self.done.drain(..joined);
         self.machine.consumed(self.released);
     }
 

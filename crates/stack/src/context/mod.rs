@@ -408,6 +408,7 @@ impl Contexts {
             Some(Place::Open(association)) => {
                 association.machine.abort();
                 association.standing.outstanding = 0;
+                self.settle(context.index);
                 self.make_ready(context.index);
             }
             Some(Place::Made(_)) => self.remove(context.index),

@@ -2,6 +2,7 @@
 
 mod delivery;
 mod hostile;
+mod kept;
 mod paths;
 mod placement;
 mod scheduling;
