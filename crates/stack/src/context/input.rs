@@ -161,9 +161,6 @@ impl Contexts {
         if !came.proof().is_some_and(|proof| proof.of(self.config.level, came.data)) {
             return self.drop_frame(Cause::Checksum);
         }
-        if header.options.has(Options::MULTI) {
-            return self.drop_frame(Cause::Stray);
-        }
         let ends = Ends { local: self.device.local_addr(), remote: came.peer, flow: header.flow() };
         let listening = service.and_then(|service| self.listening.get_mut(&service));
         let (Some(Listening::Streams(streams)), Some(service)) = (listening, service) else {

@@ -107,7 +107,8 @@ pub(super) enum Proof {
     },
 }
 
-/// Copies the next bytes of `slices`, from byte `at` of all of them on, to `memory`, and checks them in the same loop.
+/// Copies the next bytes of `slices`, from byte `at` of all of them on, to `memory`, and checks them in the same loop. Where
+/// the pieces' CXORs cannot be joined nothing is found: it is found when they leave.
 pub(super) fn gather(
     level: Level,
     begin: Pieces,
@@ -115,26 +116,20 @@ pub(super) fn gather(
     mut at: usize,
     memory: &mut [u8],
 ) -> Pieces {
-    let (mut pieces, mut done, mut joins) = (begin, 0, true);
+    let (mut pieces, mut done) = (begin, 0);
     for slice in slices {
         if at >= slice.len() {
             at -= slice.len();
             continue;
         }
         let len = (slice.len() - at).min(memory.len() - done);
-        let src = &slice[at..at + len];
-        joins &= begin.joins(done);
-        if joins {
-            pieces = pieces.copy(level, src, &mut memory[done..done + len]);
-        } else {
-            memory[done..done + len].copy_from_slice(src);
-        }
+        pieces = pieces.copy(level, &slice[at..at + len], &mut memory[done..done + len]);
         (at, done) = (0, done + len);
         if done == memory.len() {
             break;
         }
     }
-    if joins { pieces } else { begin.read(level, memory) }
+    pieces
 }
 
 impl Proof {

@@ -56,3 +56,24 @@ impl Standing {
         self.closed && self.events.is_empty() && self.outstanding == 0 && self.ready.is_none()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who sends with holes makes as many events as he likes: of those there are only so many, and no other is lost for them.
+    #[test]
+    fn events_that_a_peer_makes_at_will_have_a_bound() {
+        let mut standing = Standing::new(([192, 0, 2, 1], 1).into());
+        for at in 0..2 * EVENTS_MAX as u64 {
+            standing.push(Event::Gap(at..at + 1));
+            standing.push(Event::Writable);
+        }
+        assert_eq!(standing.events.len(), EVENTS_MAX);
+        standing.push(Event::Finished);
+        standing.close(Ended::InOrder);
+        standing.close(Ended::Aborted);
+        let last: Vec<Event> = standing.events.drain(EVENTS_MAX..).collect();
+        assert_eq!(last, [Event::Finished, Event::Closed(Ended::InOrder)]);
+    }
+}

@@ -166,7 +166,9 @@ fn gaps_are_told_where_nothing_is_sent_again() {
     let rules = Rules { loss: 0.1, ..Rules::NONE };
     let mut world = World::over(rules, 77);
     let ours = ControlBlock { noerr: true, tags: true, congestion: None, ..block() };
-    let context = world.open(ours, block());
+    // What was torn has memory as well, which has to be there for others.
+    let theirs = ControlBlock { receive_bytes: 64 << 10, ..block() };
+    let context = world.open(ours, theirs);
     let mut sent = 0;
     world.run(60, |world| {
         let about = About { tag: Some(sent as u64), sort: None };

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use fusewire_device::{Device, Ecn, TxFrame};
 use fusewire_stack::TraceKind;
-use fusewire_stack::context::{About, Check, Context, ControlBlock, Facts, Placement, Scatter};
+use fusewire_stack::context::{
+    About, Check, Context, ControlBlock, Event, Facts, Kind, Placement, Scatter,
+};
 use fusewire_transport::machine::DropCause;
 use fusewire_wire::xtp::{self, Address, Body, First, Header, Key, Limits, Options, Service};
 use fusewire_wire::xtp::{SpanList, Traffic};
@@ -88,11 +90,15 @@ fn what_fails_is_wiped_and_not_told() {
 }
 
 fn first(key: u64, service: u16, data: &[u8]) -> Vec<u8> {
+    first_with(Options::SREQ, Service::Stream, key, service, data)
+}
+
+fn first_with(options: Options, kind: Service, key: u64, service: u16, data: &[u8]) -> Vec<u8> {
     let limits = Limits { maxdata: 1368, ..Limits::default() };
     let header = Header::<SpanList<1>> {
         key: Key::new(key).unwrap(),
         returned: false,
-        options: Options::SREQ,
+        options,
         check: 0,
         sort: 0,
         sync: 1,
@@ -100,7 +106,7 @@ fn first(key: u64, service: u16, data: &[u8]) -> Vec<u8> {
         data_len: data.len() as u32,
         body: Body::First(First {
             address: Address::in_udp(service),
-            traffic: Traffic { service: Service::Stream, limits: Some(limits) },
+            traffic: Traffic { service: kind, limits: Some(limits) },
             xkey: None,
             btag: None,
         }),
@@ -156,6 +162,86 @@ fn a_flood_makes_no_more_contexts_than_the_bound() {
     // Half-open contexts end.
     world.run_for(Duration::from_secs(15));
     assert_eq!(world.ends[1].contexts.count(), 0);
+}
+
+/// Sends these to the second end, as somebody whom it does not know, and lets it look.
+fn tell(world: &mut World, packets: &[Vec<u8>]) {
+    let mut other = world.network.attach(([192, 0, 2, 9], 9).into()).unwrap();
+    for packet in packets {
+        let frame = TxFrame { peer: addrs()[1], header: packet, payload: &[], ecn: Ecn::NotEct };
+        other.transmit(&[frame]).unwrap();
+    }
+    world.ends[1].poll(&mut fusewire_stack::context::Kept);
+}
+
+/// A FIRST whose check is wrong, in its head or in its data, and one to many: no context, no event, no word. As it should
+/// be it opens one.
+#[test]
+fn who_asks_wrongly_opens_nothing_and_is_told_nothing() {
+    for service in [SERVICE, 99] {
+        let mut world = World::new();
+        world.listen(block());
+        let right = first(77, service, b"some data");
+        let broken = [17, right.len() - 1].map(|at| {
+            let mut broken = right.clone();
+            broken[at] ^= 4;
+            broken
+        });
+        let many = Options::SREQ | Options::MULTI;
+        let many = first_with(many, Service::Stream, 78, service, b"some data");
+        for packet in broken.into_iter().chain([many]) {
+            tell(&mut world, &[packet]);
+            let end = &world.ends[1];
+            assert_eq!((end.contexts.count(), end.heard.len()), (0, 0), "service {service}");
+            assert!(end.log.lock().unwrap().is_empty(), "service {service}");
+        }
+        tell(&mut world, &[right]);
+        let end = &world.ends[1];
+        assert_eq!(end.contexts.count(), usize::from(service == SERVICE));
+        assert_eq!(end.log.lock().unwrap().len(), 1, "an answer, or a refusal");
+    }
+}
+
+/// A request of which no more comes is forgotten, and nobody hears of it.
+#[test]
+fn a_request_that_stays_a_piece_is_never_told() {
+    let mut world = World::new();
+    world.listen(ControlBlock { kind: Kind::Transaction, ..block() });
+    let piece = first_with(Options::SREQ, Service::Transaction, 79, SERVICE, &content(1, 900));
+    tell(&mut world, &[piece]);
+    assert_eq!(world.ends[1].contexts.count(), 1);
+    world.run_for(Duration::from_secs(60));
+    assert_eq!((world.ends[1].contexts.count(), world.ends[1].heard.len()), (0, 0));
+}
+
+/// The key of a context that is gone finds nothing, though another context has its place.
+#[test]
+fn a_key_goes_with_its_context() {
+    let mut world = World::new();
+    let before = world.open(block(), block());
+    world.ends[0].send(before, b"hello", About::default());
+    world.run(5, |world| world.ends[0].heard(&Event::Open) == 1);
+    let called = world.called();
+    world.ends[1].send(called, &content(1, 500), About::default());
+    world.run(5, |world| world.ends[0].messages.len() == 1);
+    let log = world.ends[1].log.lock().unwrap().clone();
+    let late = log.into_iter().rfind(|packet| packet.len() > 500).unwrap();
+    assert!(late[0] & 0x80 != 0, "under the key of whom it is for");
+    world.ends[0].contexts.abort(before);
+    world.run(5, |world| world.ends[0].contexts.count() == 0);
+    let after = world.connect(block());
+    world.run(5, |world| world.ends[0].heard(&Event::Open) == 2);
+    world.run_for(Duration::from_millis(10));
+    let seen = |world: &World| world.ends[0].contexts.trace(after).unwrap().len();
+    let entries = seen(&world);
+    let network = world.network.clone();
+    let [mut first, second] = world.ends;
+    drop(second);
+    let mut forger = network.attach(addrs()[1]).unwrap();
+    let frame = TxFrame { peer: addrs()[0], header: &late, payload: &[], ecn: Ecn::NotEct };
+    forger.transmit(&[frame]).unwrap();
+    first.poll(&mut fusewire_stack::context::Kept);
+    assert_eq!(first.contexts.trace(after).unwrap().len(), entries);
 }
 
 /// Anything at all, from anybody, with keys that are right.

@@ -82,6 +82,18 @@ fn no_context_starves() {
     assert!(longest > ODDS, "the bound was tried");
 }
 
+/// Who waits already, and is given another sort, waits with that.
+#[test]
+fn another_sort_counts_for_what_waits() {
+    let (mut world, contexts) = waiting(&[5, 3], 40);
+    world.ends[0].contexts.set_sort(contexts[1], Some(900));
+    world.ends[0].contexts.flush();
+    let order = sorts(&world);
+    // What it had given before keeps its own.
+    let before = order.iter().position(|sort| *sort == 5).unwrap();
+    assert_eq!((order[0], before), (900, ODDS - 1), "{order:?}");
+}
+
 /// Of one sort all have as much, and a single one has all turns.
 #[test]
 fn contexts_of_one_sort_share() {
