@@ -96,7 +96,7 @@ fn what_is_placed_in_part_comes_again() {
 #[test]
 fn of_a_packet_that_comes_again_only_the_rest_is_placed() {
     for check in [Check::Internet, Check::Cxor] {
-        for taken in [5, 6] {
+        for (taken, pieces) in [(5, vec![]), (5, vec![2]), (6, vec![]), (6, vec![2])] {
             let block = ControlBlock { check, tags: true, ..block() };
             let mut world = World::new();
             let context = world.open(block.clone(), block);
@@ -124,7 +124,7 @@ fn of_a_packet_that_comes_again_only_the_rest_is_placed() {
             assert_eq!(little.0[5 + taken..17], [0; 12][taken..], "no more than was asked for");
             again.transmit(&[frame]).unwrap();
             let (memory, asked) = (little.0, BTreeMap::default());
-            let mut stream = Stream { memory, pieces: vec![2], asked };
+            let mut stream = Stream { memory, pieces, asked };
             second.poll(&mut stream);
             assert_eq!(second.messages[1].1.tag, Some(7));
             assert_eq!(stream.memory[5..17], *b"some message");

@@ -1,7 +1,7 @@
 //! Calls beside streams: what they cost, and that each is handed over once, and answered by its own answer.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::world::{A, B, World};
 
 /// All frames that an end sent.
 #[derive(Clone, Default)]
-struct Frames(Arc<Mutex<Vec<Vec<u8>>>>);
+pub struct Frames(pub Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Frames {
-    fn take(&self) -> Vec<Vec<u8>> {
+    pub fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
@@ -32,6 +32,8 @@ struct Tap {
     inner: Memory,
     sent: Frames,
     more: Frames,
+    /// What leaves is shown, and goes no further.
+    is_cut: Arc<AtomicBool>,
 }
 
 impl Device for Tap {
@@ -40,6 +42,9 @@ impl Device for Tap {
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> std::io::Result<usize> {
         for frame in frames {
             self.sent.0.lock().unwrap().push([frame.header, frame.payload].concat());
+            if self.is_cut.load(Ordering::Relaxed) {
+                continue;
+            }
             for bytes in self.more.take() {
                 let again =
                     TxFrame { peer: frame.peer, header: &bytes, payload: &[], ecn: Ecn::NotEct };
@@ -51,16 +56,19 @@ impl Device for Tap {
     }
 }
 
-struct Taps {
-    world: World,
-    up: Frames,
-    down: Frames,
+pub struct Taps {
+    pub world: World,
+    pub network: Network,
+    pub up: Frames,
+    pub down: Frames,
     /// More that leaves before the next, up and down.
-    replayed: Frames,
-    injected: Frames,
+    pub replayed: Frames,
+    pub injected: Frames,
+    /// Nothing arrives that goes up.
+    pub is_cut: Arc<AtomicBool>,
 }
 
-fn config(protocol: Protocol) -> Config {
+pub fn config(protocol: Protocol) -> Config {
     Config {
         transport: either::Config::of_records(protocol),
         datagram_bytes: Some(1452),
@@ -68,18 +76,20 @@ fn config(protocol: Protocol) -> Config {
     }
 }
 
-fn taps(protection: Option<HeaderProtection>, rules: Rules, seed: u64) -> Taps {
+pub fn taps(protection: Option<HeaderProtection>, rules: Rules, seed: u64) -> Taps {
     let network = Network::new(memory::Config { coalesce: true, ..memory::Config::default() });
     let (up, down) = (Frames::default(), Frames::default());
     let (replayed, injected) = (Frames::default(), Frames::default());
-    let tap = |addr: &str, sent: &Frames, more: &Frames| Tap {
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let tap = |addr: &str, sent: &Frames, more: &Frames, is_cut: &Arc<AtomicBool>| Tap {
         inner: network.attach(addr.parse().unwrap()).unwrap(),
         sent: sent.clone(),
         more: more.clone(),
+        is_cut: is_cut.clone(),
     };
     let ns = Arc::new(AtomicU64::new(1));
     let t = ns.clone();
-    let (a, b) = (tap(A, &up, &replayed), tap(B, &down, &injected));
+    let (a, b) = (tap(A, &up, &replayed, &is_cut), tap(B, &down, &injected, &Arc::default()));
     let clock = move || Instant::from_ns(t.load(Ordering::Relaxed));
     let a = Impair::new(a, rules, rules, seed, clock);
     let mut world = World::asking(protection, Box::new(a), Box::new(b), ns, &config(Protocol::Xtp));
@@ -88,11 +98,11 @@ fn taps(protection: Option<HeaderProtection>, rules: Rules, seed: u64) -> Taps {
     world.run(5.0, "rest", |w| w.seconds() > 3.0);
     up.take();
     down.take();
-    Taps { world, up, down, replayed, injected }
+    Taps { world, network, up, down, replayed, injected, is_cut }
 }
 
 /// What the server's application answers.
-fn answer_to(request: &[u8]) -> Vec<u8> {
+pub fn answer_to(request: &[u8]) -> Vec<u8> {
     let len = request.first().map_or(0, |first| match first % 4 {
         0 => 1,
         1 => 1000,
@@ -104,7 +114,7 @@ fn answer_to(request: &[u8]) -> Vec<u8> {
 }
 
 /// The server's application answers what has come; how many requests.
-fn serve(world: &mut World, seen: &mut HashSet<Vec<u8>>) -> usize {
+pub fn serve(world: &mut World, seen: &mut HashSet<Vec<u8>>) -> usize {
     let served = world.served.unwrap();
     let mut count = 0;
     while let Some((asked, request)) = world.server.next_call(served) {
@@ -117,7 +127,7 @@ fn serve(world: &mut World, seen: &mut HashSet<Vec<u8>>) -> usize {
 
 const ROUND_TRIP: Duration = Duration::from_millis(20);
 
-fn clean() -> Rules {
+pub fn clean() -> Rules {
     Rules { delay: ROUND_TRIP / 2, ..Rules::default() }
 }
 
@@ -192,7 +202,7 @@ fn what_is_refused_is_told_and_other_transports_have_no_calls() {
 }
 
 /// One call, from the beginning to its answer.
-fn call(world: &mut World, request: &[u8], seen: &mut HashSet<Vec<u8>>) {
+pub fn call(world: &mut World, request: &[u8], seen: &mut HashSet<Vec<u8>>) {
     let call = world.client.begin_call(world.id, request).unwrap().unwrap();
     let mut answer = None;
     world.run(3.0, "a call", |w| {

@@ -2,6 +2,7 @@
 //! that is not authentic, and what came out of order is delivered out of order.
 
 mod calls;
+mod calls_bounds;
 mod forged;
 mod forged_xtp;
 mod moves;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fusewire_device::impair::Rules;
 use fusewire_session::{ClientConfig, HeaderProtection, Trust};
-use fusewire_stack::{Config, Event};
+use fusewire_stack::{Config, Error, Event};
 use fusewire_transport::either::{self, Protocol};
 
 use crate::world::{B, PORT, World, adu, close, identity};
@@ -177,4 +177,44 @@ fn an_address_that_is_proven_need_not_say_its_first_words_twice() {
     });
     let trips = (world.seconds() - begun) / ROUND_TRIP.as_secs_f64();
     assert!((1.9..2.1).contains(&trips), "{trips}: a handshake is two round trips");
+}
+
+/// A client that was told to end takes nothing more, though the handshake would take it along.
+#[test]
+fn what_is_said_after_the_end_does_not_go_with_the_handshake() {
+    let config = either::Config::of_records(Protocol::Xtp);
+    let mut finishing = world(config.clone());
+    let id = finishing.id;
+    assert!(finishing.client.send(id, b"the last").unwrap());
+    finishing.client.finish(id);
+    assert!(!finishing.client.send(id, b"late").unwrap());
+    assert!(!finishing.client.send_message(id, &b"late"[..]).unwrap());
+    finishing
+        .run(60.0, "the end", |w| w.server_events.iter().any(|e| matches!(e, Event::Finished)));
+    let served = finishing.served.unwrap();
+    assert!(finishing.server_events.iter().any(|e| matches!(e, Event::Readable)));
+    assert_eq!(finishing.server.recv(served).unwrap().1, b"the last");
+    assert_eq!(finishing.server.recv(served), None);
+    let mut aborted = world(config);
+    aborted.client.abort(id);
+    let late = aborted.client.send(id, b"late");
+    assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+}
+
+/// A value that the handshake has no room for is not made to bytes for it.
+#[test]
+fn what_is_longer_than_the_handshake_takes_goes_the_usual_way() {
+    let mut world = world(either::Config::of_records(Protocol::Xtp));
+    let id = world.id;
+    let long = vec![7u8; fusewire_session::EARLY_LEN_MAX + 1];
+    assert!(!world.client.send_message(id, &long[..]).unwrap(), "later");
+    world.connect();
+    assert!(world.client.send_message(id, &long[..]).unwrap());
+    world.client.flush();
+    let mut came = None;
+    world.run(60.0, "it", |w| {
+        came = came.take().or_else(|| w.served.and_then(|served| w.server.recv(served)));
+        came.is_some()
+    });
+    assert!(came.unwrap().1 == long);
 }
