@@ -250,3 +250,70 @@ impl Contexts {
         self.touch(index);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use fusewire_device::memory::{self, Network};
+
+    use super::*;
+
+    const SERVICE: u16 = 7;
+
+    /// What was answered is kept for who asks again, and no longer; of what was given up, or lost its asker, nothing is.
+    #[test]
+    fn a_service_keeps_nothing_for_ever() {
+        let network = Network::new(memory::Config::default());
+        let now = Arc::new(AtomicU64::new(1_000_000));
+        let addrs: [SocketAddr; 2] = [([192, 0, 2, 1], 1).into(), ([192, 0, 2, 2], 2).into()];
+        let [mut asks, mut answers] = addrs.map(|addr| {
+            let clock = Clock::virtual_ns(now.clone());
+            let config = Config { clock, spin: Duration::ZERO, ..Config::default() };
+            Contexts::new(Box::new(network.attach(addr).unwrap()), config, &[addr.port() as u8; 32])
+        });
+        let block = ControlBlock { kind: block::Kind::Transaction, ..ControlBlock::default() };
+        answers.listen(SERVICE, block.clone(), &Secrets { isn: [3; 16], cookie: [4; 16] });
+        let mut told = 0;
+        for n in 0..30 {
+            let context = asks.context(block.clone()).unwrap();
+            asks.connect(context, addrs[1], SERVICE).unwrap();
+            assert!(asks.send(context, &[IoSlice::new(&[n; 900])], About::default()).unwrap());
+            for _ in 0..3 {
+                asks.poll(&mut Kept).unwrap();
+                answers.poll(&mut Kept).unwrap();
+                while let Some((theirs, event)) = answers.poll_event() {
+                    let Event::Message(message) = event else { continue };
+                    told += 1;
+                    answers.release(theirs, &message);
+                    if n % 3 == 0 {
+                        answers.abort(theirs);
+                        continue;
+                    }
+                    if n % 3 == 1 {
+                        asks.abort(context);
+                    }
+                    let answer = [n; 500];
+                    let pieces = [IoSlice::new(&answer)];
+                    assert!(answers.send(theirs, &pieces, About::default()).unwrap());
+                }
+                while asks.poll_event().is_some() {}
+            }
+        }
+        assert_eq!(told, 30);
+        let kept = |answers: &Contexts| match &answers.listening[&SERVICE] {
+            Listening::Singles(s) => (s.asked.len(), s.answers.len(), s.held),
+            Listening::Streams(_) => unreachable!(),
+        };
+        assert!(kept(&answers).1 >= 10, "answers, for who asks again");
+        for _ in 0..300 {
+            now.fetch_add(1_000_000_000, Ordering::Relaxed);
+            asks.poll(&mut Kept).unwrap();
+            answers.poll(&mut Kept).unwrap();
+            while answers.poll_event().is_some() {}
+        }
+        assert_eq!(kept(&answers), (0, 0, 0));
+    }
+}

@@ -203,6 +203,22 @@ mod tests {
         }
     }
 
+    /// Who was picked and had nothing to do has used no turn: the odd one is of whoever waits longest behind.
+    #[test]
+    fn no_turn_is_none() {
+        let mut sorted = of(&[0, 1, 9]);
+        let mut order = Vec::new();
+        while order.len() < 32 {
+            let Turn { item, .. } = sorted.pick().unwrap();
+            sorted.used(u32::from(item.1 > 0));
+            if item.1 > 0 {
+                order.push(item.1);
+                sorted.push(item.0, item);
+            }
+        }
+        assert_eq!(order.iter().position(|who| *who == 1), Some(15), "{order:?}");
+    }
+
     #[test]
     fn who_is_taken_out_has_no_turn() {
         let mut sorted = of(&[1, 1, 3]);
