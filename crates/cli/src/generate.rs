@@ -9,7 +9,7 @@ use fusewire_generate::explain::explain;
 use fusewire_generate::language::{Checked, Specification};
 use fusewire_generate::make::{beside, read};
 use fusewire_generate::report::{refused, report};
-use fusewire_generate::rust::{Against, crate_of, drift, write_files};
+use fusewire_generate::rust::{self, Against, crate_of, drift, write_files};
 
 use crate::output::{self, Code, Failure, Result, json, printable};
 
@@ -21,7 +21,8 @@ Exit codes:
   1    something is wrong in the specification, or in a file of ASN.1; it says where and what was expected. With
        --check: the crate is not what the specification gives
   2    the command line is wrong
-  3    refused: what is asked for cannot be had; it says which clauses do not go together";
+  3    refused: what is asked for cannot be had; it says which clauses do not go together. With -o, also: it can be had,
+       and no code can be made of it yet; it says of which clauses";
 
 /// Makes a communication subsystem of what an application requires: chooses its parts, or says which requirements do not
 /// go together.
@@ -108,7 +109,13 @@ fn made(options: &Generate, checked: &Checked, choice: &Choice, folder: &Path) -
     };
     let nowhere = "where are Fusewire's crates? Say it by --against FOLDER";
     let against = against.ok_or_else(|| Failure::new(Code::Usage, nowhere))?;
-    let files = crate_of(checked, choice, &against).map_err(|error| failed(error.to_string()))?;
+    let files = crate_of(checked, choice, &against).map_err(|error| {
+        let code = match error {
+            rust::Error::Unsupported(_) | rust::Error::NotApplied(_) => Code::Refused,
+            _ => Code::Failed,
+        };
+        Failure::new(code, error.to_string())
+    })?;
     let shown = printable(&folder.display().to_string());
     if !options.check {
         write_files(&files, folder).map_err(|error| failed(error.to_string()))?;

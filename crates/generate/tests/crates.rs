@@ -60,6 +60,89 @@ fn what_has_no_code_is_said() {
     }
 }
 
+const HEAD: &str = "roles = [\"a\", \"b\"]\nnetwork.rtt_ms = [1, 20]\nnetwork.rate_mbit = [100, 1000]\nnetwork.loss = 0.001\n";
+const MODULE: &str = "Mm DEFINITIONS AUTOMATIC TAGS ::= BEGIN
+T ::= SEQUENCE { a INTEGER (0..10), b OCTET STRING (SIZE (0..1000)) }
+U ::= SEQUENCE { b INTEGER (0..10) }
+END
+";
+
+/// What is written of these lines behind [`HEAD`].
+fn made(lines: &str) -> Result<Vec<CrateFile>, Error> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("Mm.asn1"), MODULE).unwrap();
+    let path = folder.path().join("s.toml");
+    std::fs::write(&path, format!("{HEAD}{lines}")).unwrap();
+    make::write(&path, &folder.path().join("out"), Some(&Against::Workspace))
+}
+
+#[test]
+fn what_an_end_would_not_keep_is_refused_with_its_clause() {
+    let x =
+        |with: &str| format!("adu.X = {{type = \"Mm.T\", {with}}}\nadu.W = {{type = \"Mm.U\"}}\n");
+    let call = |y: &str, z: &str| {
+        format!(
+            "adu.X = {{type = \"Mm.T\"}}\nadu.Y = {{type = \"Mm.U\", reply = \"Z\", {y}}}\n\
+             adu.Z = {{type = \"Mm.U\", from = \"b\", {z}}}\n"
+        )
+    };
+    let none = "order = \"none\"";
+    let [plain, plain_call] = [x(none), call(none, none)];
+    for fine in [&plain, &plain_call, &call("deadline_ms = 500, late = \"deliver\"", none)] {
+        made(fine).unwrap_or_else(|error| panic!("{fine}: {error}"));
+    }
+    for (lines, clause) in [
+        (
+            call("integrity = \"full\"", none),
+            "s.toml:6: cannot be generated yet: `adu.Y.integrity = \"full\"`",
+        ),
+        (
+            x("reliability = \"prohibit\""),
+            "s.toml:5: cannot be generated yet: `adu.X.reliability = \"prohibit\"`",
+        ),
+        (
+            x("reliability = \"none\", deadline_ms = 500, order = \"none\""),
+            "`adu.X.deadline_ms = 500`",
+        ),
+        (x("reliability = \"none\", order = \"newest\""), "`adu.X.order = \"newest\"`"),
+        (format!("platform.memory_kib = 40000\n{plain}"), "`platform.memory_kib = 40000`"),
+        (call(none, "deadline_ms = 500, late = \"deliver\""), "`adu.Z.deadline_ms = 500`"),
+        (call("order = \"all\"", none), "`adu.Y.order = \"all\"`"),
+        (
+            // A call, so that there are no datagrams.
+            format!(
+                "network.jitter_ms = 10\n{}",
+                call(none, none).replace("\"Mm.T\"", "\"Mm.T\", jitter_ms = 1")
+            ),
+            "`adu.X.jitter_ms = 1`",
+        ),
+        (call("after = [\"X\"]", none), "`adu.Y.after = "),
+        (call(none, none).replace("\"Mm.T\"", "\"Mm.T\", after = [\"Y\"]"), "`adu.X.after = "),
+    ] {
+        let error = made(&lines).expect_err(&lines).to_string();
+        assert!(
+            error.contains(clause) && error.contains("cannot be generated yet"),
+            "{lines}{error}"
+        );
+    }
+}
+
+/// What costs no promise is written into the crate.
+#[test]
+fn what_is_not_applied_is_said() {
+    let files = made(
+        "adu.X = {type = \"Mm.T\", priority = 1, rate_hz = [0, 5]}\nadu.Y = {type = \"Mm.U\", reply = \"Z\", replayable = true}\n\
+         adu.Z = {type = \"Mm.U\", from = \"b\"}\n",
+    )
+    .unwrap();
+    let said = files.iter().find(|file| file.path == Path::new("EXPLAIN.md")).unwrap();
+    let (_, said) = said.text.split_once("## Not applied").expect("it is said");
+    for clause in ["adu.X.priority = 1", "adu.X.rate_hz", "adu.Y.replayable = true", "adu.Y.order"]
+    {
+        assert!(said.contains(clause), "{clause}: {said}");
+    }
+}
+
 #[test]
 fn what_is_wrong_or_cannot_be_had_is_told_with_its_place() {
     let folder = tempfile::tempdir().unwrap();

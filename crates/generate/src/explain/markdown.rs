@@ -38,6 +38,10 @@ impl Explanation {
             let _ = writeln!(text, "- data pass: {}", adu.execution);
             decisions(&mut text, &adu.decisions);
         }
+        if !self.not_applied.is_empty() {
+            text += "\n## Not applied\n\nGenerated ends keep what is promised without these:\n\n";
+            figures(&mut text, &self.not_applied);
+        }
         text
     }
 

@@ -18,6 +18,7 @@ use crate::choice::{Choice, broken, preferred};
 use crate::language::specification::{Prefer, Specification};
 use crate::language::value::{Clausal, Origin};
 use crate::language::{Checked, keys::Word};
+use crate::rust::not_applied;
 
 /// A clause that something comes of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -121,6 +122,8 @@ pub struct Explanation {
     pub shared: Vec<Decision>,
     /// Each type.
     pub adus: Vec<AduExplanation>,
+    /// What generated ends do not apply, without which every promise is kept all the same.
+    pub not_applied: Vec<Figure>,
 }
 
 /// Why the plan of a choice is as it is. `checked` is what was chosen for.
@@ -145,6 +148,7 @@ pub fn explain(checked: &Checked, choice: &Choice) -> Explanation {
         figures: why.shared_figures(),
         shared: functions(false).map(|f| why.decision(f, None)).collect(),
         adus: adus.collect(),
+        not_applied: not_applied(checked, &choice.plan),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod ends;
 mod manifest;
+mod supported;
 mod tests;
 
 use std::fmt;
@@ -18,9 +19,10 @@ use fusewire_asn1::rust::{self as asn1, Encoding, Generated};
 use crate::choice::Choice;
 use crate::explain::explain;
 use crate::language::Checked;
-use crate::plan::{AduPlan, Codec, Device, Machine, Plan, SetUp, Suite};
+use crate::plan::{AduPlan, Codec, Plan};
 
 pub use manifest::Against;
+pub(crate) use supported::not_applied;
 
 /// What a crate is made of.
 #[derive(Clone, Debug)]
@@ -66,6 +68,8 @@ pub enum Error {
     },
     /// What was chosen cannot be generated yet.
     Unsupported(String),
+    /// An end would not keep these clauses: a line for each, with its place and why.
+    NotApplied(Vec<String>),
     /// A file could not be read or written.
     File(PathBuf, io::Error),
 }
@@ -75,6 +79,7 @@ impl fmt::Display for Error {
         match self {
             Error::NoType { adu, ty } => write!(f, "{adu}: no module has a type `{ty}`"),
             Error::Unsupported(what) => write!(f, "{what} cannot be generated yet"),
+            Error::NotApplied(lines) => f.write_str(&lines.join("\n")),
             Error::File(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }
@@ -110,14 +115,14 @@ impl fmt::Display for Drift {
 /// The files of the crate of a specification without errors, and of what was chosen for it. The same gives the same bytes.
 ///
 /// # Errors
-/// [`Error::NoType`], [`Error::Unsupported`].
+/// [`Error::NoType`], [`Error::Unsupported`], [`Error::NotApplied`].
 pub fn crate_of(
     checked: &Checked,
     choice: &Choice,
     against: &Against,
 ) -> Result<Vec<CrateFile>, Error> {
     let input = Input::new(checked, choice);
-    check_supported(input.plan)?;
+    supported::check(checked, input.plan)?;
     let generated = types(input.plan, &input.modules)?;
     let file = |path: &str, text: String| CrateFile { path: path.into(), text };
     Ok(vec![
@@ -135,7 +140,7 @@ pub fn crate_of(
 /// As [`crate_of`].
 pub(crate) fn modules_of(checked: &Checked, choice: &Choice) -> Result<[String; 2], Error> {
     let input = Input::new(checked, choice);
-    check_supported(input.plan)?;
+    supported::check(checked, input.plan)?;
     let generated = types(input.plan, &input.modules)?;
     // What begins a crate does not begin a module within one.
     let is_of_crate = |line: &&str| line.starts_with("//!") || line.starts_with("#![");
@@ -152,30 +157,6 @@ pub(crate) fn modules_of(checked: &Checked, choice: &Choice) -> Result<[String; 
 fn without(text: &str, which: impl Fn(&&str) -> bool) -> String {
     let lines = text.lines().skip_while(|line| which(line) || line.is_empty());
     lines.flat_map(|line| [line, "\n"]).collect()
-}
-
-/// What of a plan code is made of.
-fn check_supported(plan: &Plan) -> Result<(), Error> {
-    let not = |what: &str| Err(Error::Unsupported(what.to_owned()));
-    if plan.suite == Suite::Plain {
-        return not("a session without encryption");
-    }
-    match plan.machine {
-        Machine::Datagram => return not("an end over datagrams"),
-        Machine::Group => return not("an end of a group"),
-        Machine::Tcp | Machine::Xtp => {}
-    }
-    if plan.set_up == SetUp::First {
-        return not("a session that its first packet opens");
-    }
-    if plan.device != Device::Udp {
-        return not("an end over another device than UDP");
-    }
-    let is_bounded = |adu: &&AduPlan| adu.number < 64;
-    match plan.adus.iter().find(|adu| !is_bounded(adu)) {
-        Some(_) => not("a specification of more than 64 types of ADU"),
-        None => Ok(()),
-    }
 }
 
 /// Writes files, and makes the folders that they need. What is there and the same is not touched, so that nothing is built

@@ -1,0 +1,198 @@
+//! What of a plan ends over streams do: what they would silently leave out is refused, and what costs no promise is said.
+
+use super::Error;
+use crate::explain::{Figure, cause};
+use crate::language::Checked;
+use crate::language::specification::{Adu, Integrity};
+use crate::language::value::{Clausal, Origin};
+use crate::plan::{
+    Acknowledge, AduPlan, Device, Execution, Late, Machine, Order, Plan, Resend, SetUp, Suite, Sum,
+};
+
+/// The most types of ADU: a set of them is a word.
+const ADUS_MAX: usize = 64;
+
+/// Whether code is made of all of a plan.
+///
+/// # Errors
+/// [`Error::Unsupported`]; [`Error::NotApplied`] with each clause that an end would not keep.
+pub fn check(checked: &Checked, plan: &Plan) -> Result<(), Error> {
+    let not = |what: &str| Err(Error::Unsupported(what.to_owned()));
+    if plan.suite == Suite::Plain {
+        return not("a session without encryption");
+    }
+    match plan.machine {
+        Machine::Datagram => return not("an end over datagrams"),
+        Machine::Group => return not("an end of a group"),
+        Machine::Tcp | Machine::Xtp => {}
+    }
+    if plan.set_up == SetUp::First {
+        return not("a session that its first packet opens");
+    }
+    if plan.device != Device::Udp {
+        return not("an end over another device than UDP");
+    }
+    if plan.adus.len() > ADUS_MAX {
+        return not("a specification of more than 64 types of ADU");
+    }
+    let mut broken = Broken { checked, lines: Vec::new() };
+    broken.shared(plan);
+    for (adu, of) in checked.specification.adus.iter().zip(&plan.adus) {
+        broken.adu(plan, adu, of);
+        if is_called(plan, of) {
+            broken.call(adu, of);
+        } else if let Some(other) = of.after.iter().find(|n| is_called(plan, at(plan, **n))) {
+            let other = &at(plan, *other).name;
+            let why = format!("{other} is of a call, and calls go beside the stream");
+            broken.clause(&adu.after, &why);
+        }
+    }
+    if broken.lines.is_empty() { Ok(()) } else { Err(Error::NotApplied(broken.lines)) }
+}
+
+fn at(plan: &Plan, number: u8) -> &AduPlan {
+    &plan.adus[usize::from(number)]
+}
+
+/// Whether a type is a request, or answers one.
+fn is_called(plan: &Plan, of: &AduPlan) -> bool {
+    of.reply.is_some() || plan.adus.iter().any(|asks| asks.reply == Some(of.number))
+}
+
+fn is_written(clause: &dyn Clausal) -> bool {
+    clause.clause().origin == Origin::Written
+}
+
+/// Clauses that would not be kept.
+struct Broken<'c> {
+    checked: &'c Checked,
+    lines: Vec<String>,
+}
+
+impl Broken<'_> {
+    fn clause(&mut self, clause: &dyn Clausal, why: &str) {
+        let (place, name) = (self.checked.place(clause.clause()), &clause.clause().name);
+        let value = clause.text();
+        self.lines.push(format!("{place}: cannot be generated yet: `{name} = {value}`: {why}"));
+    }
+
+    fn shared(&mut self, plan: &Plan) {
+        let platform = &self.checked.specification.platform;
+        if platform.memory_kib.value.is_some() {
+            let why = "an end over a stream has buffers of the stack's own size";
+            self.clause(&platform.memory_kib, why);
+        }
+        // TCP has RFC 1071's in any case; over XTP there is none beside a tag.
+        match (plan.machine, plan.sum) {
+            (_, Sum::None) | (Machine::Tcp, Sum::Internet) => return,
+            (_, Sum::Internet | Sum::Cxor | Sum::Crc32c) => {}
+        }
+        let is_summed = |adu: &&Adu| adu.integrity.value == Integrity::Full;
+        for adu in self.checked.specification.adus.iter().filter(is_summed) {
+            self.clause(&adu.integrity, "a sealed stream has no sum beside its tag");
+        }
+    }
+
+    fn adu(&mut self, plan: &Plan, adu: &Adu, of: &AduPlan) {
+        let is_request = of.reply.is_some();
+        let drops = of.deadline_us.is_some() && of.late == Late::Drop;
+        if drops && !is_request {
+            let why = "what is late is dropped, and a sealed stream sends it until it has arrived";
+            self.clause(&adu.deadline_ms, why);
+        }
+        match of.resend {
+            Resend::Selective => {}
+            Resend::None | Resend::GoBackN | Resend::UntilDeadline => {
+                let why = "a sealed stream sends again what is missing until it has arrived";
+                self.clause(&adu.reliability, why);
+            }
+        }
+        match of.order {
+            Order::All | Order::Type | Order::None => {}
+            Order::Newest => {
+                let why = "a stream hands over what is older, too";
+                self.clause(&adu.order, why);
+            }
+        }
+        if of.playout.is_some() {
+            self.clause(&adu.jitter_ms, "a stream hands over what has come, and has no playout");
+        }
+        if !of.adapt.is_empty() {
+            self.clause(&adu.adapt, "an end over a stream tells its application no target");
+        }
+        if of.deadline_us.is_some() && is_called(plan, of) && !is_request {
+            let why = "an answer has no deadline but that of its request";
+            self.clause(&adu.deadline_ms, why);
+        }
+    }
+
+    /// Of a request, or an answer.
+    fn call(&mut self, adu: &Adu, of: &AduPlan) {
+        let why = "calls overtake each other, and what is on the stream";
+        if is_written(&adu.order) && of.order != Order::None {
+            self.clause(&adu.order, why);
+        }
+        if !of.after.is_empty() {
+            self.clause(&adu.after, why);
+        }
+    }
+}
+
+/// What is chosen or written and has no effect in ends over streams, without which every promise of the specification is
+/// kept all the same; nothing of other ends.
+pub fn not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
+    if !matches!(plan.machine, Machine::Tcp | Machine::Xtp) {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    let mut say = |of, clauses: Vec<&dyn Clausal>, says: &str| {
+        let causes: Vec<_> = clauses.iter().map(|one| cause(checked, *one)).collect();
+        if !causes.is_empty() {
+            all.push(Figure { of, says: says.to_owned(), causes });
+        }
+    };
+    let adus = &checked.specification.adus;
+    let profiles = || adus.iter().map(|adu| &adu.profile as &dyn Clausal);
+    if plan.dscp != 0 {
+        let says = "packets go without a code point of differentiated services";
+        say("code point", profiles().collect(), says);
+    }
+    if plan.acknowledge == Acknowledge::Each {
+        let low = profiles().filter(|profile| is_written(*profile));
+        say(
+            "acknowledgement",
+            low.collect(),
+            "goes when the machine sends it, not for each packet",
+        );
+    }
+    if plan.adus.iter().any(|adu| adu.execution != Execution::Integrated) {
+        let machine = &checked.specification.platform.machine;
+        say("data pass", vec![machine], "runs integrated");
+    }
+    for (adu, of) in adus.iter().zip(&plan.adus) {
+        if is_written(&adu.priority) {
+            say("priority", vec![&adu.priority], "what is sent first goes first");
+        }
+        if of.is_replayable {
+            say("replay", vec![&adu.replayable], "answers are kept, as of every request");
+        }
+        if is_called(plan, of) {
+            if of.order != Order::None {
+                say(
+                    "order",
+                    vec![&adu.order],
+                    "calls overtake each other, and what is on the stream",
+                );
+            }
+        } else if of.deadline_us.is_some() && of.late == Late::Deliver {
+            let says = "no receiver of what is no answer is told that it is late";
+            say("lateness", vec![&adu.deadline_ms], says);
+        }
+        for rate in [&adu.rate_hz, &adu.bitrate_kbit] {
+            if is_written(rate) {
+                say("rate", vec![rate], "is what the choice counts with; no sender is held to it");
+            }
+        }
+    }
+    all
+}
