@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fusewire_generate::make::{self, Error};
-use fusewire_generate::rust::{Against, CrateFile, Drift};
+use fusewire_generate::rust::{self, Against, CrateFile, Drift};
 
 fn specification(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/{name}/{name}.toml"))
@@ -37,6 +37,46 @@ fn what_was_changed_is_found_with_its_line() {
     // Another specification in its place is another crate.
     let other = make::check(&specification("rpc"), folder.path()).unwrap();
     assert_eq!(other.len(), 5, "{other:?}");
+}
+
+/// What is the user's stays, behind a link too, and nothing else is written then.
+#[test]
+fn what_is_not_ours_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |path: &str| folder.path().join(path);
+    let refused = |path: &str| {
+        let all = Some(&Against::Workspace);
+        let error = make::write(&specification("bulk"), folder.path(), all).unwrap_err();
+        assert!(
+            matches!(&error, Error::Crate(rust::Error::NotOurs(of)) if *of == at(path)),
+            "{error}"
+        );
+        assert!(error.to_string().contains(path), "{error}");
+    };
+    std::fs::write(at("Cargo.toml"), "# mine\n").unwrap();
+    refused("Cargo.toml");
+    assert_eq!(std::fs::read_to_string(at("Cargo.toml")).unwrap(), "# mine\n");
+    assert!(!at("src").exists() && !at("EXPLAIN.md").exists());
+    std::fs::remove_file(at("Cargo.toml")).unwrap();
+    // The same bytes behind a link: neither written over nor what the specification gives.
+    written("bulk", folder.path());
+    written("bulk", folder.path());
+    for path in ["src/lib.rs", "src/types.rs", "EXPLAIN.md", "tests/contract.rs"] {
+        std::fs::rename(at(path), at("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(at("elsewhere"), at(path)).unwrap();
+        refused(path);
+        let drift = make::check(&specification("bulk"), folder.path()).unwrap();
+        assert_eq!(drift, [Drift::Differs { path: path.into(), line: 1 }]);
+        std::fs::remove_file(at(path)).unwrap();
+        std::fs::rename(at("elsewhere"), at(path)).unwrap();
+    }
+    // Ours may be written over by another of ours.
+    written("rpc", folder.path());
+    assert_eq!(make::check(&specification("rpc"), folder.path()).unwrap(), []);
+    std::fs::create_dir(at("other")).unwrap();
+    std::fs::create_dir_all(at("other/EXPLAIN.md")).unwrap();
+    let other = make::write(&specification("bulk"), &at("other"), Some(&Against::Workspace));
+    assert!(matches!(other, Err(Error::Crate(rust::Error::NotOurs(_)))), "{other:?}");
 }
 
 /// A crate is looked at against the crates that it was written against.
