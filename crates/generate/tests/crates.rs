@@ -167,6 +167,37 @@ fn what_an_end_would_not_keep_is_refused_with_its_clause() {
     }
 }
 
+/// A session has 128 terms: of each specification every clause is in one of its own, or in that of its type.
+#[test]
+fn every_clause_is_in_a_term_that_a_session_has() {
+    for count in [1, 4, 5, 6, 16, 64] {
+        let adus: String = (0..count)
+            .map(|n| {
+                format!("adu.X{n} = {{type = \"Mm.{}\", priority = {n}}}\n", ["T", "U"][n % 2])
+            })
+            .collect();
+        let adus = if count == 1 { format!("{adus}adu.W = {{type = \"Mm.U\"}}\n") } else { adus };
+        let files = made(&adus).unwrap();
+        let lib = files.iter().find(|file| file.path == Path::new("src/lib.rs")).unwrap();
+        let (_, clauses) = lib.text.split_once("pub const CLAUSES: &[&str] = &[\n").unwrap();
+        let terms: Vec<&str> = clauses.lines().take_while(|line| *line != "];").collect();
+        assert!(terms.len() <= 128, "{count}: {}", terms.len());
+        assert!(terms[1].contains("\"adu = X0, "), "{}", terms[1]);
+        for n in 0..count {
+            for clause in ["adu.X{}.type = ", "adu.X{}.profile = ", "chosen.X{}.resending = "] {
+                let clause = clause.replace("{}", &n.to_string());
+                let of = |term: &&&str| term.contains(&clause);
+                assert_eq!(terms.iter().filter(of).count(), 1, "{count}: {clause}");
+            }
+            // No other type's clause is told in its place.
+            let of = |term: &&&str| term.contains(&format!("adu.X{n}."));
+            let others =
+                |term: &str| (0..count).any(|m| m != n && term.contains(&format!("adu.X{m}.")));
+            assert!(!terms.iter().filter(of).any(|term| others(term)), "{count}: X{n}");
+        }
+    }
+}
+
 /// What costs no promise is written into the crate.
 #[test]
 fn what_is_not_applied_is_said() {

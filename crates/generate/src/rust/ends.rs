@@ -11,6 +11,9 @@ use crate::plan::{AduPlan, Codec, Congestion, Late, Machine, Order, Plan, Profil
 /// How long who waits looks for what comes before it sleeps, where a type wants short times: a sleep costs both ends more.
 const SPIN_US: u32 = 200;
 
+/// Terms of a session (docs/records.md, section 3, extension 5): of more than these not each could be named.
+const TERMS_MAX: usize = 128;
+
 /// All of it.
 ///
 /// # Errors
@@ -25,6 +28,9 @@ pub fn text(input: &Input<'_>, generated: &[Generated]) -> Result<String, Error>
     writer.adu_types();
     for role in 0..2 {
         writer.end(role);
+    }
+    if terms(writer.plan).len() > TERMS_MAX {
+        return Err(Error::Unsupported("a specification of so many modules".to_owned()));
     }
     writer.clauses();
     Ok(writer.out.into_text())
@@ -463,12 +469,34 @@ impl<'a> Writer<'a> {
             "/// What both ends must have alike; who has not is refused, and told the first that differs."
         );
         writeln!(self, "pub const CLAUSES: &[&str] = &[");
-        for clause in &self.plan.wire {
-            let text = quoted(&format!("{} = {}", clause.name, clause.value));
-            writeln!(self, "{text},");
+        for text in terms(self.plan) {
+            writeln!(self, "{},", quoted(&text));
         }
         writeln!(self, "];");
     }
+}
+
+/// What both ends must have alike, as they compare it: each clause, and all of a type in one where there are more than a
+/// session has terms. Which types there are stands before them, so that it is this that differs where they do.
+fn terms(plan: &Plan) -> Vec<String> {
+    let names = plan.adus.iter().map(|adu| adu.name.as_str()).collect::<Vec<_>>().join(", ");
+    let joins = plan.wire.len() + 1 > TERMS_MAX;
+    let mut terms: Vec<(&str, String)> = Vec::new();
+    for (at, clause) in plan.wire.iter().enumerate() {
+        let text = format!("{} = {}", clause.name, clause.value);
+        let mut parts = clause.name.split('.');
+        let kind = parts.next();
+        let of = parts.next().filter(|of| plan.adus.iter().any(|adu| adu.name == **of));
+        let of = of.filter(|_| joins && matches!(kind, Some("adu" | "chosen"))).unwrap_or("");
+        match terms.iter_mut().find(|(adu, _)| !of.is_empty() && *adu == of) {
+            Some((_, term)) => *term += &format!("; {text}"),
+            None => terms.push((of, text)),
+        }
+        if at == 0 {
+            terms.push(("", format!("adu = {names}")));
+        }
+    }
+    terms.into_iter().map(|(_, text)| text).collect()
 }
 
 /// Whether somebody waits for an ADU.
