@@ -401,14 +401,15 @@ fn plan(frames: &[TxFrame<'_>], start: usize, limits: Limits) -> Run {
     Run { frames: start..end, segment_len }
 }
 
-/// An error that ICMP brought: it says something about a peer and nothing about the socket.
-const fn is_remark(errno: i32) -> bool {
+/// An error of the operating system that ICMP brought: it says something about a peer and nothing about the socket.
+pub const fn is_remark(errno: i32) -> bool {
     matches!(
         errno,
         libc::ECONNREFUSED
             | libc::EHOSTUNREACH
             | libc::ENETUNREACH
             | libc::EHOSTDOWN
+            | libc::ENONET
             | libc::ENOPROTOOPT
             | libc::EPROTO
             | libc::EACCES

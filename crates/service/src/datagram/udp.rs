@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use fusewire_base::Instant;
+use fusewire_device::udp::is_remark;
 use fusewire_session::Datagrams;
 
 use super::{End, Profile};
@@ -67,6 +68,7 @@ impl<P: Profile> Udp<P> {
                     self.end.handle_datagram(now, &self.memory[..len], 0);
                 }
                 Err(error) if is_nothing(&error) => break,
+                Err(error) if says_nothing_of_the_socket(&error) => {}
                 Err(error) => return Err(error),
             }
             // What else is there already.
@@ -82,9 +84,16 @@ impl<P: Profile> Udp<P> {
         while let Some(len) =
             self.end.poll_transmit(now, &mut self.memory).map_err(io::Error::other)?
         {
-            match self.socket.send(&self.memory[..len]) {
+            let mut sent = self.socket.send(&self.memory[..len]);
+            if sent.as_ref().is_err_and(says_nothing_of_the_socket) {
+                // It was of an earlier one, in all likelihood, and this one was not tried.
+                sent = self.socket.send(&self.memory[..len]);
+            }
+            match sent {
                 // What has no room, or nobody to go to, is lost, as on any path.
-                Err(error) if !is_nothing(&error) => return Err(error),
+                Err(error) if !is_nothing(&error) && !says_nothing_of_the_socket(&error) => {
+                    return Err(error);
+                }
                 _ => {}
             }
         }
@@ -92,16 +101,14 @@ impl<P: Profile> Udp<P> {
     }
 }
 
-/// Nothing is there, or the peer is not, yet or any more.
+/// Nothing is there, or no room.
 fn is_nothing(error: &io::Error) -> bool {
-    let kind = error.kind();
-    matches!(
-        kind,
-        ErrorKind::WouldBlock
-            | ErrorKind::TimedOut
-            | ErrorKind::Interrupted
-            | ErrorKind::ConnectionRefused
-            | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkUnreachable
-    )
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// An earlier datagram's error that ICMP brought, which anybody can forge who knows the two addresses; or one that a datagram has
+/// by itself, as where it is too long for the path or a filter does not let it out.
+fn says_nothing_of_the_socket(error: &io::Error) -> bool {
+    let is_path = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::NetworkDown);
+    is_path || error.raw_os_error().is_some_and(is_remark)
 }
