@@ -60,6 +60,8 @@ pub enum Event<T> {
 pub enum Refused {
     /// It was delivered, is held, or was given up.
     Old,
+    /// What is given back was held, and is older than what was taken in its place.
+    Overtaken,
     /// Its number lies beyond the window: it would be taken once what is missing has come.
     Beyond,
 }
@@ -148,7 +150,7 @@ impl<T> Orders<T> {
     /// ([`next_number`](crate::lifetime::Queue::next_number) at the sender).
     ///
     /// # Errors
-    /// Gives it back where it is not taken.
+    /// Gives it back where it is not taken; with [`Refused::Overtaken`] it is, and an older one, that was held, is given back.
     ///
     /// # Panics
     /// If there is no such lane, or `below` is not as long as its `after`.
@@ -164,12 +166,15 @@ impl<T> Orders<T> {
         assert_eq!(below.len(), queue.after.len());
         let mut all = [0; AFTER_MAX];
         all[..below.len()].copy_from_slice(below);
-        queue.push(now, number, Slot::Held(now, all, adu)).map_err(
+        let pushed = queue.push(now, number, Slot::Held(now, all, adu)).map_err(
             |(refused, slot)| match slot {
                 Slot::Held(_, _, adu) => (refused, adu),
-                _ => unreachable!("it is what was given"),
+                _ => unreachable!("it is what was given, or was held"),
             },
-        )?;
+        );
+        if !matches!(pushed, Ok(()) | Err((Refused::Overtaken, _))) {
+            return pushed;
+        }
         for (n, &below) in below.iter().enumerate() {
             let after = self.lanes[lane].after[n];
             let expected = &mut self.lanes[after].expected;
@@ -177,7 +182,7 @@ impl<T> Orders<T> {
                 *expected = Some((below, now));
             }
         }
-        Ok(())
+        pushed
     }
 
     /// The sender says that these will not come. What lies beyond the window is passed over: it is given up in time.
@@ -268,9 +273,10 @@ impl<T> Queue<T> {
             if self.held > 0 && self.expected.is_some_and(|(end, _)| number < end) {
                 return Err((Refused::Old, slot));
             }
-            (self.expected, self.held, self.slots[0]) =
-                (Some((number.saturating_add(1), now)), 1, slot);
-            return Ok(());
+            let old = core::mem::replace(&mut self.slots[0], slot);
+            let was_held = core::mem::replace(&mut self.held, 1) > 0;
+            self.expected = Some((number.saturating_add(1), now));
+            return if was_held { Err((Refused::Overtaken, old)) } else { Ok(()) };
         }
         if number - self.base >= self.slots.len() as u64 {
             return Err((Refused::Beyond, slot));

@@ -72,9 +72,9 @@ fn each_is_taken_once_and_numbers_are_bounded() {
 #[test]
 fn the_newest_overtakes() {
     let mut orders = one(Order::Newest, 1, None);
-    for n in [2, 1, 5] {
-        let _ = orders.push(ms(0), 0, n, &[], n);
-    }
+    assert_eq!(orders.push(ms(0), 0, 2, &[], 2), Ok(()));
+    assert_eq!(orders.push(ms(0), 0, 1, &[], 1), Err((Refused::Old, 1)));
+    assert_eq!(orders.push(ms(0), 0, 5, &[], 5), Err((Refused::Overtaken, 2)));
     assert_eq!(drain(&mut orders, ms(0)), [gap(0, 5), adu(5)]);
     orders.push(ms(0), 0, 6, &[], 6).unwrap();
     assert_eq!(drain(&mut orders, ms(0)), [adu(6)]);
@@ -135,7 +135,7 @@ fn every_number_is_delivered_or_told_once() {
             take(&mut orders, at);
             end = end.max(n + 1);
             match orders.push(at, 0, n, &[], n) {
-                Ok(()) | Err((Refused::Old, _)) => {}
+                Ok(()) | Err((Refused::Old | Refused::Overtaken, _)) => {}
                 Err(refused) => panic!("{refused:?}"),
             }
             assert!(orders.held() <= 64);

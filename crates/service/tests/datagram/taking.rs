@@ -1,0 +1,121 @@
+//! An end before datagrams that come all at once, late, twice or never: handed over by hand, so that each case is itself.
+
+use core::iter;
+use core::time::Duration;
+
+use fusewire_base::Instant;
+use fusewire_service::datagram::{End, Event, Fec, Lane, Profile, Step};
+use fusewire_service::order::Order;
+use fusewire_service::playout::Mode;
+use fusewire_transport::media::Limits;
+
+use crate::world::{adu, keys};
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::from_ms(ms)
+}
+
+/// A profile of one lane.
+struct One<const LANE: usize>;
+
+const LANES: [Lane; 7] = [
+    Lane::new("plain", 200),
+    Lane { deadline: Some(ms(100)), playout: Mode::Fixed(ms(50)), ..Lane::new("played", 200) },
+    Lane {
+        order: Order::Newest,
+        drops_late: false,
+        playout: Mode::Fixed(ms(50)),
+        ..Lane::new("late too", 200)
+    },
+    Lane { order: Order::Newest, ..Lane::new("newest", 200) },
+    Lane { deadline: Some(ms(200)), ..Lane::new("commands", 200) },
+    Lane { deadline: Some(ms(400)), order: Order::Sequence, ..Lane::new("sequence", 200) },
+    Lane {
+        fec: Fec::Parity(&[Step { packets_max: 60, repairs: 1 }]),
+        ..Lane::new("parity", 20_000)
+    },
+];
+
+impl<const LANE: usize> Profile for One<LANE> {
+    const SENDS: &'static [Lane] = &[LANES[LANE]];
+    const TAKES: &'static [Lane] = Self::SENDS;
+    const RATES: (u64, u64) = (100_000_000, 100_000_000);
+    const BREAKER: Limits = Limits { interval: ms(1000), loss: 1.0, intervals: u32::MAX };
+}
+
+/// What was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Adu(u64),
+    /// Past its deadline.
+    Old(u64),
+    Gap(u64, u64),
+    Late(u64),
+}
+use Told::{Adu, Gap, Late, Old};
+
+/// Two ends, and nothing between them.
+struct Pair<const LANE: usize> {
+    from: End<One<LANE>>,
+    to: End<One<LANE>>,
+}
+
+impl<const LANE: usize> Pair<LANE> {
+    fn new() -> Pair<LANE> {
+        let [from, to] = keys().map(|keys| End::new(Instant::ZERO, keys));
+        Pair { from, to }
+    }
+
+    /// The datagrams of an ADU that is pushed at this time.
+    fn send(&mut self, now: Instant, len: usize) -> Vec<Vec<u8>> {
+        let number = self.from.push(now, 0, &adu(1, len)).unwrap();
+        let (mut out, mut all) = ([0; 1200], Vec::new());
+        // What the bucket holds back goes a little later.
+        for us in 0..10_000 {
+            let now = now + Duration::from_micros(10 * us);
+            let next =
+                || self.from.poll_transmit(now, &mut out).unwrap().map(|len| out[..len].to_vec());
+            all.extend(iter::from_fn(next));
+        }
+        assert!(!all.is_empty(), "{number} does not go");
+        all
+    }
+
+    fn take(&mut self, now: Instant, datagrams: &[Vec<u8>]) {
+        datagrams.iter().for_each(|datagram| self.to.handle_datagram(now, datagram, 0));
+    }
+
+    fn told(&mut self, now: Instant) -> Vec<Told> {
+        let mut all = Vec::new();
+        while let Some(event) = self.to.poll_event(now) {
+            all.push(match event {
+                Event::Adu { number, is_late: false, .. } => Adu(number),
+                Event::Adu { number, .. } => Old(number),
+                Event::Gap(skip) => Gap(skip.first, skip.count),
+                Event::Late { number, .. } => Late(number),
+                other => panic!("{other:?}"),
+            });
+        }
+        all
+    }
+}
+
+#[test]
+fn an_overtaken_one_leaves_its_room() {
+    const LATE_TOO: usize = 2;
+    let mut pair = Pair::<LATE_TOO>::new();
+    let first = pair.send(at(0), 100);
+    pair.take(at(0), &first);
+    assert_eq!(pair.told(at(50)), [Adu(0)]);
+    for n in 0..40 {
+        let now = 100 + 20 * n;
+        let both = [pair.send(at(now), 100), pair.send(at(now + 1), 100)].concat();
+        pair.take(at(now + 80), &both);
+        let number = 1 + 2 * n;
+        assert_eq!(pair.told(at(now + 80)), [Gap(number, 1), Old(number + 1)], "{n}");
+    }
+}
