@@ -165,8 +165,13 @@ impl<T> Playout<T> {
     /// The next ADU whose time has come.
     pub fn poll(&mut self, now: Instant) -> Option<T> {
         let is_due = self.held.front().is_some_and(|first| first.due <= now);
-        let goes = is_due || self.held.len() > self.room;
-        if goes { self.held.pop_front().map(|first| first.adu) } else { None }
+        if is_due { self.held.pop_front().map(|first| first.adu) } else { self.poll_overflow() }
+    }
+
+    /// The first, where more are held than there is room for.
+    pub fn poll_overflow(&mut self) -> Option<T> {
+        let is_over = self.held.len() > self.room;
+        if is_over { self.held.pop_front().map(|first| first.adu) } else { None }
     }
 
     /// When [`poll`](Self::poll) has something without anything having come.

@@ -230,6 +230,8 @@ pub struct Counters {
     pub late: u64,
     /// ADUs of which a part did not come before others took their place.
     pub incomplete: u64,
+    /// Pieces of ADUs that came while all of their lane's window waited to be asked for.
+    pub no_room: u64,
 }
 
 /// One end of a session's datagrams.
@@ -305,6 +307,11 @@ impl<P: Profile> End<P> {
             return Some(event);
         }
         self.receiver.poll_event(now)
+    }
+
+    /// Events are to be asked for before more datagrams come: a lane has no room left ([`Lane::window`]).
+    pub fn is_crowded(&self) -> bool {
+        self.receiver.is_crowded()
     }
 
     /// What the sender has to tell.

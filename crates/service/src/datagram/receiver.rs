@@ -264,6 +264,10 @@ impl<P: Profile> Receiver<P> {
             let count = held.map(|slot| slot.number).min().map_or(0, u64::from);
             self.orders.skip(Skip { lane, first: 0, count });
         }
+        // Those beyond the room go on at once, also before events are asked for.
+        while let Some(at) = self.lanes[lane].playout.poll_overflow() {
+            self.play(now, lane, at);
+        }
         if let Err(Late { adu, .. }) = pushed {
             self.lanes[lane].slots[adu].is_late = true;
             // It need not be made even any more.
@@ -272,6 +276,14 @@ impl<P: Profile> Receiver<P> {
             } else {
                 self.order(now, lane, adu);
             }
+        }
+    }
+
+    /// What playout held goes on.
+    fn play(&mut self, now: Instant, lane: usize, at: usize) {
+        match self.lanes[lane].slots[at].is_late && P::TAKES[lane].drops_late {
+            true => self.drop_late(lane, at),
+            false => self.order(now, lane, at),
         }
     }
 
@@ -317,11 +329,16 @@ impl<P: Profile> Receiver<P> {
             let due =
                 |(lane, taking): (usize, &mut Taking)| Some((lane, taking.playout.poll(now)?));
             let (lane, at) = self.lanes.iter_mut().enumerate().find_map(due)?;
-            match self.lanes[lane].slots[at].is_late && P::TAKES[lane].drops_late {
-                true => self.drop_late(lane, at),
-                false => self.order(now, lane, at),
-            }
+            self.play(now, lane, at);
         }
+    }
+
+    /// A lane has no room for what one more datagram may make whole: two ADUs, where one is a copy.
+    pub fn is_crowded(&self) -> bool {
+        self.lanes.iter().any(|lane| {
+            let count = |state| lane.slots.iter().filter(|slot| slot.state == state).count();
+            count(State::Held) > 0 && count(State::Free) < 2
+        })
     }
 
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -375,7 +392,10 @@ impl Taking {
             None => {
                 let filling = self.slots.iter().enumerate();
                 let filling = filling.filter(|(_, slot)| slot.state == State::Filling);
-                let (at, oldest) = filling.min_by_key(|(_, slot)| slot.number)?;
+                let Some((at, oldest)) = filling.min_by_key(|(_, slot)| slot.number) else {
+                    counters.no_room += 1;
+                    return None;
+                };
                 counters.incomplete += 1;
                 if oldest.number > header.adu {
                     return None;

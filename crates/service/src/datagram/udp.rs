@@ -66,6 +66,9 @@ impl<P: Profile> Udp<P> {
                 Ok(len) => {
                     let now = self.now();
                     self.end.handle_datagram(now, &self.memory[..len], 0);
+                    if self.end.is_crowded() {
+                        break;
+                    }
                 }
                 Err(error) if is_nothing(&error) => break,
                 Err(error) if says_nothing_of_the_socket(&error) => {}

@@ -119,3 +119,24 @@ fn an_overtaken_one_leaves_its_room() {
         assert_eq!(pair.told(at(now + 80)), [Gap(number, 1), Old(number + 1)], "{n}");
     }
 }
+
+/// More than there is room for: of the newest the newest are there; what has none is counted.
+#[test]
+fn more_at_once_than_there_is_room_for() {
+    const NEWEST: usize = 3;
+    let mut pair = Pair::<NEWEST>::new();
+    let all: Vec<_> = (0..20).flat_map(|n| pair.send(at(n), 100)).collect();
+    pair.take(at(30), &all);
+    let told = pair.told(at(30));
+    assert_eq!(told.last(), Some(&Adu(19)), "{told:?}");
+    assert!((12..20).all(|n| told.contains(&Adu(n))), "{told:?}");
+    const PLAIN: usize = 0;
+    let mut pair = Pair::<PLAIN>::new();
+    for n in 0..20 {
+        assert_eq!(pair.to.is_crowded(), n >= 15, "{n}");
+        let datagrams = pair.send(at(n), 100);
+        pair.take(at(30), &datagrams);
+    }
+    assert_eq!(pair.told(at(30)), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(Adu));
+    assert_eq!((pair.to.counters().no_room, pair.to.is_crowded()), (4, false));
+}
