@@ -86,6 +86,8 @@ struct Queue<T> {
     base: u64,
     slots: Box<[Slot<T>]>,
     held: usize,
+    /// Nothing below will come any more.
+    gone: u64,
     /// Numbers below this were sent, which is known since.
     expected: Option<(u64, Instant)>,
 }
@@ -140,6 +142,7 @@ impl<T> Orders<T> {
                 base: 0,
                 slots: core::iter::repeat_with(|| Slot::Empty).take(window).collect(),
                 held: 0,
+                gone: 0,
                 expected: None,
             }
         };
@@ -200,6 +203,14 @@ impl<T> Orders<T> {
                 *slot = Slot::Gone;
             }
         }
+    }
+
+    /// What lies so far below this number that its window does not hold both is given up, so that it can be taken once all that is
+    /// held below has been polled: of a lane whose sender sends nothing again, and tells no [`Skip`].
+    pub fn make_room(&mut self, lane: usize, number: u64) {
+        let Some(queue) = self.lanes.get_mut(lane) else { return };
+        let window = queue.slots.len() as u64;
+        queue.gone = queue.gone.max((number.saturating_add(1)).saturating_sub(window));
     }
 
     /// What is delivered next.
@@ -311,9 +322,22 @@ impl<T> Queue<T> {
             let (end, _) = self.expected.filter(|_| self.held > 0)?;
             self.base = self.base.max(end - 1);
         } else {
-            while matches!(self.slot(self.base), Slot::Gone) {
+            let window = self.slots.len() as u64;
+            loop {
+                let is_gone = match *self.slot(self.base) {
+                    Slot::Gone => true,
+                    Slot::Empty => self.base < self.gone,
+                    _ => false,
+                };
+                // A whole window of them: there is nothing in front of the rest, either.
+                if !is_gone || self.base - first == window {
+                    break;
+                }
                 *self.slot(self.base) = Slot::Empty;
                 self.base += 1;
+            }
+            if self.base - first == window {
+                self.base = self.base.max(self.gone);
             }
             let end = self.base;
             self.advance();

@@ -40,6 +40,8 @@ enum State {
     Free,
     Filling,
     Held,
+    /// Whole, and too far in front of what its order has.
+    Ahead,
 }
 
 /// What a lane needs.
@@ -298,12 +300,27 @@ impl<P: Profile> Receiver<P> {
     fn order(&mut self, now: Instant, lane: usize, at: usize) {
         let number = self.lanes[lane].slots[at].number;
         if let Err((why, at)) = self.orders.push(now, lane, number.into(), &[], at) {
-            self.lanes[lane].slots[at].state = State::Free;
-            if why == order::Refused::Beyond {
-                // So many were lost in a row that nothing of the window will come: it moves on.
-                self.orders.skip(Skip { lane, first: 0, count: u64::MAX });
+            // So many were lost in a row that nothing of the window will come: it moves on, and then this one is taken.
+            let is_ahead = why == order::Refused::Beyond;
+            if is_ahead {
+                self.orders.make_room(lane, number.into());
             }
+            let state = if is_ahead { State::Ahead } else { State::Free };
+            self.lanes[lane].slots[at].state = state;
         }
+    }
+
+    /// Of what is too far ahead the first.
+    fn take_ahead(&mut self, now: Instant) -> bool {
+        let first = |(lane, taking): (usize, &Taking)| {
+            let ahead =
+                taking.slots.iter().enumerate().filter(|(_, slot)| slot.state == State::Ahead);
+            ahead.min_by_key(|(_, slot)| slot.number).map(|(at, _)| (lane, at))
+        };
+        let Some((lane, at)) = self.lanes.iter().enumerate().find_map(first) else { return false };
+        self.lanes[lane].slots[at].state = State::Held;
+        self.order(now, lane, at);
+        true
     }
 
     pub fn poll_event(&mut self, now: Instant) -> Option<Event<'_>> {
@@ -326,6 +343,9 @@ impl<P: Profile> Receiver<P> {
                 }
                 None => {}
             }
+            if self.take_ahead(now) {
+                continue;
+            }
             let due =
                 |(lane, taking): (usize, &mut Taking)| Some((lane, taking.playout.poll(now)?));
             let (lane, at) = self.lanes.iter_mut().enumerate().find_map(due)?;
@@ -337,7 +357,7 @@ impl<P: Profile> Receiver<P> {
     pub fn is_crowded(&self) -> bool {
         self.lanes.iter().any(|lane| {
             let count = |state| lane.slots.iter().filter(|slot| slot.state == state).count();
-            count(State::Held) > 0 && count(State::Free) < 2
+            count(State::Held) + count(State::Ahead) > 0 && count(State::Free) < 2
         })
     }
 

@@ -140,3 +140,30 @@ fn more_at_once_than_there_is_room_for() {
     assert_eq!(pair.told(at(30)), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(Adu));
     assert_eq!((pair.to.counters().no_room, pair.to.is_crowded()), (4, false));
 }
+
+/// After a loss, and after an outage: all that comes is delivered, and each other number told once.
+#[test]
+fn a_gap_costs_nothing_that_comes() {
+    for outage in [1, 63, 64, 65, 470, 5000] {
+        const PLAIN: usize = 0;
+        let mut pair = Pair::<PLAIN>::new();
+        let (mut came, mut gone) = (Vec::new(), Vec::new());
+        let first = 3;
+        for n in 0..first + outage + 300 {
+            let datagrams = pair.send(at(n), 100);
+            if !(first..first + outage).contains(&n) {
+                pair.take(at(n), &datagrams);
+            }
+            for told in pair.told(at(n)) {
+                match told {
+                    Adu(number) => came.push(number),
+                    Gap(first, count) => gone.extend(first..first + count),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        let end = first + outage;
+        let want: Vec<_> = (0..first).chain(end..end + 300).collect();
+        assert_eq!((came, gone), (want, (first..end).collect()), "{outage}");
+    }
+}
