@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use fusewire_base::Instant;
 use fusewire_session::record::NumberedReceiver;
@@ -17,6 +18,9 @@ use crate::playout::{Late, Playout};
 
 /// Blocks of a lane that are kept for what may be restored.
 const BLOCKS: usize = 4;
+
+/// ADUs that are told to be late; of more the oldest are not.
+const LATE_MAX: usize = 256;
 
 /// Pieces of an ADU that came, bit by index.
 type Bits = [u64; 4];
@@ -69,8 +73,8 @@ pub(super) struct Receiver<P> {
     body: Box<[u8]>,
     /// Bytes of a packet that came back from others, while it is opened.
     restored: Box<[u8]>,
-    /// One that was late, and is to be told.
-    dropped: Option<(usize, u64)>,
+    /// Those that were late, and are to be told.
+    dropped: VecDeque<(usize, u64)>,
     counters: Counters,
     profile: PhantomData<fn() -> P>,
 }
@@ -143,7 +147,7 @@ impl<P: Profile> Receiver<P> {
             last: None,
             body: vec![0; P::MTU].into(),
             restored: vec![0; P::MTU].into(),
-            dropped: None,
+            dropped: VecDeque::with_capacity(LATE_MAX),
             counters: Counters::default(),
             records,
             profile: PhantomData,
@@ -293,7 +297,11 @@ impl<P: Profile> Receiver<P> {
         let slot = &mut self.lanes[lane].slots[at];
         slot.state = State::Free;
         self.counters.late += 1;
-        self.dropped = Some((lane, slot.number.into()));
+        let number = slot.number.into();
+        if self.dropped.len() == LATE_MAX {
+            self.dropped.pop_front();
+        }
+        self.dropped.push_back((lane, number));
     }
 
     /// An ADU's time has come.
@@ -328,7 +336,7 @@ impl<P: Profile> Receiver<P> {
             self.lanes[lane].slots[at].state = State::Free;
         }
         loop {
-            if let Some((lane, number)) = self.dropped.take() {
+            if let Some((lane, number)) = self.dropped.pop_front() {
                 return Some(Event::Late { lane, number });
             }
             match self.orders.poll(now) {

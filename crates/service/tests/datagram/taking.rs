@@ -167,3 +167,17 @@ fn a_gap_costs_nothing_that_comes() {
         assert_eq!((came, gone), (want, (first..end).collect()), "{outage}");
     }
 }
+
+#[test]
+fn each_that_is_late_is_told() {
+    const PLAYED: usize = 1;
+    let mut pair = Pair::<PLAYED>::new();
+    let first = pair.send(at(0), 100);
+    pair.take(at(0), &first);
+    assert_eq!(pair.told(at(50)), [Adu(0)]);
+    let late: Vec<_> = (1..6).flat_map(|n| pair.send(at(100 + n), 100)).collect();
+    pair.take(at(400), &late);
+    let mut told = pair.told(at(400));
+    told.retain(|told| matches!(told, Late(_)));
+    assert_eq!(told, [1, 2, 3, 4, 5].map(Late));
+}
