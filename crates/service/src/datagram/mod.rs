@@ -281,7 +281,8 @@ impl<P: Profile> End<P> {
 
     /// A datagram came, with these two bits of ECN. What is not the peer's is passed over.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8], ecn: u8) {
-        let one_way = self.sender.seen().rtt / 2;
+        // The fixed part: queues of one's own direction say nothing of this one's, which are in what is `behind` the fastest.
+        let one_way = self.sender.seen().rtt_least / 2;
         if let Some(report) = self.receiver.handle_datagram(now, one_way, datagram, ecn)
             && let Ok(report) = feedback::Report::parse(report)
         {

@@ -278,3 +278,27 @@ fn after_a_long_silence_it_goes_on() {
     }
     assert!(came[0] > 80 && came[1] > 50 && came[2] > 160, "{came:?}");
 }
+
+/// A queue in front of what one sends says nothing of what comes.
+#[test]
+fn a_queue_of_ones_own_makes_nothing_late() {
+    let mut random = Random::new(4);
+    let near = Impairments { jitter: ms(20), rate: Some(12_500_000), delay: ms(30), ..link() };
+    let mut world =
+        World::<Mixed>::new([near, Impairments { delay: ms(30), ..link() }], &mut random);
+    let push = |_: usize, now: Instant, end: &mut End<Mixed>| {
+        if now.as_ms().is_multiple_of(20) {
+            let _ = end.push(now, 0, &adu(1, 100));
+        }
+    };
+    world.run(Instant::from_ms(3_000), push, |_, _, _| {});
+    // What the second sends stands in a queue of 400 ms: its path is longer, not that from the first.
+    world.links[1].impairments_mut().delay = ms(430);
+    let (mut came, mut late) = (0, 0);
+    world.run(Instant::from_ms(8_000), push, |at, _, event| match event {
+        Event::Adu { .. } if at == 1 => came += 1,
+        Event::Late { .. } if at == 1 => late += 1,
+        _ => {}
+    });
+    assert!(late == 0 && came >= 245, "{late} late of {came}");
+}

@@ -96,6 +96,8 @@ pub struct Seen {
     pub queue: Duration,
     /// Round-trip time, by its newest packet.
     pub rtt: Duration,
+    /// The least round-trip time of the last ten minutes: what is left of it without queues.
+    pub rtt_least: Duration,
     /// p_loss, smoothed.
     pub loss: f64,
     /// p_mark, smoothed.
@@ -189,6 +191,7 @@ impl Nada {
         self.seen = Seen {
             queue: Duration::from_secs_f64(summary.queue_ms / 1e3),
             rtt: summary.rtt,
+            rtt_least: summary.rtt_least,
             loss: summary.loss,
             mark: summary.mark,
             received: summary.received as u64,

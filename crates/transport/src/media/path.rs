@@ -52,6 +52,8 @@ pub(super) struct Summary {
     pub is_free: bool,
     /// From the newest packet that came to this report, without the time that the receiver kept it.
     pub rtt: Duration,
+    /// The least of the last minutes.
+    pub rtt_least: Duration,
 }
 
 /// What was sent and what of it came.
@@ -67,7 +69,8 @@ pub(super) struct Path {
     came: u64,
     /// The receiver's clock: the latest timestamp, in 1/65,536 s since the first.
     clock: Option<(u32, i64)>,
-    bases: VecDeque<(u64, i64)>,
+    bases: Least,
+    rtts: Least,
     losses: LossIntervals,
     loss: f64,
     mark: f64,
@@ -86,7 +89,8 @@ impl Path {
             end: 0,
             came: 0,
             clock: None,
-            bases: VecDeque::with_capacity(BASE_MINUTES + 1),
+            bases: Least::new(),
+            rtts: Least::new(),
             losses: LossIntervals::default(),
             loss: 0.0,
             mark: 0.0,
@@ -200,7 +204,7 @@ impl Path {
             base = base.min(delay);
         }
         self.in_window = total;
-        let base = self.base(now, base);
+        let base = self.bases.with(now, base);
         let share = |part: u32| f64::from(part) / f64::from(total.max(1));
         // Equation 10.
         self.loss += ALPHA * (share(missing) - self.loss);
@@ -213,6 +217,7 @@ impl Path {
             received: bytes as f64 * 8.0 / LOGWIN.as_secs_f64(),
             is_free: self.is_free(now, missing > 0 || queue >= QEPS),
             rtt,
+            rtt_least: Duration::from_nanos(self.rtts.with(now, rtt.as_nanos() as i64) as u64),
         }
     }
 
@@ -225,23 +230,33 @@ impl Path {
         }
         self.busy.is_none_or(|busy| now - busy > LOGWIN)
     }
+}
 
-    /// d_base: the least delay of the last minutes, this sample of them included.
-    fn base(&mut self, now: Instant, delay: i64) -> i64 {
-        let minute = now.as_ms() / 60_000;
-        match self.bases.back_mut() {
-            Some(last) if last.0 == minute => last.1 = last.1.min(delay),
+/// The least of the last minutes: d_base of delays. One for each minute.
+#[derive(Clone, Debug)]
+struct Least(VecDeque<(u64, i64)>);
+
+impl Least {
+    fn new() -> Least {
+        Least(VecDeque::with_capacity(BASE_MINUTES + 1))
+    }
+
+    /// With this sample among them.
+    fn with(&mut self, now: Instant, sample: i64) -> i64 {
+        let (minute, minutes) = (now.as_ms() / 60_000, &mut self.0);
+        match minutes.back_mut() {
+            Some(last) if last.0 == minute => last.1 = last.1.min(sample),
             _ => {
-                if self.bases.len() == BASE_MINUTES {
-                    self.bases.pop_front();
+                if minutes.len() == BASE_MINUTES {
+                    minutes.pop_front();
                 }
-                self.bases.push_back((minute, delay));
+                minutes.push_back((minute, sample));
             }
         }
-        while self.bases.front().is_some_and(|b| b.0 + BASE_MINUTES as u64 <= minute) {
-            self.bases.pop_front();
+        while minutes.front().is_some_and(|b| b.0 + BASE_MINUTES as u64 <= minute) {
+            minutes.pop_front();
         }
-        self.bases.iter().map(|base| base.1).min().unwrap_or(delay)
+        minutes.iter().map(|least| least.1).min().unwrap_or(sample)
     }
 }
 
