@@ -1,8 +1,10 @@
 //! Running one test for many seeds.
 //!
-//! `FUSEWIRE_SEEDS=10000` sets how many; `FUSEWIRE_SEED=17` replays one. A failure prints the seed and
-//! the line that replays it; with `FUSEWIRE_KEEP_GOING=1` the other seeds run all the same.
+//! `FUSEWIRE_SEEDS=10000` sets how many; `FUSEWIRE_SEED=17` replays one, and `FUSEWIRE_SEED=5000..10000` runs those
+//! from 5,000 to 9,999, so that several processes share a long run. A failure prints the seed and the line that
+//! replays it; with `FUSEWIRE_KEEP_GOING=1` the other seeds run all the same.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::Random;
@@ -24,8 +26,10 @@ pub fn for_each_seed(name: &str, test: impl FnMut(u64, &mut Random)) {
 /// # Panics
 /// When `test` does, after printing the seed.
 pub fn for_each_seed_of(default: u64, name: &str, mut test: impl FnMut(u64, &mut Random)) {
-    let seeds = match (number("FUSEWIRE_SEED"), number("FUSEWIRE_SEEDS")) {
-        (Some(seed), _) => seed..seed + 1,
+    let named = std::env::var("FUSEWIRE_SEED").ok().and_then(|text| range(&text));
+    let count = std::env::var("FUSEWIRE_SEEDS").ok().and_then(|text| number(&text));
+    let seeds = match (named, count) {
+        (Some(seeds), _) => seeds,
         (None, Some(count)) => 0..(count * default / DEFAULT).max(1),
         (None, None) => 0..default,
     };
@@ -46,8 +50,15 @@ pub fn for_each_seed_of(default: u64, name: &str, mut test: impl FnMut(u64, &mut
     assert!(failed.is_empty(), "{name}: {} seeds failed: {failed:?}", failed.len());
 }
 
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
+/// `17` or `5000..10000`.
+fn range(text: &str) -> Option<Range<u64>> {
+    match text.split_once("..") {
+        Some((first, end)) => Some(number(first)?..number(end)?),
+        None => number(text).map(|seed| seed..seed + 1),
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
@@ -57,6 +68,14 @@ fn number(variable: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_seed_or_those_from_one_to_another() {
+        assert_eq!(range("17"), Some(17..18));
+        assert_eq!(range("0x10..20"), Some(16..20));
+        assert_eq!(range("..20"), None);
+        assert_eq!(range("seventeen"), None);
+    }
 
     #[test]
     fn a_failure_stops_at_its_seed() {
