@@ -11,25 +11,15 @@ use core::time::Duration;
 use fusewire_base::Instant;
 
 use crate::lifetime::Skip;
+pub use crate::profile::Order;
 
 /// Lanes that one lane can come after.
 pub const AFTER_MAX: usize = 4;
 
-/// How the ADUs of a lane are delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// By their numbers.
-    Sequence,
-    /// As they come, each once.
-    None,
-    /// One that is older than one that was delivered is not.
-    Newest,
-}
-
 /// A lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Lane<'a> {
-    /// How.
+    /// How: [`Order::All`] and [`Order::Type`] are alike here, by the numbers of the lane, whichever types share it.
     pub order: Order,
     /// ADUs from the first that is missing to the last that is taken.
     pub window: usize,
@@ -102,7 +92,7 @@ struct Queue<T> {
 ///
 /// let blocks = Lane { order: Order::None, window: 64, patience: None, after: &[] };
 /// // "Done" comes after all blocks that were sent before it.
-/// let done = Lane { order: Order::Sequence, window: 4, patience: None, after: &[0] };
+/// let done = Lane { order: Order::Type, window: 4, patience: None, after: &[0] };
 /// let frames = Lane { order: Order::Newest, window: 1, patience: None, after: &[] };
 /// let mut orders = Orders::new(&[blocks, done, frames]);
 ///
@@ -242,7 +232,9 @@ impl<T> Orders<T> {
         let window = queue.slots.len() as u64;
         let number = match queue.order {
             _ if queue.held == 0 => None,
-            Order::Sequence => Some(queue.base).filter(|number| self.may_go(lane, *number)),
+            Order::All | Order::Type => {
+                Some(queue.base).filter(|number| self.may_go(lane, *number))
+            }
             Order::None => {
                 (queue.base..queue.base.saturating_add(window)).find(|n| self.may_go(lane, *n))
             }

@@ -1,10 +1,14 @@
 //! What a specification has become: constants. A carrier is generic over them, and asks in `if const { … }` or of a
-//! `const`, so that the compiler leaves out what was not chosen.
+//! `const`, so that the compiler leaves out what was not chosen. Streams, datagrams and groups have one list of them; each
+//! says at a constant where it is for some of them alone.
 
 use std::time::Duration;
 
 use fusewire_session::Cipher;
 use fusewire_stack::Congestion;
+use fusewire_transport::media::{self, Yields};
+
+use crate::playout::Mode;
 
 /// What moves the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +28,7 @@ pub enum Machine {
 pub enum Order {
     /// Behind all that were sent before.
     All,
-    /// Behind those of its type.
+    /// Behind those of its type, by their numbers.
     Type,
     /// As they come.
     None,
@@ -32,12 +36,71 @@ pub enum Order {
     Newest,
 }
 
+/// Correction of ADUs of up to so many packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Packets of data, at most.
+    pub packets_max: u8,
+    /// Packets of parity behind them; 0: none.
+    pub repairs: u8,
+}
+
+/// How ADUs of a type are corrected ([`fec`](crate::fec)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fec {
+    /// Not.
+    None,
+    /// Each goes again with that which is so many later; it has one packet.
+    Copy {
+        /// How many.
+        distance: u8,
+    },
+    /// Parity behind each, by its packets: the first step that is long enough, or else the last.
+    Parity(&'static [Step]),
+}
+
+impl Fec {
+    /// Packets of parity behind so many.
+    pub const fn repairs(&self, packets: usize) -> u8 {
+        let Fec::Parity(steps) = self else { return 0 };
+        let mut at = 0;
+        while at + 1 < steps.len() && (steps[at].packets_max as usize) < packets {
+            at += 1;
+        }
+        if at < steps.len() { steps[at].repairs } else { 0 }
+    }
+
+    /// The most packets of parity.
+    pub const fn repairs_max(&self) -> usize {
+        let Fec::Parity(steps) = self else { return 0 };
+        let (mut at, mut most) = (0, 0);
+        while at < steps.len() {
+            if steps[at].repairs > most {
+                most = steps[at].repairs;
+            }
+            at += 1;
+        }
+        most as usize
+    }
+}
+
+/// How much an application makes of a type when it is told, and what it lowers first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adapted {
+    /// Bits a second: the least and the most.
+    pub bits: (u64, u64),
+    /// ADUs a second.
+    pub hz: (f64, f64),
+    /// What yields, in this order.
+    pub order: &'static [Yields],
+}
+
 /// A type of ADU, as its clauses have it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adu {
     /// `Module.Type`'s own name in the specification.
     pub name: &'static str,
-    /// In the header of each; from 1.
+    /// Of streams: in the header of each. Datagrams have its place among those that are sent, a lane.
     pub number: u8,
     /// Its order.
     pub order: Order,
@@ -53,6 +116,18 @@ pub struct Adu {
     pub answered_by: Option<u8>,
     /// It answers, and nothing else.
     pub is_answer: bool,
+    /// The least goes first (RFC 9622, msgPriority): of datagrams.
+    pub priority: u32,
+    /// Its correction: of datagrams.
+    pub fec: Fec,
+    /// Its playout: of datagrams.
+    pub playout: Mode,
+    /// What it makes by the path's target: of datagrams. Of the types that a profile sends, one may.
+    pub adapted: Option<Adapted>,
+    /// Bits a second that it makes otherwise, at most: of datagrams.
+    pub fixed_bits: u64,
+    /// ADUs that a receiver puts together, or holds: of datagrams.
+    pub window: usize,
 }
 
 impl Adu {
@@ -68,7 +143,18 @@ impl Adu {
             len_max: 1 << 20,
             answered_by: None,
             is_answer: false,
+            priority: 100,
+            fec: Fec::None,
+            playout: Mode::None,
+            adapted: None,
+            fixed_bits: 0,
+            window: 16,
         }
+    }
+
+    /// One of datagrams, by hand: handed over as it comes, of up to so many bytes. Its number nobody reads.
+    pub const fn as_it_comes(name: &'static str, len_max: usize) -> Adu {
+        Adu { order: Order::None, len_max, ..Adu::new(name, 0) }
     }
 
     /// It may be handed over as soon as it has come.
@@ -81,22 +167,33 @@ impl Adu {
 pub trait Profile: Sized {
     /// The specification's name.
     const NAME: &'static str;
-    /// The clauses that both ends must have alike, as text: their digests are in the handshake.
-    const CLAUSES: &'static [&'static str];
+    /// The clauses that both ends must have alike, as text: their digests are in the handshake. An end by hand may have none.
+    const CLAUSES: &'static [&'static str] = &[];
     /// What moves the packets.
     const MACHINE: Machine;
-    /// What controls congestion.
-    const CONGESTION: Congestion;
+    /// What controls congestion of the stream.
+    const CONGESTION: Congestion = Congestion::Cubic;
     /// Ciphers that may be chosen, best first.
-    const CIPHERS: &'static [Cipher];
+    const CIPHERS: &'static [Cipher] = &Cipher::DEFAULT;
     /// Short ADUs that wait share a packet.
     const PACKS: bool = true;
     /// How long who waits looks for what comes before it sleeps, after there was work.
     const SPIN: Duration = Duration::from_micros(50);
-    /// What this end sends.
+    /// What this end sends: the peer's `TAKES`, in the same order.
     const SENDS: &'static [Adu];
     /// What it takes.
     const TAKES: &'static [Adu];
+
+    /// Of datagrams: bytes of one at most, its headers of IP and UDP included; both ends have the same.
+    const MTU: usize = 1200;
+    /// Of datagrams, which must have them: rates of all that it sends, headers included, in bits a second. With both alike
+    /// nothing adapts, and the breaker judges.
+    const RATES: (u64, u64) = (0, 0);
+    /// Of datagrams: when to stop what does not adapt.
+    const BREAKER: media::Limits =
+        media::Limits { interval: Duration::from_secs(1), loss: 0.2, intervals: 10 };
+    /// Of datagrams: ADUs that wait at most.
+    const ADUS: usize = 32;
 }
 
 /// Names a type of ADU where code is generic over it. What its values are in Rust is not said here: two types may have the

@@ -6,10 +6,10 @@ use std::cell::Cell;
 use core::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_service::datagram::{End, Fec, Lane, Profile, Step};
+use fusewire_service::datagram::End;
 use fusewire_service::fec::{Copies, Decoder, Encoder, Limits};
-use fusewire_service::order::Order;
 use fusewire_service::playout::Mode;
+use fusewire_service::profile::{Adu, Fec, Machine, Order, Profile, Step};
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
 use fusewire_session::{Cipher, DataPass, Datagrams, Swap};
@@ -90,8 +90,10 @@ fn correction_allocates_nothing() {
 struct Both;
 
 impl Profile for Both {
-    const SENDS: &'static [Lane] = &[
-        Lane {
+    const NAME: &'static str = "tested";
+    const MACHINE: Machine = Machine::Datagram;
+    const SENDS: &'static [Adu] = &[
+        Adu {
             priority: 0,
             deadline: Some(Duration::from_millis(180)),
             order: Order::Newest,
@@ -101,16 +103,16 @@ impl Profile for Both {
                 most: Duration::from_millis(110),
                 late: 0.01,
             },
-            ..Lane::new("copied", 200)
+            ..Adu::as_it_comes("copied", 200)
         },
-        Lane {
+        Adu {
             deadline: Some(Duration::from_millis(250)),
-            order: Order::Sequence,
+            order: Order::Type,
             fec: Fec::Parity(&[Step { packets_max: 60, repairs: 2 }]),
-            ..Lane::new("parity", 20_000)
+            ..Adu::as_it_comes("parity", 20_000)
         },
     ];
-    const TAKES: &'static [Lane] = Self::SENDS;
+    const TAKES: &'static [Adu] = Self::SENDS;
     const RATES: (u64, u64) = (8_000_000, 8_000_000);
 }
 

@@ -4,8 +4,9 @@ use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 
+use fusewire_service::datagram::Event;
 use fusewire_service::datagram::udp::Udp;
-use fusewire_service::datagram::{Event, Lane, Profile};
+use fusewire_service::profile::{Adu, Machine, Profile};
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
 use fusewire_session::{Cipher, DataPass, Datagrams, Swap};
@@ -15,8 +16,10 @@ use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket}
 struct One;
 
 impl Profile for One {
-    const SENDS: &'static [Lane] = &[Lane::new("plain", 200)];
-    const TAKES: &'static [Lane] = Self::SENDS;
+    const NAME: &'static str = "tested";
+    const MACHINE: Machine = Machine::Datagram;
+    const SENDS: &'static [Adu] = &[Adu::as_it_comes("plain", 200)];
+    const TAKES: &'static [Adu] = Self::SENDS;
     const RATES: (u64, u64) = (8_000_000, 8_000_000);
 }
 

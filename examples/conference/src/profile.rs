@@ -2,9 +2,8 @@
 
 use core::time::Duration;
 
-use fusewire_service::datagram::{Adapted, Fec, Lane, Profile, Step};
-use fusewire_service::order::Order;
 use fusewire_service::playout::Mode;
+use fusewire_service::profile::{Adapted, Adu, Fec, Machine, Order, Profile, Step};
 use fusewire_transport::media::Yields;
 
 /// Both ends.
@@ -31,8 +30,10 @@ const STEPS: &[Step] = &[
 ];
 
 impl Profile for Conference {
-    const SENDS: &'static [Lane] = &[
-        Lane {
+    const NAME: &'static str = "conference";
+    const MACHINE: Machine = Machine::Datagram;
+    const SENDS: &'static [Adu] = &[
+        Adu {
             priority: 0,
             deadline: Some(ms(180)),
             order: Order::Newest,
@@ -40,9 +41,9 @@ impl Profile for Conference {
             // 173 ms after it was sent where the way takes 60.
             playout: Mode::Fixed(ms(113)),
             fixed_bits: AUDIO_BYTES as u64 * 8 * AUDIO_HZ as u64,
-            ..Lane::new("Audio", 176)
+            ..Adu::as_it_comes("Audio", 176)
         },
-        Lane {
+        Adu {
             deadline: Some(ms(250)),
             order: Order::Newest,
             fec: Fec::Parity(STEPS),
@@ -51,9 +52,9 @@ impl Profile for Conference {
                 hz: (5.0, 30.0),
                 order: &[Yields::Quality, Yields::Frequency],
             }),
-            ..Lane::new("Video", 65_600)
+            ..Adu::as_it_comes("Video", 65_600)
         },
     ];
-    const TAKES: &'static [Lane] = Self::SENDS;
+    const TAKES: &'static [Adu] = Self::SENDS;
     const RATES: (u64, u64) = (250_000, 3_000_000);
 }

@@ -5,9 +5,9 @@
 use core::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_service::datagram::{End, Event, Fec, Lane, Profile, Step};
-use fusewire_service::order::Order;
+use fusewire_service::datagram::{End, Event};
 use fusewire_service::playout::Mode;
+use fusewire_service::profile::{Adu, Fec, Machine, Order, Profile, Step};
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
 use fusewire_session::{Cipher, DataPass, Datagrams, Swap};
@@ -21,24 +21,26 @@ const fn ms(ms: u64) -> Duration {
 }
 
 impl Profile for Any {
-    const SENDS: &'static [Lane] = &[
-        Lane {
+    const NAME: &'static str = "fuzzed";
+    const MACHINE: Machine = Machine::Datagram;
+    const SENDS: &'static [Adu] = &[
+        Adu {
             deadline: Some(ms(100)),
             order: Order::Newest,
             fec: Fec::Copy { distance: 2 },
             playout: Mode::Adaptive { least: ms(5), most: ms(50), late: 0.1 },
             window: 4,
-            ..Lane::new("copied", 80)
+            ..Adu::as_it_comes("copied", 80)
         },
-        Lane {
+        Adu {
             deadline: Some(ms(200)),
-            order: Order::Sequence,
+            order: Order::Type,
             fec: Fec::Parity(&[Step { packets_max: 4, repairs: 1 }]),
             window: 4,
-            ..Lane::new("parity", 400)
+            ..Adu::as_it_comes("parity", 400)
         },
     ];
-    const TAKES: &'static [Lane] = Self::SENDS;
+    const TAKES: &'static [Adu] = Self::SENDS;
     const MTU: usize = 300;
     const RATES: (u64, u64) = (100_000, 1_000_000);
 }

@@ -21,139 +21,16 @@ use core::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_session::{self as session, Datagrams};
-use fusewire_transport::media::{self, Adapt, Made, Yields};
+use fusewire_transport::media::{self, Adapt, Made};
 use fusewire_wire::feedback;
 
 use crate::lifetime::{Skip, Why};
-use crate::order::Order;
-use crate::playout::Mode;
+use crate::profile::{Adapted, Profile};
 use receiver::Receiver;
 use sender::Sender;
 
 /// Lanes of one direction at most.
 pub const LANES_MAX: usize = 127;
-
-/// Correction of ADUs of up to so many packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Packets of data, at most.
-    pub packets_max: u8,
-    /// Packets of parity behind them; 0: none.
-    pub repairs: u8,
-}
-
-/// How ADUs of a type are corrected ([`fec`](crate::fec)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fec {
-    /// Not.
-    None,
-    /// Each goes again with that which is so many later; it has one packet.
-    Copy {
-        /// How many.
-        distance: u8,
-    },
-    /// Parity behind each, by its packets: the first step that is long enough, or else the last.
-    Parity(&'static [Step]),
-}
-
-impl Fec {
-    /// Packets of parity behind so many.
-    const fn repairs(&self, packets: usize) -> u8 {
-        let Fec::Parity(steps) = self else { return 0 };
-        let mut at = 0;
-        while at + 1 < steps.len() && (steps[at].packets_max as usize) < packets {
-            at += 1;
-        }
-        if at < steps.len() { steps[at].repairs } else { 0 }
-    }
-
-    /// The most packets of parity.
-    const fn repairs_max(&self) -> usize {
-        let Fec::Parity(steps) = self else { return 0 };
-        let (mut at, mut most) = (0, 0);
-        while at < steps.len() {
-            if steps[at].repairs > most {
-                most = steps[at].repairs;
-            }
-            at += 1;
-        }
-        most as usize
-    }
-}
-
-/// How much an application makes of a type when it is told, and what it lowers first.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Adapted {
-    /// Bits a second: the least and the most.
-    pub bits: (u64, u64),
-    /// ADUs a second.
-    pub hz: (f64, f64),
-    /// What yields, in this order.
-    pub order: &'static [Yields],
-}
-
-/// A type of ADU.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lane {
-    /// What it is called.
-    pub name: &'static str,
-    /// The least goes first.
-    pub priority: u32,
-    /// How long one is of use, from when it is pushed.
-    pub deadline: Option<Duration>,
-    /// What comes later is dropped, and told; else it is delivered, and told to be late.
-    pub drops_late: bool,
-    /// Bytes of one at most.
-    pub len_max: usize,
-    /// Its order. What `Sequence` misses is given up after its deadline.
-    pub order: Order,
-    /// Its correction.
-    pub fec: Fec,
-    /// Its playout.
-    pub playout: Mode,
-    /// What it makes by the path's target. Of the lanes that a profile sends, one may.
-    pub adapted: Option<Adapted>,
-    /// Bits a second that it makes otherwise, at most.
-    pub fixed_bits: u64,
-    /// ADUs that a receiver puts together, or holds.
-    pub window: usize,
-}
-
-impl Lane {
-    /// As they come, each for ever, without correction.
-    pub const fn new(name: &'static str, len_max: usize) -> Lane {
-        Lane {
-            name,
-            priority: 100,
-            deadline: None,
-            drops_late: true,
-            len_max,
-            order: Order::None,
-            fec: Fec::None,
-            playout: Mode::None,
-            adapted: None,
-            fixed_bits: 0,
-            window: 16,
-        }
-    }
-}
-
-/// What an end is: constants, so that what was not chosen is not in the program.
-pub trait Profile {
-    /// What it sends: the peer's `TAKES`.
-    const SENDS: &'static [Lane];
-    /// What it takes.
-    const TAKES: &'static [Lane];
-    /// Bytes of a datagram at most, its headers of IP and UDP included; both ends have the same.
-    const MTU: usize = 1200;
-    /// Rates of all that it sends, headers included, in bits a second. With both alike nothing adapts, and the breaker judges.
-    const RATES: (u64, u64);
-    /// When to stop what does not adapt.
-    const BREAKER: media::Limits =
-        media::Limits { interval: Duration::from_secs(1), loss: 0.2, intervals: 10 };
-    /// ADUs that wait at most.
-    const ADUS: usize = 32;
-}
 
 /// Why an ADU is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,6 +130,7 @@ impl<P: Profile> End<P> {
     /// If the profile has more lanes than [`LANES_MAX`], a lane has a length that is zero or takes more than 255 packets, or one
     /// that is copied takes more than one.
     pub fn new(now: Instant, datagrams: Datagrams) -> End<P> {
+        const { assert!(P::RATES.0 > 0 && P::RATES.0 <= P::RATES.1, "a profile of datagrams has rates") };
         let Datagrams { id, sender, receiver } = datagrams;
         assert!(P::SENDS.len() <= LANES_MAX && P::TAKES.len() <= LANES_MAX);
         let adapts = P::SENDS.iter().enumerate().find_map(|(at, lane)| {
@@ -310,7 +188,7 @@ impl<P: Profile> End<P> {
         self.receiver.poll_event(now)
     }
 
-    /// Events are to be asked for before more datagrams come: a lane has no room left ([`Lane::window`]).
+    /// Events are to be asked for before more datagrams come: a lane has no room left ([`Adu::window`](crate::profile::Adu::window)).
     pub fn is_crowded(&self) -> bool {
         self.receiver.is_crowded()
     }

@@ -10,11 +10,12 @@ use fusewire_transport::media::{Arrivals, DELTA};
 
 use super::packet::{self, Clock, HEADER_LEN, Header, Kind, NUMBER_LEN};
 use super::sender::{limits, packet_max, piece_len};
-use super::{Counters, Event, Fec, Lane, Profile};
+use super::{Counters, Event};
 use crate::fec::{Decoder, Repair};
 use crate::lifetime::Skip;
 use crate::order::{self, Orders};
 use crate::playout::{Late, Playout};
+use crate::profile::{Adu, Fec, Profile};
 
 /// Blocks of a lane that are kept for what may be restored.
 const BLOCKS: usize = 4;
@@ -68,7 +69,7 @@ pub(super) struct Receiver<P> {
     path: Highest,
     lanes: Box<[Taking]>,
     orders: Orders<usize>,
-    /// Lane and slot of what was delivered last.
+    /// Adu and slot of what was delivered last.
     last: Option<(usize, usize)>,
     body: Box<[u8]>,
     /// Bytes of a packet that came back from others, while it is opened.
@@ -103,7 +104,7 @@ enum Came {
 impl<P: Profile> Receiver<P> {
     pub fn new(id: u32, records: NumberedReceiver) -> Receiver<P> {
         let record_len = |len| records.record_len(len);
-        let lane = |lane: &Lane| {
+        let lane = |lane: &Adu| {
             let piece = piece_len(lane, P::MTU, record_len);
             let packet_max = packet_max(piece, record_len);
             let slot = Slot {
@@ -131,7 +132,7 @@ impl<P: Profile> Receiver<P> {
                 clock: Clock::default(),
             }
         };
-        let order = |lane: &Lane| order::Lane {
+        let order = |lane: &Adu| order::Lane {
             order: lane.order,
             window: 64,
             patience: lane.deadline,

@@ -12,9 +12,10 @@ use fusewire_transport::pacing::Pacer;
 use fusewire_wire::feedback::Report;
 
 use super::packet::{self, AROUND, Body, FRAME_LEN, HEADER_LEN, Header, ID_LEN, Kind};
-use super::{Counters, Fec, Lane, Profile, Refused};
+use super::{Counters, Refused};
 use crate::fec::{self, Copies, Encoder};
 use crate::lifetime::{Item, Lifetime, Limits, Queue, Why};
+use crate::profile::{Adu, Fec, Profile};
 
 /// ADUs that may be taken from other lanes while one waits.
 const PATIENCE: u32 = 64;
@@ -70,7 +71,7 @@ pub(super) struct Sender<P> {
 }
 
 /// Bytes of an ADU in one packet.
-pub(super) fn piece_len(lane: &Lane, mtu: usize, record_len: impl Fn(usize) -> usize) -> usize {
+pub(super) fn piece_len(lane: &Adu, mtu: usize, record_len: impl Fn(usize) -> usize) -> usize {
     let around = AROUND + ID_LEN;
     let whole = match lane.fec {
         Fec::Copy { .. } => (mtu - around) / 2,
@@ -85,7 +86,7 @@ pub(super) fn piece_len(lane: &Lane, mtu: usize, record_len: impl Fn(usize) -> u
 }
 
 /// What blocks of a lane keep within, with so many of them.
-pub(super) fn limits(lane: &Lane, piece: usize, packet_max: usize, blocks: usize) -> fec::Limits {
+pub(super) fn limits(lane: &Adu, piece: usize, packet_max: usize, blocks: usize) -> fec::Limits {
     let packets = lane.len_max.div_ceil(piece).max(1);
     fec::Limits { packets, repairs: lane.fec.repairs_max().max(1), blocks, len_max: packet_max }
 }
@@ -100,7 +101,7 @@ impl<P: Profile> Sender<P> {
 
     pub fn new(now: Instant, id: u32, records: NumberedSender) -> Sender<P> {
         let record_len = |len| records.record_len(len);
-        let lane = |lane: &Lane| {
+        let lane = |lane: &Adu| {
             let piece = piece_len(lane, P::MTU, record_len);
             let packet_max = packet_max(piece, record_len);
             let packets = lane.len_max.div_ceil(piece);

@@ -8,7 +8,8 @@ use fusewire_base::Instant;
 use fusewire_device::udp::is_remark;
 use fusewire_session::Datagrams;
 
-use super::{End, Profile};
+use super::End;
+use crate::profile::Profile;
 
 /// The least that is waited for: what a timer of the kernel's can do, and no busy loop.
 const LEAST: Duration = Duration::from_micros(500);

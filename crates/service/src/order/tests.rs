@@ -26,7 +26,7 @@ fn gap(first: u64, count: u64) -> Event<u64> {
 
 #[test]
 fn a_gap_is_waited_for_and_told_once() {
-    let mut orders = one(Order::Sequence, 16, Some(30));
+    let mut orders = one(Order::Type, 16, Some(30));
     for n in [0, 3, 4, 7] {
         orders.push(ms(10 * n), 0, n, &[], n).unwrap();
     }
@@ -45,7 +45,7 @@ fn a_gap_is_waited_for_and_told_once() {
 
 #[test]
 fn each_is_taken_once_and_numbers_are_bounded() {
-    for order in [Order::Sequence, Order::None] {
+    for order in [Order::All, Order::Type, Order::None] {
         let mut orders = one(order, 8, None);
         orders.push(ms(0), 0, 7, &[], 7).unwrap();
         assert_eq!(orders.push(ms(0), 0, 7, &[], 7), Err((Refused::Old, 7)));
@@ -84,7 +84,7 @@ fn the_newest_overtakes() {
 fn done_comes_after_all_blocks_that_come_and_those_that_do_not() {
     let patience = Some(Duration::from_millis(50));
     let blocks = Lane { order: Order::None, window: 32, patience, after: &[] };
-    let done = Lane { order: Order::Sequence, window: 4, patience, after: &[0] };
+    let done = Lane { order: Order::Type, window: 4, patience, after: &[0] };
     let mut orders = Orders::new(&[blocks, done]);
     for n in [0, 2] {
         orders.push(ms(0), 0, n, &[], n).unwrap();
@@ -102,7 +102,7 @@ fn done_comes_after_all_blocks_that_come_and_those_that_do_not() {
 #[test]
 fn every_number_is_delivered_or_told_once() {
     for_each_seed("every_number_is_delivered_or_told_once", |_, random| {
-        let order = *random.pick(&[Order::Sequence, Order::None, Order::Newest]);
+        let order = *random.pick(&[Order::All, Order::Type, Order::None, Order::Newest]);
         let mut orders = one(order, 64, Some(20));
         let mut sent: Vec<(Instant, u64)> = Vec::new();
         for n in 0..200u64 {

@@ -4,9 +4,9 @@ use core::time::Duration;
 use std::cell::RefCell;
 
 use fusewire_base::Instant;
-use fusewire_service::datagram::{Adapted, End as EndOf, Event, Fec, Lane, Profile, Step};
-use fusewire_service::order::Order;
+use fusewire_service::datagram::{End as EndOf, Event};
 use fusewire_service::playout::Mode;
+use fusewire_service::profile::{Adapted, Adu, Fec, Machine, Order, Profile, Step};
 use fusewire_testkit::{Impairments, Random, for_each_seed_of};
 use fusewire_transport::media::{Made, Yields};
 
@@ -30,17 +30,19 @@ const VIDEO_BITS: (u64, u64) = (100_000, 2_300_000);
 const VIDEO_HZ: (f64, f64) = (5.0, 30.0);
 
 impl Profile for Conference {
-    const SENDS: &'static [Lane] = &[
-        Lane {
+    const NAME: &'static str = "tested";
+    const MACHINE: Machine = Machine::Datagram;
+    const SENDS: &'static [Adu] = &[
+        Adu {
             priority: 0,
             deadline: Some(AUDIO_DEADLINE),
             order: Order::Newest,
             fec: Fec::Copy { distance: 3 },
             playout: Mode::Adaptive { least: ms(70), most: ms(110), late: 0.002 },
             fixed_bits: AUDIO_LEN as u64 * 8 * 50,
-            ..Lane::new("audio", 200)
+            ..Adu::as_it_comes("audio", 200)
         },
-        Lane {
+        Adu {
             deadline: Some(VIDEO_DEADLINE),
             order: Order::Newest,
             fec: Fec::Parity(&[
@@ -53,10 +55,10 @@ impl Profile for Conference {
                 hz: VIDEO_HZ,
                 order: &[Yields::Quality, Yields::Frequency],
             }),
-            ..Lane::new("video", 60_000)
+            ..Adu::as_it_comes("video", 60_000)
         },
     ];
-    const TAKES: &'static [Lane] = Self::SENDS;
+    const TAKES: &'static [Adu] = Self::SENDS;
     const RATES: (u64, u64) = (150_000, 2_500_000);
 }
 

@@ -9,10 +9,10 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use fusewire_base::Instant;
-use fusewire_service::datagram::{End, Event, Fec, Lane, Profile, Refused, Step};
+use fusewire_service::datagram::{End, Event, Refused};
 use fusewire_service::lifetime::Why;
-use fusewire_service::order::Order;
 use fusewire_service::playout::Mode;
+use fusewire_service::profile::{Adu, Fec, Machine, Order, Profile, Step};
 use fusewire_testkit::{Impairments, Random, for_each_seed_of};
 use fusewire_transport::media::Cause;
 use world::{World, adu, keys};
@@ -24,16 +24,16 @@ const fn ms(ms: u64) -> Duration {
 /// One lane that corrects by copies, one by parity, one that keeps a sequence.
 struct Mixed;
 
-const COPIED: Lane = Lane {
+const COPIED: Adu = Adu {
     priority: 0,
     deadline: Some(ms(180)),
     order: Order::Newest,
     fec: Fec::Copy { distance: 3 },
     playout: Mode::Fixed(ms(90)),
     fixed_bits: 32_000,
-    ..Lane::new("copied", 200)
+    ..Adu::as_it_comes("copied", 200)
 };
-const PARITY: Lane = Lane {
+const PARITY: Adu = Adu {
     deadline: Some(ms(250)),
     order: Order::Newest,
     fec: Fec::Parity(&[
@@ -41,14 +41,16 @@ const PARITY: Lane = Lane {
         Step { packets_max: 8, repairs: 1 },
         Step { packets_max: 60, repairs: 2 },
     ]),
-    ..Lane::new("parity", 20_000)
+    ..Adu::as_it_comes("parity", 20_000)
 };
-const SEQUENCE: Lane =
-    Lane { deadline: Some(ms(400)), order: Order::Sequence, ..Lane::new("sequence", 3_000) };
+const SEQUENCE: Adu =
+    Adu { deadline: Some(ms(400)), order: Order::Type, ..Adu::as_it_comes("sequence", 3_000) };
 
 impl Profile for Mixed {
-    const SENDS: &'static [Lane] = &[COPIED, PARITY, SEQUENCE];
-    const TAKES: &'static [Lane] = Self::SENDS;
+    const NAME: &'static str = "tested";
+    const MACHINE: Machine = Machine::Datagram;
+    const SENDS: &'static [Adu] = &[COPIED, PARITY, SEQUENCE];
+    const TAKES: &'static [Adu] = Self::SENDS;
     const RATES: (u64, u64) = (20_000_000, 20_000_000);
 }
 

@@ -4,9 +4,9 @@ use core::iter;
 use core::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_service::datagram::{End, Event, Fec, Lane, Profile, Step};
-use fusewire_service::order::Order;
+use fusewire_service::datagram::{End, Event};
 use fusewire_service::playout::Mode;
+use fusewire_service::profile::{Adu, Fec, Machine, Order, Profile, Step};
 use fusewire_transport::media::Limits;
 
 use crate::world::{adu, keys};
@@ -22,27 +22,33 @@ fn at(ms: u64) -> Instant {
 /// A profile of one lane.
 struct One<const LANE: usize>;
 
-const LANES: [Lane; 7] = [
-    Lane::new("plain", 200),
-    Lane { deadline: Some(ms(100)), playout: Mode::Fixed(ms(50)), ..Lane::new("played", 200) },
-    Lane {
+const LANES: [Adu; 7] = [
+    Adu::as_it_comes("plain", 200),
+    Adu {
+        deadline: Some(ms(100)),
+        playout: Mode::Fixed(ms(50)),
+        ..Adu::as_it_comes("played", 200)
+    },
+    Adu {
         order: Order::Newest,
         drops_late: false,
         playout: Mode::Fixed(ms(50)),
-        ..Lane::new("late too", 200)
+        ..Adu::as_it_comes("late too", 200)
     },
-    Lane { order: Order::Newest, ..Lane::new("newest", 200) },
-    Lane { deadline: Some(ms(200)), ..Lane::new("commands", 200) },
-    Lane { deadline: Some(ms(400)), order: Order::Sequence, ..Lane::new("sequence", 200) },
-    Lane {
+    Adu { order: Order::Newest, ..Adu::as_it_comes("newest", 200) },
+    Adu { deadline: Some(ms(200)), ..Adu::as_it_comes("commands", 200) },
+    Adu { deadline: Some(ms(400)), order: Order::Type, ..Adu::as_it_comes("sequence", 200) },
+    Adu {
         fec: Fec::Parity(&[Step { packets_max: 60, repairs: 1 }]),
-        ..Lane::new("parity", 20_000)
+        ..Adu::as_it_comes("parity", 20_000)
     },
 ];
 
 impl<const LANE: usize> Profile for One<LANE> {
-    const SENDS: &'static [Lane] = &[LANES[LANE]];
-    const TAKES: &'static [Lane] = Self::SENDS;
+    const NAME: &'static str = "tested";
+    const MACHINE: Machine = Machine::Datagram;
+    const SENDS: &'static [Adu] = &[LANES[LANE]];
+    const TAKES: &'static [Adu] = Self::SENDS;
     const RATES: (u64, u64) = (100_000_000, 100_000_000);
     const BREAKER: Limits = Limits { interval: ms(1000), loss: 1.0, intervals: u32::MAX };
 }
@@ -50,13 +56,13 @@ impl<const LANE: usize> Profile for One<LANE> {
 /// What was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    Adu(u64),
+    Came(u64),
     /// Past its deadline.
     Old(u64),
     Gap(u64, u64),
     Late(u64),
 }
-use Told::{Adu, Gap, Late, Old};
+use Told::{Came, Gap, Late, Old};
 
 /// Two ends, and nothing between them.
 struct Pair<const LANE: usize> {
@@ -93,7 +99,7 @@ impl<const LANE: usize> Pair<LANE> {
         let mut all = Vec::new();
         while let Some(event) = self.to.poll_event(now) {
             all.push(match event {
-                Event::Adu { number, is_late: false, .. } => Adu(number),
+                Event::Adu { number, is_late: false, .. } => Came(number),
                 Event::Adu { number, .. } => Old(number),
                 Event::Gap(skip) => Gap(skip.first, skip.count),
                 Event::Late { number, .. } => Late(number),
@@ -110,7 +116,7 @@ fn an_overtaken_one_leaves_its_room() {
     let mut pair = Pair::<LATE_TOO>::new();
     let first = pair.send(at(0), 100);
     pair.take(at(0), &first);
-    assert_eq!(pair.told(at(50)), [Adu(0)]);
+    assert_eq!(pair.told(at(50)), [Came(0)]);
     for n in 0..40 {
         let now = 100 + 20 * n;
         let both = [pair.send(at(now), 100), pair.send(at(now + 1), 100)].concat();
@@ -128,8 +134,8 @@ fn more_at_once_than_there_is_room_for() {
     let all: Vec<_> = (0..20).flat_map(|n| pair.send(at(n), 100)).collect();
     pair.take(at(30), &all);
     let told = pair.told(at(30));
-    assert_eq!(told.last(), Some(&Adu(19)), "{told:?}");
-    assert!((12..20).all(|n| told.contains(&Adu(n))), "{told:?}");
+    assert_eq!(told.last(), Some(&Came(19)), "{told:?}");
+    assert!((12..20).all(|n| told.contains(&Came(n))), "{told:?}");
     const PLAIN: usize = 0;
     let mut pair = Pair::<PLAIN>::new();
     for n in 0..20 {
@@ -137,7 +143,7 @@ fn more_at_once_than_there_is_room_for() {
         let datagrams = pair.send(at(n), 100);
         pair.take(at(30), &datagrams);
     }
-    assert_eq!(pair.told(at(30)), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(Adu));
+    assert_eq!(pair.told(at(30)), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(Came));
     assert_eq!((pair.to.counters().no_room, pair.to.is_crowded()), (4, false));
 }
 
@@ -156,7 +162,7 @@ fn a_gap_costs_nothing_that_comes() {
             }
             for told in pair.told(at(n)) {
                 match told {
-                    Adu(number) => came.push(number),
+                    Came(number) => came.push(number),
                     Gap(first, count) => gone.extend(first..first + count),
                     other => panic!("{other:?}"),
                 }
@@ -174,7 +180,7 @@ fn each_that_is_late_is_told() {
     let mut pair = Pair::<PLAYED>::new();
     let first = pair.send(at(0), 100);
     pair.take(at(0), &first);
-    assert_eq!(pair.told(at(50)), [Adu(0)]);
+    assert_eq!(pair.told(at(50)), [Came(0)]);
     let late: Vec<_> = (1..6).flat_map(|n| pair.send(at(100 + n), 100)).collect();
     pair.take(at(400), &late);
     let mut told = pair.told(at(400));

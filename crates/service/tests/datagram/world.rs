@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_service::datagram::{End, Event, Profile};
+use fusewire_service::datagram::{End, Event};
+use fusewire_service::profile::Profile;
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
 use fusewire_session::{Cipher, DataPass, Datagrams, Swap};
