@@ -49,10 +49,11 @@ pub struct Outboard {
     /// Most sockets that a user may have.
     #[arg(long, value_name = "COUNT", default_value_t = Budget::default().sockets)]
     sockets_max: usize,
-    /// Most MiB of a user's data that wait: sent and not acknowledged, received and not read.
+    /// Most MiB of a user's data that wait: sent and not acknowledged, received and not read. When he has them his writers wait,
+    /// and his connections' windows close.
     #[arg(long, value_name = "MIB", default_value_t = Budget::default().bytes >> 20)]
     memory_max: u64,
-    /// Most packets a second that a user's sockets send [default: as many as there is room for].
+    /// Most segments and datagrams a second that a user's sockets send, whatever their length [default: as many as there is room for].
     #[arg(long, value_name = "COUNT")]
     packets_max: Option<u64>,
     /// A thread of its own sends, on this processor, what the other has made ready: see docs/outboard.md for when it pays.

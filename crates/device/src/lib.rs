@@ -46,7 +46,7 @@ pub use sys::descriptors::{Descriptors, Place, known};
 pub use sys::region::Region;
 #[cfg(feature = "shm")]
 pub use sys::shared::{Shared, Unforked, View, Writers};
-pub use sys::sockopt::unread_by_peer;
+pub use sys::sockopt::{pass_rights, unread_by_peer};
 pub use wake::{Waker, sleep};
 
 /// What a device got, and why.

@@ -43,7 +43,7 @@ pub struct Pair {
     pub cookie: u64,
 }
 
-/// Makes a pair for a socket; [`name_it`] says of which.
+/// Makes a pair for a socket; [`name_it`] says of which outboard.
 ///
 /// # Errors
 /// No descriptor is left.
@@ -55,6 +55,8 @@ pub fn pair(kind: Kind) -> Result<Pair, Errno> {
     };
     let (p, q) = socketpair(AddressFamily::UNIX, unix, SocketFlags::CLOEXEC, None)?;
     rustix::io::ioctl_fionbio(&q, true)?;
+    // Who sent a descriptor there would say when we close it, and how long that takes.
+    let _ = fusewire_device::pass_rights(q.as_fd(), false);
     if kind == Kind::Messages {
         // One message on its way is followed by the next.
         set_socket_send_buffer_size(&p, MESSAGES_BUFFER)?;
@@ -64,15 +66,23 @@ pub fn pair(kind: Kind) -> Result<Pair, Errno> {
     Ok(Pair { p, q, cookie })
 }
 
-/// Lets `P` say by `getpeername` of which socket it is. Where somebody else has taken the name, it says nothing, and an
-/// attach alone tells.
-pub fn name_it(q: &OwnedFd, instance: u64, socket: u64) {
-    let name = SocketAddrUnix::new_abstract_name(&name(instance, socket));
-    let _ = name.and_then(|name| bind(q, &name));
+/// Lets `P` say by `getpeername` that it is a placeholder of this outboard's. Names are everybody's to take, so that each has
+/// a part that nobody can know before; a `P` without one is a socket of the kernel's to who has it from elsewhere.
+pub fn name_it(q: &OwnedFd, instance: u64) {
+    /// Names that are tried.
+    const TRIES: usize = 4;
+    for _ in 0..TRIES {
+        let Ok(random) = fusewire_device::random() else { return };
+        let name = name(instance, u64::from_le_bytes(random));
+        let bound = SocketAddrUnix::new_abstract_name(&name).and_then(|name| bind(q, &name));
+        if bound != Err(Errno::ADDRINUSE) {
+            return;
+        }
+    }
 }
 
-/// The outboard and the socket that a descriptor says it stands for. Anybody can take such a name: it is shown to be
-/// true by an attach.
+/// The outboard that a descriptor says it is a placeholder of, and the part that tells it from others. Anybody can take such
+/// a name: it is shown to be true by an attach.
 pub fn identity(p: BorrowedFd<'_>) -> Option<(u64, u64)> {
     let peer = getpeername(p).ok()??;
     let peer = SocketAddrUnix::try_from(peer).ok()?;
@@ -112,6 +122,14 @@ pub fn widen(p: impl AsFd) -> Result<(), Errno> {
     set_socket_send_buffer_size(p, SEND_BUFFER)
 }
 
+/// Memory that holds what was sent at this end and not taken at the other; 0 when all was.
+///
+/// # Errors
+/// `EINVAL`: it is no socket.
+pub fn untaken(end: BorrowedFd<'_>) -> Result<usize, Errno> {
+    fusewire_device::unread_by_peer(end).map_err(|_| Errno::INVAL)
+}
+
 /// At `Q`: nobody has the other end any more, whether or not that was shown yet.
 pub(crate) fn is_left(q: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(q, PollFlags::empty())];
@@ -140,11 +158,11 @@ mod tests {
     fn a_placeholder_says_of_whom_it_is() {
         let (instance, first, second) =
             (0xfeed_0000 + u64::from(std::process::id()), stream(), stream());
-        name_it(&first.q, instance, 9);
-        assert_eq!(identity(first.p.as_fd()), Some((instance, 9)));
-        // The name is taken: it says nothing, and goes on.
-        name_it(&second.q, instance, 9);
-        assert_eq!(identity(second.p.as_fd()), None);
+        name_it(&first.q, instance);
+        name_it(&second.q, instance);
+        let said = [&first, &second].map(|pair| identity(pair.p.as_fd()).unwrap());
+        assert!(said.iter().all(|(of, _)| *of == instance));
+        assert_ne!(said[0].1, said[1].1);
         assert_eq!(shown(&second.p), PollFlags::OUT);
         let (other, _end) = std::os::unix::net::UnixStream::pair().unwrap();
         assert_eq!(identity(other.as_fd()), None);

@@ -704,12 +704,13 @@ impl Verdict {
     }
 }
 
-/// The name of the outboard's end of a placeholder: what the application's end says of its peer.
-pub fn name(instance: u64, socket: u64) -> [u8; NAME_LEN] {
+/// The name of the outboard's end of a placeholder, what the application's end says of its peer: the instance, and a random
+/// number that tells it from others.
+pub fn name(instance: u64, random: u64) -> [u8; NAME_LEN] {
     let mut name = [b'/'; NAME_LEN];
     let (front, rest) = name.split_at_mut(NAME_PREFIX.len());
     front.copy_from_slice(NAME_PREFIX);
-    for (at, number) in [(0, instance), (17, socket)] {
+    for (at, number) in [(0, instance), (17, random)] {
         for (digit, place) in rest[at..at + 16].iter_mut().enumerate() {
             *place = b"0123456789abcdef"[(number >> (60 - 4 * digit)) as usize & 15];
         }
@@ -717,7 +718,7 @@ pub fn name(instance: u64, socket: u64) -> [u8; NAME_LEN] {
     name
 }
 
-/// The instance and the socket that such a name is of.
+/// The instance and the random number of such a name.
 pub fn parse_name(name: &[u8]) -> Option<(u64, u64)> {
     let rest = name.strip_prefix(NAME_PREFIX)?;
     let number = |digits: &[u8]| {

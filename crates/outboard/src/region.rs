@@ -227,12 +227,12 @@ pub fn news(rings: &Shared) -> u64 {
     }
 }
 
-/// Says whether the outboard is about to sleep; false when it had better not: there is news.
-pub fn sleeps(rings: &Shared, blocks: &Shared, is_asleep: bool) -> bool {
+/// Says whether the outboard is about to sleep; false when it had better not: there is news of one of the leases in `used`.
+pub fn sleeps(rings: &Shared, blocks: &Shared, is_asleep: bool, used: u64) -> bool {
     blocks.store(ASLEEP, u64::from(is_asleep));
     if is_asleep {
         fence(Ordering::SeqCst);
-        return rings.load(NEWS) == 0;
+        return rings.load(NEWS) & used == 0;
     }
     true
 }
@@ -249,9 +249,10 @@ mod tests {
         let tell = |index| Slot { rings: &rings, blocks: &blocks, index }.tell();
         assert!(!tell(0), "it is awake");
         assert_eq!(news(&rings), 1);
-        assert!(sleeps(&rings, &blocks, true));
+        assert!(sleeps(&rings, &blocks, true, !0));
         assert_eq!([3, 5, 3].map(tell), [true, false, false]);
-        assert!(!sleeps(&rings, &blocks, true), "it has not heard of it");
+        assert!(!sleeps(&rings, &blocks, true, !0), "it has not heard of it");
+        assert!(sleeps(&rings, &blocks, true, 1 << 4), "nobody's news");
         assert_eq!(news(&rings), 1 << 3 | 1 << 5);
         assert!(tell(5));
     }

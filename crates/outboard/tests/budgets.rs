@@ -2,8 +2,8 @@
 
 mod tap;
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -75,6 +75,107 @@ fn who_has_much_waiting_has_no_new_socket_and_is_stopped_writing() {
     });
 }
 
+/// A connection to a kernel's listener, and its other end.
+fn connected(client: &Client, listener: &TcpListener) -> (OwnedFd, Handle, TcpStream) {
+    let (p, handle) = client.socket(STREAM).unwrap();
+    client.connect(p.as_fd(), handle, Some(listener.local_addr().unwrap())).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    client.connected(p.as_fd(), handle).unwrap();
+    (p, handle, far)
+}
+
+#[test]
+fn what_a_closed_connection_has_waiting_is_its_users_until_it_is_over() {
+    let name = "what_a_closed_connection_has_waiting_is_its_users_until_it_is_over";
+    in_namespace(name, Need::Tap, "", || {
+        const BYTES: u64 = 256 << 10;
+        with_outboard(Budget { bytes: BYTES, sockets: 8, ..Budget::default() }, |path| {
+            let client = Client::new(path).unwrap();
+            let listener = TcpListener::bind(peer(7005)).unwrap();
+            let (p, _, mut deaf) = connected(&client, &listener);
+            let stream = UnixStream::from(p);
+            stream.set_nonblocking(true).unwrap();
+            let chunk = vec![7; 64 << 10];
+            until("a user has all that he may have", || {
+                while (&stream).write(&chunk).is_ok() {}
+                client.socket(STREAM).err() == Some(Errno::NOBUFS)
+            });
+            drop(stream);
+            // Long enough for the last close to be noticed.
+            for _ in 0..100 {
+                assert_eq!(client.socket(STREAM).err(), Some(Errno::NOBUFS));
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let reader = std::thread::spawn(move || std::io::copy(&mut deaf, &mut std::io::sink()));
+            until("there is room again", || client.socket(STREAM).is_ok());
+            reader.join().unwrap().unwrap();
+            // Peers that do not close: so many wait for them, and no more.
+            let ends: Vec<_> = (0..12)
+                .map(|_| {
+                    let (p, _, mut far) = connected(&client, &listener);
+                    drop(p);
+                    far.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+                    let end = far.read(&mut [0]).map_err(|error| error.kind());
+                    (end, far)
+                })
+                .collect();
+            let finished = ends.iter().filter(|(end, _)| *end == Ok(0)).count();
+            let reset = ends.iter().filter(|(end, _)| *end == Err(ErrorKind::ConnectionReset));
+            // The one that was read may be among those that wait.
+            assert!((7..=8).contains(&finished), "{finished} of 12 wait for their peers");
+            assert_eq!(reset.count(), 12 - finished);
+        });
+    });
+}
+
+#[test]
+fn who_has_all_the_memory_is_sent_little_and_loses_nothing() {
+    let name = "who_has_all_the_memory_is_sent_little_and_loses_nothing";
+    in_namespace(name, Need::Tap, "", || {
+        const BYTES: usize = 512 << 10;
+        const STREAMS: usize = 8;
+        let budget = Budget { bytes: BYTES as u64, ..Budget::default() };
+        with_outboard(budget, |path| {
+            let client = Client::new(path).unwrap();
+            let listener = TcpListener::bind(peer(7005)).unwrap();
+            let mut all: Vec<_> = (0..STREAMS).map(|_| connected(&client, &listener)).collect();
+            // Nobody reads: what has come is what was written and does not wait in the kernel.
+            let mut sent = [0; STREAMS];
+            let chunk = vec![7; 64 << 10];
+            let mut quiet = Instant::now();
+            while quiet.elapsed() < Duration::from_millis(500) {
+                for ((_, _, far), sent) in all.iter_mut().zip(&mut sent) {
+                    far.set_nonblocking(true).unwrap();
+                    while let Ok(len) = far.write(&chunk) {
+                        (*sent, quiet) = (*sent + len, Instant::now());
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let waits = |far: &TcpStream| fusewire_device::unread_by_peer(far.as_fd()).unwrap();
+            let waiting: usize = all.iter().map(|(_, _, far)| waits(far)).sum();
+            let came = sent.iter().sum::<usize>() - waiting;
+            // What was promised before anybody had anything may have come besides.
+            assert!(came <= BYTES + STREAMS * (64 << 10) + (256 << 10), "{came} bytes have come");
+            assert_eq!(client.socket(STREAM).err(), Some(Errno::NOBUFS));
+            let readers: Vec<_> = all
+                .drain(..)
+                .map(|(p, _, far)| {
+                    far.shutdown(Shutdown::Write).unwrap();
+                    std::thread::spawn(move || {
+                        let _far = far;
+                        std::io::copy(&mut UnixStream::from(p), &mut std::io::sink())
+                    })
+                })
+                .collect();
+            for (reader, sent) in readers.into_iter().zip(sent) {
+                assert_eq!(reader.join().unwrap().unwrap(), sent as u64);
+            }
+            until("there is room again", || client.socket(STREAM).is_ok());
+        });
+    });
+}
+
 #[test]
 fn datagrams_wait_for_their_rate_and_all_arrive() {
     let name = "datagrams_wait_for_their_rate_and_all_arrive";
@@ -102,6 +203,29 @@ fn datagrams_wait_for_their_rate_and_all_arrive() {
             // At once goes a twentieth of a second's, and one turn's more.
             let least = Duration::from_millis((COUNT - RATE / 20 - 64) * 1000 / RATE);
             assert!(begin.elapsed() >= least, "{:?} of at least {least:?}", begin.elapsed());
+        });
+    });
+}
+
+#[test]
+fn connections_are_begun_at_the_rate_of_packets() {
+    let name = "connections_are_begun_at_the_rate_of_packets";
+    in_namespace(name, Need::Tap, "", || {
+        const RATE: u64 = 200;
+        with_outboard(Budget { packets: Some(RATE), ..Budget::default() }, |path| {
+            let client = Client::new(path).unwrap();
+            let (begin, mut count) = (Instant::now(), 0);
+            while begin.elapsed() < Duration::from_secs(2) {
+                let (p, handle) = client.socket(STREAM).unwrap();
+                // Nobody listens there, of which each SYN hears.
+                match client.connect(p.as_fd(), handle, Some(peer(7009))) {
+                    Ok(()) => count += 1,
+                    Err(error) => assert_eq!(error, Errno::AGAIN),
+                }
+                let _ = client.connected(p.as_fd(), handle);
+            }
+            // Two seconds', what leaves at once, and a second's that are owed.
+            assert!((RATE..=2 * RATE + 64 + RATE + 64).contains(&count), "{count} in two seconds");
         });
     });
 }

@@ -312,7 +312,8 @@ fn echoes(client: &Client) {
     let (p, handle) = connected(client, at(PEER, 7000));
     assert_eq!(client.peer(handle), Ok(at(PEER, 7000)));
     assert_eq!(client.local(handle).unwrap().ip(), IpAddr::V4(OURS));
-    assert_eq!(fusewire_outboard::placeholder::identity(p.as_fd()).unwrap().1, handle.socket);
+    let instance = client.welcome().unwrap().instance;
+    assert_eq!(fusewire_outboard::placeholder::identity(p.as_fd()).unwrap().0, instance);
     // By what every program has: a descriptor to read and to write.
     let mut stream = UnixStream::from(p);
     for len in [1, 100, 4096] {

@@ -6,6 +6,7 @@ mod scene;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use fusewire_testkit::Random;
 use fusewire_testkit::namespace::{Need, in_namespace};
@@ -53,11 +54,36 @@ fn echoes(scene: &Scene) {
     let mut info = [0; 256];
     assert!(scene.rings.tcp_info(&socket.way, &mut info).is_some_and(|len| len > 200));
     assert_eq!(info[0], 1, "TCP_ESTABLISHED");
+    what_is_told_of_a_connection_is_true(scene);
     // The ring has room, and nobody may use it.
     scene.rings.shutdown(socket.p.as_fd(), &socket.way, Shutdown::Write).unwrap();
     assert_eq!(socket.send(b"late", SendFlags::NOSIGNAL), Err(Errno::PIPE));
     assert_eq!(socket.recv(&mut [0; 9], RecvFlags::empty()), Ok(0));
     socket.close();
+}
+
+/// Also after the last write, of which nothing but its acknowledgement is heard.
+fn what_is_told_of_a_connection_is_true(scene: &Scene) {
+    let (socket, mut info) = (scene.leased(7001), [0; 256]);
+    let mut told = || {
+        // Before the first turn there is nothing.
+        scene.rings.tcp_info(&socket.way, &mut info)?;
+        // `tcpi_unacked`, `tcpi_bytes_acked`
+        let unacked = u32::from_ne_bytes(info[24..28].try_into().unwrap());
+        Some((unacked, u64::from_ne_bytes(info[120..128].try_into().unwrap())))
+    };
+    let mut before = 0;
+    for n in 0..10 {
+        socket.send_all(&[7; 1000]);
+        let end = Instant::now() + Duration::from_secs(5);
+        before = loop {
+            match told() {
+                Some((0, acked)) if acked >= before + 1000 => break acked,
+                found => assert!(Instant::now() < end, "{found:?}, {n}, after {before}"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+    }
 }
 
 fn bulk_goes_both_ways(scene: &Scene) {

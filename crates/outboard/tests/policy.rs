@@ -4,17 +4,21 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use fusewire_device::interface::{Link, memory};
 use fusewire_outboard::client::{self, Client};
 use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, SocketType};
-use fusewire_outboard::server::{Server, Settings, Stop};
+use fusewire_outboard::server::{Budget, Server, Settings, Stop};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::{Config, Stack};
 use fusewire_testkit::namespace::is_root;
 use fusewire_testkit::scratch::Scratch;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice};
-use rustix::net::SendFlags;
+use rustix::net::{
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType as Unix, connect, socket_with,
+};
 
 /// `SO_ERROR`
 const ERROR: OptionName = OptionName { level: libc::SOL_SOCKET, name: libc::SO_ERROR };
@@ -22,6 +26,8 @@ const ERROR: OptionName = OptionName { level: libc::SOL_SOCKET, name: libc::SO_E
 const USER: u32 = 424_242;
 const OTHER: u32 = 424_243;
 const STRANGER: u32 = 424_244;
+/// Sockets that a user may have.
+const SOCKETS: usize = 200;
 
 fn outboard(path: &Path, allow: &[String]) -> (Stop, JoinHandle<()>) {
     let config = memory::Config { link: Link::Ip, ..memory::Config::default() };
@@ -31,7 +37,9 @@ fn outboard(path: &Path, allow: &[String]) -> (Stop, JoinHandle<()>) {
     let clock = Clock::new();
     let stack = Stack::new(Box::new(ours), net, Config::default(), [7; 32], clock.now());
     let allow = allow.iter().map(|text| text.parse().unwrap()).collect();
-    let mut server = Server::new(stack, clock, Settings { allow, ..Settings::at(path) }).unwrap();
+    let budget = Budget { sockets: SOCKETS, ..Budget::default() };
+    let settings = Settings { allow, budget, ..Settings::at(path) };
+    let mut server = Server::new(stack, clock, settings).unwrap();
     let stop = server.stop();
     let thread = std::thread::spawn(move || {
         let _other_end = theirs;
@@ -85,6 +93,8 @@ fn users_have_their_ports_and_addresses() {
         assert_eq!(client.option(Handle::default(), ERROR, &mut [0; 4]).err(), Some(Errno::BADF));
     });
     handed(&path, of);
+    handed_by_one_with_bounds(&path, of);
+    strangers_come_and_go(&path);
     as_user(USER, &path, |client| {
         for (local, found) in [
             ("10.0.0.1:80", Ok(at("10.0.0.1:80"))),
@@ -136,6 +146,48 @@ fn handed(path: &Path, of: SocketType) {
     });
 }
 
+/// Who is handed one by a user with an address and a budget of his own has no more than that one.
+fn handed_by_one_with_bounds(path: &Path, of: SocketType) {
+    let (p, _) = as_user(OTHER, path, |client| client.socket(of).unwrap());
+    let all = as_user(STRANGER, path, |client| {
+        client.attach(p.as_fd()).unwrap();
+        assert_eq!(bound(client, Family::V4, "10.0.0.1:8003"), Err(Errno::ACCESS));
+        assert_eq!(bound(client, Family::V4, "0.0.0.0:8004"), Ok(at("10.0.1.1:8004")));
+        assert_eq!(bound(client, Family::V4, "10.0.1.1:81"), Err(Errno::ACCESS));
+        (0..=SOCKETS).map_while(|_| client.socket(of).ok()).collect::<Vec<_>>()
+    });
+    assert!((1..SOCKETS).contains(&all.len()), "{}", all.len());
+    let full = as_user(OTHER, path, |client| client.socket(of).err());
+    assert_eq!(full, Some(Errno::MFILE), "what a stranger has is nobody's expense");
+    drop(all);
+    let end = Instant::now() + Duration::from_secs(10);
+    while as_user(OTHER, path, |client| client.socket(of).is_err()) {
+        assert!(Instant::now() < end, "the last closes were not noticed");
+    }
+}
+
+/// Who is not named and shows nothing is there for a while, as long as there are not many.
+fn strangers_come_and_go(path: &Path) {
+    let connected = || {
+        let (unix, kind) = (AddressFamily::UNIX, Unix::SEQPACKET);
+        let socket = socket_with(unix, kind, SocketFlags::CLOEXEC, None).unwrap();
+        connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        socket
+    };
+    let is_over = |socket: &OwnedFd, seconds: i64| {
+        let mut fds = [PollFd::new(socket, PollFlags::empty())];
+        poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap();
+        fds[0].revents().contains(PollFlags::HUP)
+    };
+    as_user(STRANGER, path, |client| {
+        let all: Vec<_> = (0..70).map(|_| connected()).collect();
+        assert!(is_over(&all[0], 2), "the first goes when there are many");
+        assert_eq!(client.welcome().err(), Some(Errno::ACCESS), "the last one is answered");
+        assert!(!is_over(&all[69], 0));
+        assert!(is_over(&all[69], 20), "nobody waits for ever");
+    });
+}
+
 /// What binds by itself has an address of his own, too.
 fn unbound(client: &Client) {
     let own = Ok(at("10.0.1.1:0").ip());
@@ -152,8 +204,8 @@ fn unbound(client: &Client) {
     let (p, handle) = made(client, Family::V4, Kind::Datagram);
     let to = Some(at("10.0.0.9:7"));
     client::send_to(&p, &[IoSlice::new(b"out")], to, SendFlags::empty()).unwrap();
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(10);
     while is(handle) != own {
-        assert!(std::time::Instant::now() < end, "{:?}", client.local(handle));
+        assert!(Instant::now() < end, "{:?}", client.local(handle));
     }
 }

@@ -236,7 +236,7 @@ pub fn wait(library: &Library, socket: &mut Socket) -> Result<()> {
     let done = library.client.connected(socket.p(), socket.handle);
     match done {
         Ok(()) => library.table.change(socket, stage::CONNECTED, stage::CONNECTING),
-        Err(Errno::INTR) => {}
+        Err(Errno::INTR | Errno::INPROGRESS) => {}
         Err(_) => library.table.change(socket, stage::DEAD, stage::CONNECTING),
     }
     done

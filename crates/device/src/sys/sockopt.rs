@@ -37,13 +37,29 @@ pub(crate) fn get(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c
     if status == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
+/// `SO_PASSRIGHTS`, which Linux has since 6.16.
+const SO_PASSRIGHTS: c_int = 83;
+
+/// Whether a Unix socket takes descriptors (`SCM_RIGHTS`): otherwise sending one to it is `EPERM`. Who connects to one that
+/// listens inherits it.
+///
+/// # Errors
+/// The kernel is older than 6.16, where every one does.
+pub fn pass_rights(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, c_int::from(on))
+}
+
 /// Memory that holds what was sent by a Unix socket and its peer has not read (`SIOCOUTQ`): 0 when it has read all.
 ///
 /// # Errors
 /// It is no socket.
 pub fn unread_by_peer(fd: BorrowedFd<'_>) -> io::Result<usize> {
-    let mut len: c_int = 0;
-    // SAFETY: the kernel writes one `c_int`, which lives across the call.
-    let status = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut len) };
-    if status == 0 { Ok(len as usize) } else { Err(io::Error::last_os_error()) }
+    // Not by libc's `ioctl`, which may be one that asks us.
+    // SAFETY: of this number the kernel writes one `c_int`.
+    let asked = unsafe {
+        let ask =
+            rustix::ioctl::Getter::<{ libc::TIOCOUTQ as rustix::ioctl::Opcode }, c_int>::new();
+        rustix::ioctl::ioctl(fd, ask)
+    };
+    Ok(asked? as usize)
 }

@@ -23,6 +23,7 @@ use rustix::net::{
 use super::rings::{Entered, Rings, UNKNOWN};
 use super::way::{Inside, Way};
 use super::{Client, Result};
+use crate::placeholder;
 use crate::protocol::Handle;
 use crate::region::{self, ENDED, places};
 use crate::ring::{self, Lost, RING_BYTES, Word, Words};
@@ -172,8 +173,13 @@ impl Rings {
             // What is sent from now on is the placeholder's to refuse; what is being written is before the end.
             let free = |lock: u64| (lock != 1).then_some(FINISHED);
             let lock = lease.local.lock;
-            while lock.fetch_update(Ordering::AcqRel, Ordering::Relaxed, free).is_err() {
+            let is_finished = (0..PATIENCE).any(|_| {
                 std::hint::spin_loop();
+                lock.fetch_update(Ordering::AcqRel, Ordering::Relaxed, free).is_ok()
+            });
+            if !is_finished {
+                // Who writes was interrupted by the caller: what he has not written yet goes by the placeholder.
+                lease.give_up(p, way);
             }
         }
         rustix::net::shutdown(p, how)
@@ -188,8 +194,7 @@ impl Rings {
             let slot = lease.slot();
             (slot.load(Word::Sent) & ring::POSITION).saturating_sub(slot.load(Word::Taken))
         });
-        let piped = fusewire_device::unread_by_peer(p).map_err(|_| Errno::INVAL)?;
-        Ok(piped + in_ring.min(RING_BYTES) as usize)
+        Ok(placeholder::untaken(p)? + in_ring.min(RING_BYTES) as usize)
     }
 
     /// Bytes that may be received at once (`FIONREAD`).

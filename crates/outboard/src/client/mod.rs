@@ -29,6 +29,7 @@ use fusewire_device::Descriptors;
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::sockopt::{Timeout, socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
@@ -45,7 +46,7 @@ pub use way::Way;
 use crate::placeholder;
 use crate::protocol::{
     ADDRESSES_MAX, Handle, KEY_LEN, MESSAGE_MAX, OptionName, Reply, Request, SocketType as Of,
-    VERSION,
+    UNSENT, VERSION,
 };
 
 /// `SO_ERROR`, which [`Client::error`] asks for.
@@ -188,10 +189,15 @@ impl Client {
     /// Waits until a connection that was begun is there, or has failed.
     ///
     /// # Errors
-    /// Why: `ECONNREFUSED`, `ETIMEDOUT`, `EHOSTUNREACH`, …; `EINTR`: a signal came, and it may be called again.
+    /// Why: `ECONNREFUSED`, `ETIMEDOUT`, `EHOSTUNREACH`, …; `EINPROGRESS`: it took longer than `SO_SNDTIMEO` of the
+    /// placeholder lets it, and goes on; `EINTR`: a signal came, and it may be called again.
     pub fn connected(&self, p: BorrowedFd<'_>, handle: Handle) -> Result<()> {
+        let limit = socket_timeout(p, Timeout::Send)?;
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let mut fds = [PollFd::from_borrowed_fd(p, PollFlags::OUT)];
-        rustix::event::poll(&mut fds, None)?;
+        if rustix::event::poll(&mut fds, limit.as_ref())? == 0 {
+            return Err(Errno::INPROGRESS);
+        }
         if fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
             return Err(self.error(handle)?.unwrap_or(Errno::CONNRESET));
         }
@@ -259,6 +265,16 @@ impl Client {
             0 => None,
             number => Some(Errno::from_raw_os_error(number)),
         })
+    }
+
+    /// Bytes of a stream that the outboard has and its peer has not acknowledged (`TIOCOUTQ`).
+    ///
+    /// # Errors
+    /// `EBADF`: it is gone; `ENOPROTOOPT`: it is no stream.
+    pub fn unsent(&self, handle: Handle) -> Result<usize> {
+        let (mut value, name) = ([0; 4], OptionName { level: libc::SOL_SOCKET, name: UNSENT });
+        self.option(handle, name, &mut value)?;
+        Ok(u32::from_ne_bytes(value) as usize)
     }
 
     /// Memory for leases: the connection that it lives as long as, its key, its files.
@@ -342,10 +358,16 @@ fn exchange(
     if let Some(fds) = &fds {
         control.push(SendAncillaryMessage::ScmRights(fds));
     }
+    let mut was_refused = false;
     loop {
         match sendmsg(connection, &[IoSlice::new(&message)], &mut control, SendFlags::NOSIGNAL) {
             Ok(_) => break,
             Err(Errno::INTR) => {}
+            // A descriptor is taken from who was let in: he was once he is answered.
+            Err(Errno::PERM) if fd.is_some() && !was_refused => {
+                was_refused = true;
+                exchange(connection, &Request::Hello { version: VERSION }, None)?;
+            }
             // Who is not let in is told why, and not asked.
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => break,
             Err(error) => return Err(error),

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustix::net::sockopt::socket_cookie;
 
+use super::leased::PATIENCE;
 use super::way::{Token, Way};
 use super::{Client, Result};
 use crate::placeholder;
@@ -384,11 +385,13 @@ impl Entered<'_> {
 
     /// See [`Rings::give_up`].
     pub fn give_up(&self, p: BorrowedFd<'_>, way: &Way) {
-        while !ring::give_up(&self.slot()) {
-            if self.drain(p).is_err() {
-                break;
-            }
+        let is_over = (0..PATIENCE).any(|_| {
             std::hint::spin_loop();
+            ring::give_up(&self.slot()) || self.drain(p).is_err()
+        });
+        if !is_over {
+            // Who is taking a doorbell out was interrupted by the caller, and sees it when he goes on.
+            ring::Progress::revoke(&self.slot());
         }
         self.slot().fence();
         self.tell();

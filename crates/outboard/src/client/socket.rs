@@ -24,7 +24,7 @@ use super::{
     Came, Client, Datagram, Leaving, Result, Rings, Way, accept, recv_message, send_message,
 };
 use crate::placeholder;
-use crate::protocol::{ADDRESS_LEN, About, Handle, Kind, OptionName, SocketType, UNSENT};
+use crate::protocol::{ADDRESS_LEN, About, Handle, Kind, OptionName, SocketType};
 
 /// A way to an outboard, with the leases of this process.
 #[derive(Debug)]
@@ -642,9 +642,8 @@ impl Socket {
         }
         let end = self.end()?;
         let untaken = self.outboard.rings.untaken(end.p.as_fd(), &end.way)?;
-        let (mut value, name) = ([0; 4], OptionName { level: libc::SOL_SOCKET, name: UNSENT });
-        match self.client().option(end.handle, name, &mut value) {
-            Ok(_) => Ok(untaken + u32::from_ne_bytes(value) as usize),
+        match self.client().unsent(end.handle) {
+            Ok(unsent) => Ok(untaken + unsent),
             // It has ended.
             Err(Errno::BADF) => Ok(0),
             Err(error) => Err(error),

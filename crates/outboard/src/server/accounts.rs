@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | sockets | `EMFILE` for a new one; connections wait at his listeners | `outboard_sockets_refused` |
 //! | control connections | the next one ends | `outboard_controls_refused` |
-//! | bytes that wait | `ENOBUFS` for a new socket; his writers wait until some are gone: `EAGAIN` | `outboard_memory_refused`, `outboard_writers_held` |
+//! | bytes that wait | `ENOBUFS` for a new socket; his writers wait until some are gone: `EAGAIN`; windows close, datagrams are dropped | `outboard_memory_refused`, `outboard_writers_held` |
 //! | packets a second | his writers wait until the next is due: `EAGAIN` | `outboard_writers_held` |
 
 use std::collections::HashMap;
@@ -16,6 +16,8 @@ use rustix::io::Errno;
 
 /// Part of a second whose packets may leave at once.
 const BURST: u64 = 20;
+/// Connections that may wait at a listener, however many may at others of its user.
+const BACKLOG_MIN: usize = 64;
 /// Packets that may whatever the rate is.
 const BURST_MIN: u64 = 64;
 
@@ -26,9 +28,9 @@ pub struct Budget {
     pub sockets: usize,
     /// Control connections.
     pub connections: usize,
-    /// Bytes that wait in the stack: sent and not acknowledged, received and not read.
+    /// Bytes that wait: sent and not acknowledged, received and not read, in the stack and in placeholders.
     pub bytes: u64,
-    /// Packets a second that his sockets send; none: as many as there is room for.
+    /// Segments and datagrams a second that his sockets send, whatever their length; none: as many as there is room for.
     pub packets: Option<u64>,
     /// Processes of his that share memory with the outboard, each with up to 64 leases of 256 KiB.
     pub regions: usize,
@@ -70,6 +72,10 @@ fn count(counter: &AtomicU64) {
 #[derive(Default)]
 struct Account {
     sockets: usize,
+    /// Connections of closed sockets that have not ended.
+    closed: usize,
+    /// Connections that may wait at his listeners.
+    backlog: usize,
     controls: usize,
     bytes: u64,
     /// Packets that may leave, below 0 when a turn has sent more.
@@ -83,7 +89,7 @@ struct Account {
 
 impl Account {
     fn is_empty(&self) -> bool {
-        self.sockets == 0 && self.controls == 0
+        self.sockets == 0 && self.controls == 0 && self.closed == 0
     }
 
     fn fill(&mut self, rate: u64, now: Instant) {
@@ -176,6 +182,57 @@ impl Accounts {
         }
     }
 
+    /// He may have another connection that ends when its peer does.
+    pub fn admits_closed(&self, uid: u32) -> bool {
+        self.users.get(&uid).is_none_or(|account| account.closed < self.budget.sockets)
+    }
+
+    /// He has it, with so many bytes.
+    pub fn add_closed(&mut self, uid: u32, bytes: u64, now: Instant) {
+        self.account(uid, now).closed += 1;
+        self.charge_closed(uid, 0, Some(bytes));
+    }
+
+    /// One of which he was charged for `before` bytes has `bytes` now; `None`: it is over.
+    pub fn charge_closed(&mut self, uid: u32, before: u64, bytes: Option<u64>) {
+        let Some(account) = self.users.get_mut(&uid) else { return };
+        account.bytes = (account.bytes + bytes.unwrap_or(0)).saturating_sub(before);
+        if account.bytes >= self.budget.bytes {
+            list(&mut self.full, uid, account);
+        }
+        if bytes.is_none() {
+            account.closed = account.closed.saturating_sub(1);
+            self.drop_empty(uid);
+        }
+    }
+
+    /// How many connections may wait at a listener of his who wants so many.
+    ///
+    /// # Errors
+    /// `ENOBUFS`: twice as many as he may have sockets may already.
+    pub fn add_backlog(&mut self, uid: u32, wanted: usize, now: Instant) -> Result<usize, Errno> {
+        let most = self.budget.sockets;
+        let account = self.account(uid, now);
+        let granted = wanted.min(most.saturating_sub(account.backlog).max(BACKLOG_MIN));
+        if account.backlog + granted > 2 * most.max(BACKLOG_MIN) {
+            return Err(Errno::NOBUFS);
+        }
+        account.backlog += granted;
+        Ok(granted)
+    }
+
+    /// A listener is gone at which so many might wait.
+    pub fn remove_backlog(&mut self, uid: u32, granted: usize) {
+        if let Some(account) = self.users.get_mut(&uid) {
+            account.backlog = account.backlog.saturating_sub(granted);
+        }
+    }
+
+    /// He has as many bytes waiting as he may have.
+    pub fn is_over(&self, uid: u32) -> bool {
+        self.users.get(&uid).is_some_and(|account| account.bytes >= self.budget.bytes)
+    }
+
     /// A user has another control connection, if he may.
     ///
     /// # Errors
@@ -211,6 +268,14 @@ impl Accounts {
         self.account(uid, now).may_send(&budget, now)
     }
 
+    /// He may begin another connection: his packets of the last second are not all owed yet.
+    pub fn may_connect(&mut self, uid: u32, now: Instant) -> bool {
+        let Some(rate) = self.budget.packets else { return true };
+        let account = self.account(uid, now);
+        account.fill(rate, now);
+        account.tokens > -(rate.min(i64::MAX as u64) as i64)
+    }
+
     /// The socket at `index` has something to send, and its user may not.
     pub fn hold(&mut self, uid: u32, index: u32) {
         let Some(account) = self.users.get_mut(&uid) else { return };
@@ -231,9 +296,10 @@ impl Accounts {
         self.users.get(&uid).is_some_and(|account| account.is_full)
     }
 
-    /// Sockets that may send again.
-    pub fn release(&mut self, now: Instant, mut each: impl FnMut(u32)) {
+    /// Sockets that may send again. True: somebody has not all any more.
+    pub fn release(&mut self, now: Instant, mut each: impl FnMut(u32)) -> bool {
         let Accounts { budget, users, full, .. } = self;
+        let before = full.len();
         full.retain(|uid| {
             let Some(account) = users.get_mut(uid) else { return false };
             account.is_full = !account.may_send(budget, now);
@@ -242,6 +308,7 @@ impl Accounts {
             }
             account.is_full
         });
+        full.len() < before
     }
 
     /// What a socket has and has sent is now `now_has`, after `before`.
@@ -292,6 +359,26 @@ mod tests {
         let refused = accounts.refused().named();
         assert_eq!(refused[0], ("outboard_sockets_refused", 1));
         assert_eq!(refused[2], ("outboard_memory_refused", 1));
+    }
+
+    #[test]
+    fn what_waits_for_peers_and_at_listeners_has_a_bound() {
+        let mut accounts = Accounts::new(Budget { sockets: 100, bytes: 100, ..Budget::default() });
+        for _ in 0..100 {
+            assert!(accounts.admits_closed(7));
+            accounts.add_closed(7, 1, ms(0));
+        }
+        assert!(!accounts.admits_closed(7) && accounts.admits_closed(8));
+        assert!(accounts.is_over(7) && accounts.has_all(7));
+        accounts.charge_closed(7, 1, Some(0));
+        assert!(!accounts.is_over(7) && !accounts.admits_closed(7));
+        accounts.charge_closed(7, 1, None);
+        assert!(accounts.admits_closed(7));
+        let granted = [90, 90, 1].map(|wanted| accounts.add_backlog(7, wanted, ms(0)));
+        assert_eq!(granted, [Ok(90), Ok(64), Ok(1)]);
+        assert_eq!(accounts.add_backlog(7, 90, ms(0)), Err(Errno::NOBUFS));
+        accounts.remove_backlog(7, 90);
+        assert_eq!(accounts.add_backlog(7, 10, ms(0)), Ok(10));
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub struct Xtp {
     waker: Waker,
     lines: Vec<Line>,
     /// Services that sockets are bound to.
-    claims: Vec<SocketAddr>,
+    claims: HashMap<u16, Vec<SocketAddr>>,
     /// An ADU between a placeholder and its context.
     scratch: Box<[u8]>,
     is_observed: bool,
@@ -131,7 +131,7 @@ impl Xtp {
     /// Without contexts, over a stack whose time is the clock's; `waker` wakes who drives them.
     pub fn new(stack: Arc<Mutex<Stack>>, clock: Clock, waker: Waker) -> Xtp {
         let scratch = vec![0; ABOUT_LEN + ADU_MAX].into_boxed_slice();
-        let (lines, claims) = (Vec::new(), Vec::new());
+        let (lines, claims) = (Vec::new(), HashMap::new());
         Xtp { stack, clock, waker, lines, claims, scratch, is_observed: false }
     }
 
@@ -186,26 +186,29 @@ impl Xtp {
         if !ip.is_unspecified() && !stack.layer().is_own(ip) {
             return Err(Errno::ADDRNOTAVAIL);
         }
-        let excludes = |claim: &SocketAddr, port: u16| {
+        let excludes = |claim: &SocketAddr| {
             let either = claim.ip().is_unspecified() || ip.is_unspecified();
-            claim.port() == port
-                && claim.is_ipv4() == local.is_ipv4()
-                && (either || claim.ip() == ip)
+            claim.is_ipv4() == local.is_ipv4() && (either || claim.ip() == ip)
         };
-        let is_free = |port: &u16| !self.claims.iter().any(|claim| excludes(claim, *port));
+        let is_free =
+            |port: &u16| !self.claims.get(port).is_some_and(|all| all.iter().any(excludes));
         let port = match local.port() {
             0 => FREE.into_iter().find(is_free),
             port => Some(port).filter(is_free),
         };
         let bound = SocketAddr::new(ip, port.ok_or(Errno::ADDRINUSE)?);
-        self.claims.push(bound);
+        self.claims.entry(bound.port()).or_default().push(bound);
         Ok(bound)
     }
 
     /// A socket that was bound there is no more.
     pub fn release(&mut self, bound: SocketAddr) {
-        if let Some(at) = self.claims.iter().position(|claim| *claim == bound) {
-            self.claims.swap_remove(at);
+        let Some(all) = self.claims.get_mut(&bound.port()) else { return };
+        if let Some(at) = all.iter().position(|claim| *claim == bound) {
+            all.swap_remove(at);
+        }
+        if all.is_empty() {
+            self.claims.remove(&bound.port());
         }
     }
 
@@ -330,6 +333,12 @@ impl Xtp {
         let load = line.contexts.load(used.context);
         let bytes = load.bytes + (told * size_of::<Message>()) as u64;
         Load { bytes, ..load }
+    }
+
+    /// Bytes that a context has waiting which nobody has any more; `None`: it is over.
+    pub fn waits(&self, used: &Used) -> Option<u64> {
+        let talk = self.lines[used.line].talks.get(&used.context)?;
+        (talk.owner == Owner::Nobody).then(|| self.load(used).bytes)
     }
 
     // ---- turns
@@ -625,6 +634,7 @@ fn bring(
             // It has shut down this side, or closed all.
             sent => {
                 talk.is_deaf |= sent.is_err();
+                socket.has_piped |= sent.is_ok();
                 if let Some(message) = talk.inbox.pop_front() {
                     contexts.release(context, &message);
                 }

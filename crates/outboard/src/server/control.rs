@@ -6,29 +6,37 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_stack::ip::Stack;
 use rustix::event::epoll;
 use rustix::io::{Errno, IoSlice};
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::sockopt::{socket_cookie, socket_peercred};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, accept_with, bind, connect, listen, sendmsg, socket_with,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType, accept_with, bind, connect, listen, sendmsg, shutdown, socket_with,
 };
 
+use super::closer::{Closer, receive};
 use super::engine::Engine;
 use super::requests::Asker;
+use super::table::Owner;
 use super::{Settings, tokens};
-use crate::client::receive;
 use crate::protocol::{MESSAGE_MAX, Reply, Request};
 
 /// Requests of a connection in its turn.
 const REQUESTS: usize = 16;
+/// Connections that have a turn before sockets have theirs again.
+const ASKED: usize = 16;
 /// Who waits to be let in.
 const BACKLOG: i32 = 128;
 /// Who is let in at a time.
 const GUESTS: usize = 16;
+/// Users who are not named, and have shown no placeholder yet, of all connections; the oldest goes when another comes.
+const STRANGERS: usize = 64;
+/// How long one may take for that.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The place where applications come in, and those that are.
 pub struct Door {
@@ -43,14 +51,20 @@ pub struct Door {
     is_knocked: bool,
     /// There was no descriptor for him.
     is_deaf_until: Option<Instant>,
+    /// Guests who may do nothing yet but show a placeholder, and since when.
+    strangers: VecDeque<(u32, Instant)>,
+    closer: Closer,
+    /// Who has not been let in can have no descriptors lie in his connection.
+    is_tight: bool,
 }
 
 struct Guest {
     socket: OwnedFd,
     uid: u32,
     pid: i32,
-    /// The policy names his user, or he has shown a placeholder, which somebody it names has handed to him.
-    is_admitted: bool,
+    /// Whose guest he is: his own where the policy names his user, or else that of whose placeholder he has shown, which
+    /// somebody has handed to him. What he has is that one's expense.
+    host: Option<u32>,
 }
 
 impl Door {
@@ -64,6 +78,8 @@ impl Door {
             None => (Arc::new(bound(settings)?), Some(settings.path.clone())),
         };
         rustix::io::ioctl_fionbio(&socket, true)?;
+        // Inherited by those who come; Linux 6.16.
+        let is_tight = fusewire_device::pass_rights(socket.as_fd(), false).is_ok();
         let data = epoll::EventData::new_u64(tokens::DOOR);
         epoll::add(events, &socket, data, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(Door {
@@ -74,6 +90,9 @@ impl Door {
             asking: VecDeque::new(),
             is_knocked: true,
             is_deaf_until: None,
+            strangers: VecDeque::new(),
+            closer: Closer::default(),
+            is_tight,
         })
     }
 
@@ -107,7 +126,12 @@ impl Door {
             self.is_deaf_until = None;
             self.let_in(engine, now);
         }
-        let asking = self.asking.len();
+        while let Some((index, since)) = self.strangers.front().copied()
+            && now.saturating_since(since) >= PATIENCE
+        {
+            self.leave(index, engine);
+        }
+        let asking = self.asking.len().min(ASKED);
         for _ in 0..asking {
             let Some(index) = self.asking.pop_front() else { break };
             match self.serve(engine, stack, now, index) {
@@ -122,10 +146,7 @@ impl Door {
     fn let_in(&mut self, engine: &mut Engine, now: Instant) {
         for _ in 0..GUESTS {
             match accept_with(&self.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok(socket) => {
-                    // Who has no room sees a connection that ends.
-                    let _ = self.admit(socket, engine, now);
-                }
+                Ok(socket) => self.admit(socket, engine, now),
                 Err(Errno::AGAIN) => return self.is_knocked = false,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(error) => {
@@ -137,31 +158,84 @@ impl Door {
         }
     }
 
-    fn admit(&mut self, socket: OwnedFd, engine: &mut Engine, now: Instant) -> Result<(), Errno> {
-        let credentials = socket_peercred(&socket)?;
+    /// Lets one in; who has no room sees a connection that ends.
+    fn admit(&mut self, socket: OwnedFd, engine: &mut Engine, now: Instant) {
+        let Ok(credentials) = socket_peercred(&socket) else { return };
         let (uid, pid) = (credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get());
-        engine.accounts.add_control(uid, now)?;
+        let host = engine.policy.admits(uid).then_some(uid);
+        let has_room = !self.closer.is_stuck(uid)
+            && host.is_none_or(|host| engine.accounts.add_control(host, now).is_ok());
+        if !has_room {
+            return self.turn_away(uid, socket);
+        }
+        if host.is_none()
+            && self.strangers.len() >= STRANGERS
+            && let Some((oldest, _)) = self.strangers.front().copied()
+        {
+            self.leave(oldest, engine);
+        }
         let index = self.free.pop().unwrap_or_else(|| {
             self.guests.push(None);
             self.guests.len() as u32 - 1
         });
         let data = epoll::EventData::new_u64(tokens::CONTROL | u64::from(index));
         if let Err(error) = epoll::add(&engine.epoll, &socket, data, epoll::EventFlags::IN) {
+            tracing::warn!(%error, "who came cannot be heard");
             self.free.push(index);
-            engine.accounts.remove_control(uid);
-            return Err(error);
+            host.into_iter().for_each(|host| engine.accounts.remove_control(host));
+            return self.turn_away(uid, socket);
         }
-        let is_admitted = engine.policy.admits(uid);
-        self.guests[index as usize] = Some(Guest { socket, uid, pid, is_admitted });
+        let _ = fusewire_device::pass_rights(socket.as_fd(), true);
+        self.guests[index as usize] = Some(Guest { socket, uid, pid, host });
+        if host.is_none() {
+            self.strangers.push_back((index, now));
+        }
         self.ask(index);
-        Ok(())
+    }
+
+    /// Ends the connection of one who is not let in.
+    fn turn_away(&self, uid: u32, socket: OwnedFd) {
+        match self.is_tight {
+            true => drop(socket),
+            false => self.end(uid, socket),
+        }
     }
 
     fn leave(&mut self, index: u32, engine: &mut Engine) {
         engine.guest_left(index);
         let Some(guest) = self.guests[index as usize].take() else { return };
         self.free.push(index);
-        engine.accounts.remove_control(guest.uid);
+        match guest.host {
+            Some(host) => engine.accounts.remove_control(host),
+            None => self.strangers.retain(|(stranger, _)| *stranger != index),
+        }
+        let _ = epoll::delete(&engine.epoll, &guest.socket);
+        self.end(guest.uid, guest.socket);
+    }
+
+    /// Ends a connection in which something may lie: he sees that at once, whenever it is closed.
+    fn end(&self, uid: u32, socket: OwnedFd) {
+        let _ = shutdown(&socket, Shutdown::Both);
+        self.closer.close(uid, [socket]);
+    }
+
+    /// A stranger has shown a placeholder of `host`'s.
+    ///
+    /// # Errors
+    /// `EMFILE`: that one has no connection left.
+    fn welcome(
+        &mut self,
+        engine: &mut Engine,
+        now: Instant,
+        index: u32,
+        host: u32,
+    ) -> Result<(), Errno> {
+        engine.accounts.add_control(host, now)?;
+        self.strangers.retain(|(stranger, _)| *stranger != index);
+        if let Some(Some(guest)) = self.guests.get_mut(index as usize) {
+            guest.host = Some(host);
+        }
+        Ok(())
     }
 
     /// Answers some of a guest's requests; true when there may be more.
@@ -175,52 +249,85 @@ impl Door {
         now: Instant,
         index: u32,
     ) -> Result<bool, Errno> {
-        let Some(Some(guest)) = self.guests.get_mut(index as usize) else { return Ok(false) };
         let mut bytes = [0; MESSAGE_MAX + 1];
         for _ in 0..REQUESTS {
-            let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-            let (len, [fd, _]) = match receive(guest.socket.as_fd(), &mut bytes, flags) {
-                Ok((0, _)) => return Err(Errno::PIPE),
+            let Some(Some(guest)) = self.guests.get(index as usize) else { return Ok(false) };
+            let uid = guest.uid;
+            let (len, mut files) = match receive(guest.socket.as_fd(), &mut bytes) {
                 Ok(received) => received,
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error),
             };
-            let request = match Request::parse(&bytes[..len]) {
-                Ok(request) => request,
-                Err(error) => {
-                    tracing::debug!(%error, uid = guest.uid, "no request");
-                    let no = Reply::Failed(Errno::PROTO.raw_os_error() as u32).emit();
-                    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                    rustix::net::send(&guest.socket, &no, flags)?;
-                    return Err(Errno::PROTO);
-                }
-            };
-            if request == Request::Wake {
-                // What there is to do is told in shared memory.
-                continue;
+            let answered = self.one(engine, stack, now, index, (&bytes[..len], files.first()));
+            // A placeholder's close takes no time.
+            files.retain(|file| {
+                !socket_cookie(file).is_ok_and(|cookie| engine.table.by_cookie(cookie).is_some())
+            });
+            let has_handed = !files.is_empty();
+            self.closer.close(uid, files);
+            answered?;
+            if has_handed && self.closer.is_stuck(uid) {
+                return Err(Errno::MFILE);
             }
-            let asker = Asker { guest: index, uid: guest.uid, pid: guest.pid, fd };
-            let (message, files) = match guest.is_admitted || is_for_strangers(&request) {
-                true => engine.answer(stack, now, &request, asker),
-                false => {
-                    let uid = guest.uid;
-                    tracing::warn!(uid, "a user who may not use this outboard (--allow)");
-                    (Reply::Failed(Errno::ACCESS.raw_os_error() as u32).emit(), [None, None])
-                }
-            };
-            guest.is_admitted |= request == Request::Attach
-                && matches!(Reply::parse(&message), Ok(Reply::Opened(..)));
-            let fds: Vec<_> = files.iter().flatten().map(AsFd::as_fd).collect();
-            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            if !fds.is_empty() {
-                control.push(SendAncillaryMessage::ScmRights(&fds));
-            }
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            sendmsg(&guest.socket, &[IoSlice::new(&message)], &mut control, flags)?;
         }
         Ok(true)
+    }
+
+    /// Answers one request, with the descriptor that came with it.
+    fn one(
+        &mut self,
+        engine: &mut Engine,
+        stack: &mut Stack,
+        now: Instant,
+        index: u32,
+        (bytes, fd): (&[u8], Option<&OwnedFd>),
+    ) -> Result<(), Errno> {
+        let Some(Some(guest)) = self.guests.get(index as usize) else { return Ok(()) };
+        if bytes.is_empty() {
+            return Err(Errno::PIPE);
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let request = match Request::parse(bytes) {
+            Ok(request) => request,
+            Err(error) => {
+                tracing::debug!(%error, uid = guest.uid, "no request");
+                let no = Reply::Failed(Errno::PROTO.raw_os_error() as u32).emit();
+                rustix::net::send(&guest.socket, &no, flags)?;
+                return Err(Errno::PROTO);
+            }
+        };
+        if request == Request::Wake {
+            // What there is to do is told in shared memory.
+            return Ok(());
+        }
+        let Guest { uid, pid, host, .. } = *guest;
+        let owner = Owner { uid, pid, payer: host.unwrap_or(uid) };
+        let asker = Asker { guest: index, owner, fd: fd.map(AsFd::as_fd) };
+        let (message, files) = match host.is_some() || is_for_strangers(&request) {
+            true => engine.answer(stack, now, &request, asker),
+            false => {
+                tracing::warn!(uid, "a user who may not use this outboard (--allow)");
+                (Reply::Failed(Errno::ACCESS.raw_os_error() as u32).emit(), [None, None])
+            }
+        };
+        if host.is_none()
+            && request == Request::Attach
+            && let Ok(Reply::Opened(handle, _)) = Reply::parse(&message)
+            && let Some(shown) = engine.table.index_of(handle.socket)
+            && let Some(host) = engine.table.at(shown).map(|socket| socket.payer)
+        {
+            self.welcome(engine, now, index, host)?;
+        }
+        let Some(Some(guest)) = self.guests.get(index as usize) else { return Ok(()) };
+        let fds: Vec<_> = files.iter().flatten().map(AsFd::as_fd).collect();
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        sendmsg(&guest.socket, &[IoSlice::new(&message)], &mut control, flags)?;
+        Ok(())
     }
 }
 

@@ -12,8 +12,9 @@ use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 
 use super::accounts::{Accounts, Budget, Charged};
+use super::closed::{Closed, Gone};
 use super::contexts::Xtp;
-use super::lease::{self, Regions};
+use super::lease::{self, INFO_EVERY, Regions};
 use super::pipe::{self, DATAGRAM_MAX, Turn};
 use super::policy::Policy;
 use super::requests::bind_datagrams;
@@ -47,6 +48,8 @@ pub struct Engine {
     pub xtp: Xtp,
     /// Sockets of which their applications know less than there is to know.
     pub stale: Vec<u32>,
+    /// When they were last told.
+    refreshed_at: Option<Instant>,
     /// The leased stream of which most came lately.
     hot: Option<u32>,
     scratch: Box<[u8; DATAGRAM_MAX]>,
@@ -54,6 +57,10 @@ pub struct Engine {
     pub retry: Vec<u32>,
     /// Sockets whose descriptor may be lost.
     pub lost: Vec<u32>,
+    /// Connections whose sockets are gone.
+    pub closed: Closed,
+    /// Sockets that take as little as they can of what comes.
+    held_back: Vec<u32>,
     /// Where the next look begins at what sockets have waiting, while somebody has too much.
     looked_at: u32,
 }
@@ -75,10 +82,13 @@ impl Engine {
             regions: Regions::default(),
             xtp,
             stale: Vec::new(),
+            refreshed_at: None,
             hot: None,
             scratch: scratch.try_into().expect("of this length"),
             retry: Vec::new(),
             lost: Vec::new(),
+            closed: Closed::default(),
+            held_back: Vec::new(),
             looked_at: 0,
         })
     }
@@ -128,18 +138,19 @@ impl Engine {
         }
     }
 
-    /// What applications are told of their connections is what is true, after a while in which nothing happened.
+    /// What applications are told of their connections is what is true, now and then.
     pub fn refresh(&mut self, stack: &mut Stack, now: Instant) {
-        for index in std::mem::take(&mut self.stale) {
-            let Some(Socket { lease: Some(lease), state: State::Stream(id), .. }) =
-                self.table.at(index)
-            else {
-                continue;
-            };
-            if self.regions.refresh(lease, stack, now, *id) {
-                self.stale.push(index);
-            }
+        if self.refreshed_at.is_some_and(|at| now.saturating_since(at) < INFO_EVERY) {
+            return;
         }
+        self.refreshed_at = Some(now);
+        let Engine { stale, table, regions, .. } = self;
+        stale.retain(|index| match table.at(*index) {
+            Some(Socket { lease: Some(lease), state: State::Stream(id), .. }) => {
+                regions.refresh(lease, stack, now, *id)
+            }
+            _ => false,
+        });
     }
 
     /// Applications have told news in shared memory; true if there was some.
@@ -184,10 +195,14 @@ impl Engine {
 
     /// Something happened to a socket of the stack's.
     pub fn happened(&mut self, id: SocketId, event: Event) {
-        if event != Event::Congestion
-            && let Some(index) = self.table.by_id(id)
+        let Some(index) = self.table.by_id(id) else { return };
+        if event != Event::Congestion {
+            return self.table.mark(index);
+        }
+        if let Some(Socket { lease: Some(lease), .. }) = self.table.at(index)
+            && lease.note_stale()
         {
-            self.table.mark(index);
+            self.stale.push(index);
         }
     }
 
@@ -198,16 +213,17 @@ impl Engine {
     pub fn turn(&mut self, stack: &mut Stack, now: Instant, index: u32) -> io::Result<()> {
         let Some(mut socket) = self.table.take(index) else { return Ok(()) };
         let before = socket.state.id();
-        socket.may_send = self.accounts.may_send(socket.uid, now);
+        socket.may_send = self.accounts.may_send(socket.payer, now);
         let messages = stack.counters().udp_messages_sent;
         let turn = self.turn_of(index, &mut socket, stack, now)?;
         let messages = stack.counters().udp_messages_sent - messages;
         self.charge(&mut socket, stack, messages);
+        self.hold_back(index, &mut socket, stack);
         let has_more = socket.shown.readable
             || socket.lease.is_some()
             || matches!(socket.state, State::Context(_));
         if !socket.may_send && has_more && !socket.has_finished {
-            self.accounts.hold(socket.uid, index);
+            self.accounts.hold(socket.payer, index);
         }
         let is_changed = socket.state.id() != before;
         match turn {
@@ -234,7 +250,7 @@ impl Engine {
             Turn::Left | Turn::Dropped | Turn::Failed(_) => {
                 self.table.forget(index, &socket);
                 if let Turn::Failed(error) = turn {
-                    self.table.bury(socket.handle, error);
+                    self.table.bury(socket.payer, socket.handle, error);
                 }
                 self.end(*socket, stack, now, turn == Turn::Dropped);
             }
@@ -255,8 +271,15 @@ impl Engine {
                 (load.bytes, load.segments)
             }
         };
+        // Memory of the kernel's, for what the application has yet to read.
+        let piped = match socket.has_piped {
+            true => placeholder::untaken(socket.q.as_fd()).unwrap_or(0),
+            false => 0,
+        };
+        socket.has_piped = piped > 0;
+        let bytes = bytes + piped as u64;
         socket.charged = Charged { bytes, packets: packets.max(before.packets + messages) };
-        self.accounts.charge(socket.uid, &before, &socket.charged);
+        self.accounts.charge(socket.payer, &before, &socket.charged);
     }
 
     /// Lets sockets send again whose user has used up less meanwhile.
@@ -265,16 +288,48 @@ impl Engine {
         let all = self.table.indices().end;
         for _ in 0..LOOKS.min(all) {
             self.looked_at = (self.looked_at + 1) % all;
-            let has_all = |socket: &mut Socket| self.accounts.has_all(socket.uid);
+            let has_all = |socket: &mut Socket| self.accounts.has_all(socket.payer);
             if self.table.at(self.looked_at).is_some_and(has_all)
                 && let Some(mut socket) = self.table.take(self.looked_at)
             {
                 self.charge(&mut socket, stack, 0);
+                self.hold_back(self.looked_at, &mut socket, stack);
+                let is_read = socket.is_held_back && !socket.has_piped;
                 self.table.put(self.looked_at, socket);
+                if is_read {
+                    self.table.mark(self.looked_at);
+                }
             }
         }
-        let Engine { accounts, table, .. } = self;
-        accounts.release(now, |index| table.mark(index));
+        self.look_at_closed(stack, LOOKS as usize);
+        let Engine { accounts, table, held_back, .. } = self;
+        if accounts.release(now, |index| table.mark(index)) {
+            // In their turn.
+            held_back.retain(|index| {
+                let is_over = |socket: &mut Socket| accounts.is_over(socket.payer);
+                let stays = table.at(*index).is_some_and(is_over);
+                if !stays {
+                    table.mark(*index);
+                }
+                stays
+            });
+        }
+    }
+
+    /// What comes for a socket of a user who has all the memory that he may have finds little room, until he has less.
+    fn hold_back(&mut self, index: u32, socket: &mut Socket, stack: &mut Stack) {
+        let is_over = self.accounts.is_over(socket.payer);
+        if !is_over && !socket.is_held_back {
+            return;
+        }
+        if is_over && !socket.is_held_back {
+            self.held_back.push(index);
+        }
+        socket.is_held_back = is_over;
+        if let Some(id) = socket.state.id() {
+            // One that is over has nothing to come.
+            let _ = stack.set_held_back(id, is_over);
+        }
     }
 
     fn turn_of(
@@ -289,7 +344,7 @@ impl Engine {
             // It sends without having been bound, and may have closed behind that.
             State::Fresh if socket.of.kind == Kind::Datagram && has_sent(socket) => {
                 let any = socket.of.family.unspecified();
-                let bound = self.policy.place(socket.uid, any);
+                let bound = self.policy.place(socket.owner(), any);
                 match bound.and_then(|local| bind_datagrams(stack, socket, local)) {
                     Ok(()) => Turn::Goes,
                     Err(error) => Turn::Failed(error),
@@ -387,22 +442,28 @@ impl Engine {
     }
 
     /// A socket is no more: `is_dropped`, with something that its application has not read.
-    fn end(&mut self, socket: Socket, stack: &mut Stack, now: Instant, is_dropped: bool) {
-        self.accounts.remove_socket(socket.uid, &socket.charged);
+    fn end(&mut self, mut socket: Socket, stack: &mut Stack, now: Instant, is_dropped: bool) {
+        // The last that it has sent.
+        self.charge(&mut socket, stack, 0);
         if let Some(lease) = &socket.lease {
             self.regions.end(lease, true);
         }
-        if let Some(id) = socket.state.id() {
-            let is_stream = matches!(socket.state, State::Stream(_) | State::Connecting { .. });
-            // What the stack does not know any more has ended by itself.
-            if is_stream && (is_dropped || socket.options.aborts()) {
-                let _ = stack.abort(now, id);
+        let is_reset = is_dropped || socket.options.aborts();
+        let gone = match &socket.state {
+            State::Stream(id) | State::Connecting { id, .. } => Some(Gone::Tcp(*id)),
+            State::Context(used) => Some(Gone::Context(*used)),
+            state => {
+                // What the stack does not know any more has ended by itself.
+                let _ = state.id().map(|id| stack.close(now, id));
+                None
             }
-            let _ = stack.close(now, id);
+        };
+        if let Some(gone) = gone {
+            self.close(stack, now, (socket.payer, gone), is_reset);
         }
-        if let State::Context(used) = &socket.state {
-            self.xtp.leave(used, is_dropped || socket.options.aborts(), now);
-        }
+        // Not before: who has nothing else has an account as long as his connection does.
+        self.accounts.remove_backlog(socket.payer, socket.backlog);
+        self.accounts.remove_socket(socket.payer, &socket.charged);
         if let State::Listening { to: Listens::Service(service), .. } = &socket.state {
             self.xtp.stop(service);
         }
@@ -462,8 +523,9 @@ impl Engine {
 
     /// A listener's turn: what became of its offers, and new ones.
     fn listening(&mut self, socket: &mut Socket, stack: &mut Stack, now: Instant) -> Turn {
-        while socket.shown.readable {
-            let mut bytes = [0; 16 * VERDICT_LEN];
+        if socket.shown.readable {
+            // Of one turn's offers there are no more: who says more waits for his next turn.
+            let mut bytes = [0; OFFERS * VERDICT_LEN];
             match recv(&socket.q, &mut bytes, RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => return Turn::Left,
                 Ok((len, _)) => {
@@ -476,13 +538,14 @@ impl Engine {
                 Err(_) => return Turn::Left,
             }
         }
+        let owner = socket.owner();
         let State::Listening { to, offers, .. } = &mut socket.state else { return Turn::Waits };
         while *offers < OFFERS
             && self.is_called(stack, to)
-            && self.accounts.admit_socket(socket.uid).is_ok()
+            && self.accounts.admit_socket(owner.payer).is_ok()
         {
             let Some((accepted, peer, local)) = self.accept(stack, to) else { break };
-            let opened = self.open(socket.of, (socket.uid, socket.pid), State::Fresh, now);
+            let opened = self.open(socket.of, owner, State::Fresh, now);
             let Ok((handle, p)) = opened else {
                 // There is no descriptor for it.
                 self.refuse(stack, now, &accepted);
@@ -501,11 +564,21 @@ impl Engine {
                 self.table.reindex(index);
             }
             *offers += 1;
-            if offer(&socket.q, &Offer { handle, peer, local }, p).is_err() {
-                return Turn::Failed(Errno::PROTO);
+            match offer(&socket.q, &Offer { handle, peer, local }, p) {
+                Ok(()) => {}
+                // The kernel has no room for now: the listener goes on, as it does where there is no descriptor.
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => {
+                    *offers -= 1;
+                    let index = self.table.index_of(handle.socket);
+                    if let Some(other) = index.and_then(|index| self.table.remove(index)) {
+                        self.end(*other, stack, now, true);
+                    }
+                    break;
+                }
+                Err(_) => return Turn::Failed(Errno::PROTO),
             }
         }
-        Turn::Waits
+        if socket.shown.readable { Turn::Goes } else { Turn::Waits }
     }
 
     /// A connection waits to be accepted.
@@ -608,7 +681,7 @@ impl Engine {
         self.table.forget_cookie(other.cookie);
         // With the old one its name is gone.
         (other.q, other.cookie, other.lost_at) = (q, cookie, None);
-        placeholder::name_it(&other.q, self.instance, other.handle.socket);
+        placeholder::name_it(&other.q, self.instance);
         other.shown = super::table::Shown { writable: true, ..Default::default() };
         (other.has_finished, other.peer_is_told) = (false, false);
         let offered = Offer { handle: other.handle, peer, local };

@@ -101,6 +101,11 @@ impl Lease {
         self.is_blocked
     }
 
+    /// What was written of `TCP_INFO` is not true any more; true if nobody has heard of that yet.
+    pub fn note_stale(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_stale, true)
+    }
+
     /// Much came of it lately.
     pub fn is_hot(&self) -> bool {
         self.came >= WORTH_PLACING
@@ -211,7 +216,8 @@ impl Regions {
 
     /// Says whether the outboard is about to sleep; false when it had better not.
     pub fn sleep(&self, is_asleep: bool) -> bool {
-        let each = |region: &Region| sleeps(&region.rings, &region.blocks, is_asleep);
+        let each =
+            |region: &Region| sleeps(&region.rings, &region.blocks, is_asleep, region.used());
         // Each is told.
         self.all.iter().flatten().fold(true, |all, region| each(region) & all)
     }
@@ -316,7 +322,7 @@ impl Regions {
     /// caller has not heard yet.
     pub fn tell(&self, lease: &mut Lease, stack: &mut Stack, now: Instant, id: SocketId) -> bool {
         if lease.told_at.is_some_and(|at| now.saturating_since(at) < INFO_EVERY) {
-            return !std::mem::replace(&mut lease.is_stale, true);
+            return lease.note_stale();
         }
         if let Ok(info) = stack.linux_tcp_info(now, id) {
             self.of(lease).set_info(&info);
@@ -356,6 +362,12 @@ impl Regions {
 impl Region {
     fn slot(&self, index: usize) -> Slot<'_> {
         Slot { rings: &self.rings, blocks: &self.blocks, index }
+    }
+
+    /// Slots that are a socket's, a bit each.
+    fn used(&self) -> u64 {
+        let bit = |(slot, used): (usize, &Use)| u64::from(matches!(used, Use::Socket(_))) << slot;
+        self.slots.iter().enumerate().map(bit).fold(0, |all, bit| all | bit)
     }
 
     fn is_unused(&self) -> bool {
@@ -672,7 +684,10 @@ fn settle(socket: &mut Socket, lease: &mut Lease, slot: &Slot<'_>) -> Settled {
             .map(|(at, len)| IoSlice::new(slot.rings.slice(at, len)));
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         match sendmsg(&socket.q, &pieces, &mut SendAncillaryBuffer::default(), flags) {
-            Ok(len) => lease.progress.skip(len as u64),
+            Ok(len) => {
+                socket.has_piped = true;
+                lease.progress.skip(len as u64);
+            }
             Err(Errno::AGAIN) => socket.shown.writable = false,
             Err(Errno::INTR) => {}
             Err(_) if placeholder::is_left(socket.q.as_fd()) => return Settled::Left,

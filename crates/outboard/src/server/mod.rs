@@ -8,6 +8,8 @@
 //! moves so many bytes in its turn, and a stream's bytes wait where its own writer is stopped.
 
 mod accounts;
+mod closed;
+mod closer;
 mod confine;
 mod contexts;
 mod control;
@@ -59,6 +61,8 @@ mod tokens {
 
 /// Events that one look takes.
 const EVENTS: usize = 256;
+/// Connections of closed sockets that are looked at then.
+const CLOSED: usize = 16;
 /// Turns of sockets between two looks at the interface.
 const TURNS: usize = 64;
 /// How soon an interface that was full is tried again.
@@ -306,8 +310,10 @@ impl Server {
             self.engine.happened(id, event);
         }
         worked |= self.engine.hear();
-        for index in std::mem::take(&mut self.engine.retry) {
-            self.engine.table.mark(index);
+        let Engine { retry, table, .. } = &mut self.engine;
+        retry.drain(..).for_each(|index| table.mark(index));
+        if !self.engine.closed.is_empty() {
+            self.engine.look_at_closed(stack, CLOSED);
         }
         if self.engine.accounts.is_full() {
             self.engine.release(stack, now);
@@ -317,7 +323,7 @@ impl Server {
             self.engine.turn(stack, now, index)?;
             worked = true;
         }
-        if !worked && !self.engine.stale.is_empty() {
+        if !self.engine.stale.is_empty() {
             self.engine.refresh(stack, now);
         }
         worked |= self.door.answer(&mut self.engine, stack, now);

@@ -138,6 +138,9 @@ fn arrive(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, 
         if left == 0 {
             return Ok(true);
         }
+        if socket.must_wait() {
+            return Ok(false);
+        }
         let a = &a[..a.len().min(left)];
         let b = &b[..b.len().min(left - a.len())];
         let offered = a.len() + b.len();
@@ -145,6 +148,7 @@ fn arrive(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, 
         let pieces = [IoSlice::new(a), IoSlice::new(b)];
         match sendmsg(&socket.q, &pieces, &mut SendAncillaryBuffer::default(), flags) {
             Ok(len) => {
+                socket.has_piped = true;
                 stack.tcp_consume(id, len).map_err(failed)?;
                 left -= len;
             }
@@ -245,7 +249,7 @@ pub fn leave_datagrams(
 /// Datagrams from the stack into the placeholder.
 fn bring(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, Error> {
     for _ in 0..DATAGRAMS {
-        if !socket.shown.writable {
+        if !socket.shown.writable || socket.must_wait() {
             return Ok(false);
         }
         let Some(messages) = stack.udp_peek(id)? else {
@@ -265,7 +269,10 @@ fn bring(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, E
                 return Ok(false);
             }
             // Sent, or for nobody.
-            _ => drop(stack.udp_recv(id, &mut [])?),
+            sent => {
+                socket.has_piped |= sent.is_ok();
+                stack.udp_recv(id, &mut [])?;
+            }
         }
     }
     Ok(true)

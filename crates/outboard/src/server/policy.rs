@@ -14,6 +14,8 @@ use std::str::FromStr;
 
 use rustix::io::Errno;
 
+use super::table::Owner;
+
 /// The first port that is nobody's by right.
 const UNPRIVILEGED: u16 = 1024;
 const ROOT: u32 = 0;
@@ -118,18 +120,19 @@ impl Policy {
     }
 
     /// Where a user's socket is bound who wants `local`: there, or at an address of his own where he has named none. Who
-    /// is not named, and was handed a placeholder, has what everybody has.
+    /// is not named, and was handed a placeholder, has the addresses of whose it was, and of his ports those from 1024 on.
     ///
     /// # Errors
     /// `EACCES`: the port or the address is not his.
-    pub fn place(&self, uid: u32, local: SocketAddr) -> Result<SocketAddr, Errno> {
-        if uid == ROOT {
-            return Ok(local);
-        }
-        match self.admits(uid) {
-            true => self.of(uid).find_map(|allow| allow.place(local)),
-            // One who was handed a placeholder.
-            false => Allow::from(uid).place(local),
+    pub fn place(&self, owner: Owner, local: SocketAddr) -> Result<SocketAddr, Errno> {
+        let of = |uid: u32| match uid {
+            ROOT => Some(local),
+            uid => self.of(uid).find_map(|allow| allow.place(local)),
+        };
+        match self.admits(owner.uid) {
+            true => of(owner.uid),
+            false if local.port() != 0 && local.port() < UNPRIVILEGED => None,
+            false => of(owner.payer),
         }
         .ok_or(Errno::ACCESS)
     }
@@ -210,12 +213,28 @@ mod tests {
             (1001, "0.0.0.0:9000", Some("10.0.0.3:9000")),
             (1001, "10.0.0.1:443", None),
             (1001, "10.0.0.1:0", None),
-            // One who is not named, and was handed a placeholder.
-            (1002, "0.0.0.0:0", Some("0.0.0.0:0")),
-            (1002, "10.0.0.2:1024", Some("10.0.0.2:1024")),
-            (1002, "10.0.0.2:1023", None),
         ] {
-            assert_eq!(policy.place(uid, at(wanted)).ok(), found.map(at), "{uid} {wanted}");
+            // Whoever has handed him something.
+            for payer in [0, uid, 1000] {
+                let found_now = policy.place(Owner { uid, pid: 1, payer }, at(wanted)).ok();
+                assert_eq!(found_now, found.map(at), "{uid} {wanted}");
+            }
+        }
+        // One who is not named, and was handed a placeholder.
+        for (payer, wanted, found) in [
+            (0, "0.0.0.0:0", Some("0.0.0.0:0")),
+            (0, "10.0.0.2:1024", Some("10.0.0.2:1024")),
+            (0, "10.0.0.2:1023", None),
+            (1000, "10.0.0.9:80", None),
+            (1000, "10.0.0.9:8080", Some("10.0.0.9:8080")),
+            (1001, "0.0.0.0:0", Some("10.0.0.2:0")),
+            (1001, "10.0.0.1:0", None),
+            (1001, "10.0.0.3:9000", Some("10.0.0.3:9000")),
+            (1001, "10.0.0.3:9001", None),
+            (1002, "10.0.0.3:9001", None),
+        ] {
+            let owner = Owner { uid: 1002, pid: 1, payer };
+            assert_eq!(policy.place(owner, at(wanted)).ok(), found.map(at), "{payer} {wanted}");
         }
     }
 }

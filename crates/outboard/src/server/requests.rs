@@ -1,7 +1,7 @@
 //! What an application asks for its sockets: one answer to each request.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fusewire_base::Instant;
 use fusewire_stack::ip::posix::{self, Effect};
@@ -12,7 +12,7 @@ use rustix::net::sockopt::socket_cookie;
 use super::contexts;
 use super::engine::Engine;
 use super::pipe::number_of;
-use super::table::{Listens, Partial, Shown, Socket, State};
+use super::table::{Listens, Owner, Partial, Shown, Socket, State};
 use crate::placeholder;
 use crate::protocol::{
     Addresses, Family, Handle, KEY_LEN, Kind, Message, OptionName, Reply, Request, SOL_XTP,
@@ -29,15 +29,18 @@ enum Answer {
     Leased(usize),
 }
 
+/// Calls that throw away what was sent before there was a connection: as much as a placeholder takes, in pieces of a page.
+const DISCARDS: usize = 64;
+
 type Result<T, E = Errno> = std::result::Result<T, E>;
 
 /// A user who asks, and what came with the request.
-pub struct Asker {
+pub struct Asker<'a> {
     /// Their control connection.
     pub guest: u32,
-    pub uid: u32,
-    pub pid: i32,
-    pub fd: Option<OwnedFd>,
+    pub owner: Owner,
+    /// The first descriptor.
+    pub fd: Option<BorrowedFd<'a>>,
 }
 
 impl Engine {
@@ -47,7 +50,7 @@ impl Engine {
         stack: &mut Stack,
         now: Instant,
         request: &Request<'_>,
-        asker: Asker,
+        asker: Asker<'_>,
     ) -> (Message, [Option<OwnedFd>; 2]) {
         if let Request::Hello { version } = request {
             return (self.hello(stack, *version), [None, None]);
@@ -87,19 +90,19 @@ impl Engine {
         stack: &mut Stack,
         now: Instant,
         request: &Request<'_>,
-        asker: Asker,
+        asker: Asker<'_>,
     ) -> Result<Answer> {
         match *request {
             Request::Hello { .. } | Request::Wake => Err(Errno::PROTO),
-            Request::Socket(of) => self.make(of, (asker.uid, asker.pid), now),
+            Request::Socket(of) => self.make(of, asker.owner, now),
             Request::Attach => self.attach(asker.fd),
             Request::Bind(handle, local) => {
                 let local = canonical(local);
                 self.on(&handle, |engine, socket| {
-                    match engine.bind(stack, socket, local, asker.uid) {
+                    match engine.bind(stack, socket, local, asker.owner) {
                         // Who had the port may have closed, of which we hear by another way than of this.
                         Err(Errno::ADDRINUSE) if engine.end_closed(stack, now, local.port()) => {
-                            engine.bind(stack, socket, local, asker.uid)
+                            engine.bind(stack, socket, local, asker.owner)
                         }
                         bound => bound,
                     }
@@ -110,11 +113,11 @@ impl Engine {
             }
             Request::Connect(handle, remote) => self.on(&handle, |engine, socket| {
                 let (p, remote) = (asker.fd.ok_or(Errno::INVAL)?, remote.map(canonical));
-                if socket_cookie(&p)? != socket.cookie {
+                if socket_cookie(p)? != socket.cookie {
                     return Err(Errno::INVAL);
                 }
                 match (socket.of.kind, remote) {
-                    (Kind::Stream, Some(remote)) => engine.connect(stack, now, socket, remote, &p),
+                    (Kind::Stream, Some(remote)) => engine.connect(stack, now, socket, remote, p),
                     (Kind::Messages, Some(remote)) => engine.call(stack, now, socket, remote),
                     (Kind::Stream | Kind::Messages, None) => Err(Errno::OPNOTSUPP),
                     (Kind::Datagram, remote) => {
@@ -145,7 +148,7 @@ impl Engine {
                 let is_tcp = socket.of.kind == Kind::Stream;
                 if posix::is_membership(name.level, name.name) {
                     let any = socket.of.family.unspecified();
-                    let any = engine.policy.place(socket.uid, any)?;
+                    let any = engine.policy.place(socket.owner(), any)?;
                     return change_membership(stack, now, (socket, any), (name, value));
                 }
                 let effect = socket.options.set((name.level, name.name), value, is_tcp);
@@ -156,7 +159,8 @@ impl Engine {
                 apply(stack, now, socket, effect)
             }),
             Request::Region => {
-                let made = self.regions.make(asker.guest, asker.uid, self.accounts.regions());
+                let made =
+                    self.regions.make(asker.guest, asker.owner.payer, self.accounts.regions());
                 made.map(|(key, files)| Answer::Region(key, files))
             }
             Request::Lease(handle, key) => {
@@ -199,8 +203,8 @@ impl Engine {
         answer
     }
 
-    fn make(&mut self, of: SocketType, owner: (u32, i32), now: Instant) -> Result<Answer> {
-        self.accounts.admit_socket(owner.0)?;
+    fn make(&mut self, of: SocketType, owner: Owner, now: Instant) -> Result<Answer> {
+        self.accounts.admit_socket(owner.payer)?;
         let (handle, p) = self.open(of, owner, State::Fresh, now)?;
         Ok(Answer::Opened(handle, of, Some(p)))
     }
@@ -209,13 +213,13 @@ impl Engine {
     pub fn open(
         &mut self,
         of: SocketType,
-        (uid, pid): (u32, i32),
+        Owner { uid, pid, payer }: Owner,
         state: State,
         now: Instant,
     ) -> Result<(Handle, OwnedFd)> {
         let number = self.table.next_number();
         let pair = placeholder::pair(of.kind)?;
-        placeholder::name_it(&pair.q, self.instance, number);
+        placeholder::name_it(&pair.q, self.instance);
         let token = fusewire_device::random().map_err(|_| Errno::NOMEM)?;
         let handle = Handle { socket: number, token };
         let index = self.table.insert(Socket {
@@ -223,6 +227,10 @@ impl Engine {
             cookie: pair.cookie,
             uid,
             pid,
+            payer,
+            backlog: 0,
+            has_piped: false,
+            is_held_back: false,
             charged: Default::default(),
             may_send: true,
             of,
@@ -240,27 +248,27 @@ impl Engine {
             lease: None,
             is_shared: false,
         });
-        self.accounts.add_socket(uid, now);
+        self.accounts.add_socket(payer, now);
         if let Err(error) = self.watch(index) {
             self.table.remove(index);
-            self.accounts.remove_socket(uid, &Default::default());
+            self.accounts.remove_socket(payer, &Default::default());
             return Err(error);
         }
         Ok((handle, pair.p))
     }
 
-    fn attach(&mut self, p: Option<OwnedFd>) -> Result<Answer> {
+    fn attach(&mut self, p: Option<BorrowedFd<'_>>) -> Result<Answer> {
         let p = p.ok_or(Errno::INVAL)?;
-        let cookie = socket_cookie(&p)?;
+        let cookie = socket_cookie(p)?;
         let index = self.table.by_cookie(cookie).ok_or(Errno::NOTSOCK)?;
         let socket = self.table.at(index).ok_or(Errno::NOTSOCK)?;
         socket.is_shared = true;
         if let Some(lease) = &mut socket.lease {
-            self.regions.revoke(lease, Some(p.as_fd()), socket.q.as_fd())?;
+            self.regions.revoke(lease, Some(p), socket.q.as_fd())?;
         }
         if socket.of.kind == Kind::Datagram {
             // Whole messages of any length go there from now on.
-            let _ = placeholder::widen(&p);
+            let _ = placeholder::widen(p);
         }
         let answer = Answer::Opened(socket.handle, socket.of, None);
         self.table.mark(index);
@@ -272,12 +280,12 @@ impl Engine {
         stack: &mut Stack,
         socket: &mut Socket,
         local: SocketAddr,
-        uid: u32,
+        asker: Owner,
     ) -> Result<Answer> {
         if socket.bound.is_some() || !matches!(socket.state, State::Fresh) {
             return Err(Errno::INVAL);
         }
-        let local = self.policy.place(uid, local)?;
+        let local = self.policy.place(Owner { payer: socket.payer, ..asker }, local)?;
         match socket.of.kind {
             Kind::Stream => {
                 let sharing = socket.options.sharing(true, socket.uid);
@@ -303,8 +311,11 @@ impl Engine {
             State::Fresh => {}
             _ => return Err(Errno::INVAL),
         }
-        let any = self.policy.place(socket.uid, socket.of.family.unspecified())?;
-        let backlog = backlog.clamp(1, 4096) as usize;
+        let any = self.policy.place(socket.owner(), socket.of.family.unspecified())?;
+        let wanted = backlog.clamp(1, 4096) as usize;
+        self.accounts.remove_backlog(socket.payer, socket.backlog);
+        let backlog = self.accounts.add_backlog(socket.payer, wanted, now)?;
+        socket.backlog = backlog;
         if socket.of.kind == Kind::Messages {
             return self.offer(stack, now, socket, any, backlog);
         }
@@ -356,10 +367,10 @@ impl Engine {
         if !matches!(socket.state, State::Fresh) {
             return Err(Errno::ISCONN);
         }
-        discard(socket);
+        discard(socket)?;
         let any = match socket.bound {
             Some(local) => local,
-            None => self.policy.place(socket.uid, socket.of.family.unspecified())?,
+            None => self.policy.place(socket.owner(), socket.of.family.unspecified())?,
         };
         let index = self.table.index_of_taken(socket.handle.socket);
         let block = socket.block.as_deref().ok_or(Errno::OPNOTSUPP)?;
@@ -384,17 +395,20 @@ impl Engine {
         now: Instant,
         socket: &mut Socket,
         remote: SocketAddr,
-        p: &OwnedFd,
+        p: BorrowedFd<'_>,
     ) -> Result<Answer> {
         match socket.state {
             State::Fresh => {}
             State::Connecting { .. } => return Err(Errno::ALREADY),
             _ => return Err(Errno::ISCONN),
         }
-        discard(socket);
+        if !self.accounts.may_connect(socket.payer, now) {
+            return Err(Errno::AGAIN);
+        }
+        discard(socket)?;
         // Of a user with addresses of his own the stack chooses none.
         let any = socket.of.family.unspecified();
-        let own = self.policy.place(socket.uid, any)?;
+        let own = self.policy.place(socket.owner(), any)?;
         if socket.bound.is_none() && own != any {
             let sharing = socket.options.sharing(true, socket.uid);
             let bound = self.bound.reserve(stack, own, sharing).map_err(number_of)?;
@@ -402,7 +416,7 @@ impl Engine {
         }
         let config = settings(stack, socket);
         let id = stack.tcp_connect_with(now, remote, socket.bound, &config).map_err(number_of)?;
-        let stuffed = placeholder::stuff(p.as_fd()).inspect_err(|_| {
+        let stuffed = placeholder::stuff(p).inspect_err(|_| {
             let _ = stack.close(now, id);
         })?;
         socket.state = State::Connecting { id, stuffed };
@@ -419,7 +433,7 @@ impl Engine {
     ) -> Result<Answer> {
         if matches!(socket.state, State::Fresh) {
             let any = socket.of.family.unspecified();
-            bind_datagrams(stack, socket, self.policy.place(socket.uid, any)?)?;
+            bind_datagrams(stack, socket, self.policy.place(socket.owner(), any)?)?;
         }
         let State::Datagrams { id, peer, .. } = &mut socket.state else {
             return Err(Errno::INVAL);
@@ -568,10 +582,19 @@ pub fn bind_datagrams(stack: &mut Stack, socket: &mut Socket, local: SocketAddr)
 }
 
 /// Forgets what was sent before there was a connection: nobody can have meant it.
-fn discard(socket: &Socket) {
+///
+/// # Errors
+/// `EAGAIN`: there is more than a few calls take, or somebody goes on sending.
+fn discard(socket: &Socket) -> Result<()> {
     let mut nowhere = [0; 4096];
     let flags = rustix::net::RecvFlags::DONTWAIT;
-    while rustix::net::recv(&socket.q, &mut nowhere, flags).is_ok_and(|(_, len)| len > 0) {}
+    for _ in 0..DISCARDS {
+        match rustix::net::recv(&socket.q, &mut nowhere, flags) {
+            Ok((_, 1..)) => {}
+            _ => return Ok(()),
+        }
+    }
+    Err(Errno::AGAIN)
 }
 
 fn local(stack: &mut Stack, now: Instant, socket: &Socket) -> Result<SocketAddr> {

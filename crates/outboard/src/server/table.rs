@@ -20,6 +20,17 @@ use crate::protocol::{Handle, SocketType, VERDICT_LEN};
 /// How many sockets that ended in an error are remembered, for who asks why.
 const OBITUARIES_MAX: usize = 4096;
 
+/// Whose something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user who asked for it.
+    pub uid: u32,
+    /// His process.
+    pub pid: i32,
+    /// Whose budget it comes out of: of a user who is not named, and was handed a placeholder, that of whoever had it made.
+    pub payer: u32,
+}
+
 /// A socket of an application's.
 pub struct Socket {
     pub handle: Handle,
@@ -29,7 +40,15 @@ pub struct Socket {
     pub uid: u32,
     /// The process that did.
     pub pid: i32,
-    /// What its user was charged for it.
+    /// Whose budget it comes out of.
+    pub payer: u32,
+    /// Connections that may wait to be accepted here.
+    pub backlog: usize,
+    /// Something was sent to the application by the placeholder, and may lie there.
+    pub has_piped: bool,
+    /// It takes as little as it can of what comes.
+    pub is_held_back: bool,
+    /// What that user was charged for it.
     pub charged: Charged,
     /// Its user may send: what the application has written may go to the stack.
     pub may_send: bool,
@@ -57,6 +76,18 @@ pub struct Socket {
     pub lease: Option<Lease>,
     /// Somebody has attached: more than one process may know it, and none gets a lease.
     pub is_shared: bool,
+}
+
+impl Socket {
+    /// Whose it is.
+    pub fn owner(&self) -> Owner {
+        Owner { uid: self.uid, pid: self.pid, payer: self.payer }
+    }
+
+    /// Its user has all the memory that he may have, and what was sent to it by the placeholder lies there yet.
+    pub fn must_wait(&self) -> bool {
+        self.is_held_back && self.has_piped
+    }
 }
 
 /// How far a socket is.
@@ -124,9 +155,16 @@ pub struct Table {
     free: Vec<u32>,
     by_id: HashMap<SocketId, u32>,
     by_cookie: HashMap<u64, u32>,
-    obituaries: VecDeque<(Handle, Errno)>,
+    obituaries: VecDeque<Obituary>,
     /// Places of sockets that may have something to do.
     turns: Turns,
+}
+
+/// Why a socket ended, and whose it was.
+struct Obituary {
+    payer: u32,
+    handle: Handle,
+    error: Errno,
 }
 
 #[derive(Default)]
@@ -161,7 +199,7 @@ impl Table {
     pub fn insert(&mut self, socket: Socket) -> u32 {
         debug_assert_eq!(socket.handle.socket, self.next_number());
         let index = self.free.pop().expect("a number was given");
-        self.turns.insert(index, socket.uid, socket.pid);
+        self.turns.insert(index, socket.payer, socket.pid);
         self.by_cookie.insert(socket.cookie, index);
         self.slots[index as usize].socket = Some(Box::new(socket));
         self.reindex(index);
@@ -253,21 +291,27 @@ impl Table {
         self.by_id.get(&id).copied()
     }
 
-    /// Keeps why a socket ended.
-    pub fn bury(&mut self, handle: Handle, error: Errno) {
+    /// Keeps why a socket ended that was at this user's expense. Who has half of all that is kept makes others forget nothing.
+    pub fn bury(&mut self, payer: u32, handle: Handle, error: Errno) {
         if self.obituaries.len() == OBITUARIES_MAX {
-            self.obituaries.pop_front();
+            let is_his = |dead: &Obituary| dead.payer == payer;
+            let has_half = self.obituaries.iter().filter(|dead| is_his(dead)).count();
+            let oldest = match has_half >= OBITUARIES_MAX / 2 {
+                true => self.obituaries.iter().position(is_his),
+                false => None,
+            };
+            self.obituaries.remove(oldest.unwrap_or(0));
         }
-        self.obituaries.push_back((handle, error));
+        self.obituaries.push_back(Obituary { payer, handle, error });
     }
 
     /// Why a socket ended; told once.
     pub fn exhume(&mut self, handle: &Handle) -> Option<Errno> {
-        let is_it = |(dead, _): &(Handle, Errno)| {
-            dead.socket == handle.socket && is_same(&dead.token, &handle.token)
+        let is_it = |dead: &Obituary| {
+            dead.handle.socket == handle.socket && is_same(&dead.handle.token, &handle.token)
         };
         let at = self.obituaries.iter().rposition(is_it)?;
-        self.obituaries.remove(at).map(|(_, error)| error)
+        self.obituaries.remove(at).map(|dead| dead.error)
     }
 
     /// The socket at `index` may have something to do.
@@ -310,6 +354,10 @@ mod tests {
             cookie,
             uid: 7,
             pid: 1,
+            payer: 7,
+            backlog: 0,
+            has_piped: false,
+            is_held_back: false,
             charged: Charged::default(),
             may_send: true,
             of: SocketType { family: Family::V4, kind: Kind::Stream },
@@ -357,13 +405,20 @@ mod tests {
     fn why_a_socket_ended_is_told_once_and_only_to_its_owner() {
         let mut table = Table::default();
         let handle = Handle { socket: 5, token: [1; 16] };
-        table.bury(handle, Errno::CONNREFUSED);
+        table.bury(7, handle, Errno::CONNREFUSED);
         assert_eq!(table.exhume(&Handle { token: [2; 16], ..handle }), None);
         assert_eq!(table.exhume(&handle), Some(Errno::CONNREFUSED));
         assert_eq!(table.exhume(&handle), None);
-        for n in 0..2 * OBITUARIES_MAX as u64 {
-            table.bury(Handle { socket: n, ..handle }, Errno::TIMEDOUT);
+        let of = |socket: u64| Handle { socket, ..handle };
+        for n in 0..100 {
+            table.bury(8, of(1 << 32 | n), Errno::HOSTUNREACH);
         }
+        for n in 0..2 * OBITUARIES_MAX as u64 {
+            table.bury(7, of(n), Errno::TIMEDOUT);
+        }
+        assert_eq!(table.exhume(&of(1 << 32)), Some(Errno::HOSTUNREACH), "another user's");
+        assert_eq!(table.exhume(&of(0)), None);
+        table.bury(7, of(0), Errno::TIMEDOUT);
         assert_eq!(table.obituaries.len(), OBITUARIES_MAX);
     }
 }

@@ -1,10 +1,10 @@
-//! Whose turn it is: of each application that has something to do one socket, in turn. An application is a process and
-//! its user; sockets that it has by another's hand stay that one's. So one with a thousand sockets has as many turns as one
-//! with one.
+//! Whose turn it is: of each user one application, of that one socket that has something to do, all in turn. An application
+//! is a process; sockets that it has by another's hand stay that one's. So a user with a thousand processes has as many
+//! turns as one with one, and a process with a thousand sockets as many as another of the same user.
 
 use std::collections::{HashMap, VecDeque};
 
-/// A process, and its user.
+/// A process, and the user whose expense it is.
 type Application = (u32, i32);
 
 /// Sockets by place, and who of them waits for a turn.
@@ -13,10 +13,19 @@ pub struct Turns {
     by_name: HashMap<Application, u32>,
     applications: Vec<Waiting>,
     free: Vec<u32>,
+    users: HashMap<u32, User>,
     places: Vec<Place>,
-    /// Applications with a socket that waits.
+    /// Users with a socket that waits.
     order: VecDeque<u32>,
     count: usize,
+}
+
+/// A user's applications.
+#[derive(Default)]
+struct User {
+    applications: usize,
+    /// Those with a socket that waits.
+    order: VecDeque<u32>,
 }
 
 /// An application's sockets.
@@ -37,8 +46,9 @@ struct Place {
 impl Turns {
     /// A socket of an application's.
     pub fn insert(&mut self, index: u32, uid: u32, pid: i32) {
-        let Turns { by_name, applications, free, places, .. } = self;
+        let Turns { by_name, applications, free, places, users, .. } = self;
         let application = *by_name.entry((uid, pid)).or_insert_with(|| {
+            users.entry(uid).or_default().applications += 1;
             free.pop().unwrap_or_else(|| {
                 applications.push(Waiting::default());
                 applications.len() as u32 - 1
@@ -57,17 +67,26 @@ impl Turns {
     pub fn remove(&mut self, index: u32) {
         let Place { application, is_ready, .. } = std::mem::take(&mut self.places[index as usize]);
         let waiting = &mut self.applications[application as usize];
+        let uid = waiting.name.0;
+        let user = self.users.entry(uid).or_default();
         if is_ready {
             waiting.ready.retain(|ready| *ready != index);
             self.count -= 1;
             if waiting.ready.is_empty() {
-                self.order.retain(|waits| *waits != application);
+                user.order.retain(|waits| *waits != application);
+                if user.order.is_empty() {
+                    self.order.retain(|waits| *waits != uid);
+                }
             }
         }
         waiting.sockets -= 1;
         if waiting.sockets == 0 {
             self.by_name.remove(&waiting.name);
             self.free.push(application);
+            user.applications -= 1;
+            if user.applications == 0 {
+                self.users.remove(&uid);
+            }
         }
     }
 
@@ -79,9 +98,14 @@ impl Turns {
         if std::mem::replace(&mut place.is_ready, true) {
             return;
         }
-        let ready = &mut self.applications[place.application as usize].ready;
+        let Waiting { name: (uid, _), ready, .. } =
+            &mut self.applications[place.application as usize];
         if ready.is_empty() {
-            self.order.push_back(place.application);
+            let user = self.users.entry(*uid).or_default();
+            if user.order.is_empty() {
+                self.order.push_back(*uid);
+            }
+            user.order.push_back(place.application);
         }
         ready.push_back(index);
         self.count += 1;
@@ -89,11 +113,16 @@ impl Turns {
 
     /// Whose turn it is.
     pub fn next(&mut self) -> Option<u32> {
-        let application = self.order.pop_front()?;
+        let uid = self.order.pop_front()?;
+        let user = self.users.get_mut(&uid)?;
+        let application = user.order.pop_front()?;
         let ready = &mut self.applications[application as usize].ready;
         let index = ready.pop_front()?;
         if !ready.is_empty() {
-            self.order.push_back(application);
+            user.order.push_back(application);
+        }
+        if !user.order.is_empty() {
+            self.order.push_back(uid);
         }
         self.places[index as usize].is_ready = false;
         self.count -= 1;
@@ -141,6 +170,25 @@ mod tests {
             turns.mark(index);
         }
         assert_eq!(had, [1000; 8]);
+    }
+
+    #[test]
+    fn users_have_as_many_turns_each_whatever_their_applications() {
+        let mut turns = Turns::default();
+        // One with 50 processes, one with one, which has two sockets.
+        (0..50).for_each(|index| turns.insert(index, 7, index as i32));
+        (50..52).for_each(|index| turns.insert(index, 8, 9));
+        (0..52).for_each(|index| turns.mark(index));
+        let mut had = [0; 52];
+        for _ in 0..1000 {
+            let index = turns.next().unwrap();
+            had[index as usize] += 1;
+            turns.mark(index);
+        }
+        assert_eq!((had[..50].iter().sum::<i32>(), &had[50..]), (500, &[250, 250][..]));
+        assert!(had[..50].iter().all(|had| *had == 10));
+        (0..52).for_each(|index| turns.remove(index));
+        assert!(turns.users.is_empty() && turns.order.is_empty() && turns.next().is_none());
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub enum Event {
     PeerFinished,
     /// The peer has sent urgent data; it lies in the stream.
     Urgent,
-    /// Window, losses or marks have changed: see `tcp_info`.
+    /// Window, losses or marks have changed, or all that was written is acknowledged: see `tcp_info`.
     Congestion,
     /// The network told of an error: see `take_error`.
     Error,

@@ -97,6 +97,8 @@ pub struct Stream {
     pub via: Option<Via>,
     /// Until when the peer may take to finish, once the application has closed.
     pub orphaned: Option<Instant>,
+    /// The window that it had before it was held back.
+    pub held_back: Option<u32>,
     /// What ended it, until it is told.
     pub error: Option<Error>,
     /// What a router said of the destination (RFC 5461): told when the connection times out.
@@ -152,6 +154,7 @@ impl Stream {
             marking: Marking::default(),
             via: None,
             orphaned: None,
+            held_back: None,
             error: None,
             soft_error: None,
             wants_room: false,
@@ -637,6 +640,9 @@ impl Stream {
                 }
                 machine::Event::Acked { .. } => {
                     self.send.free(self.tcp.snd_una_offset());
+                    if self.tcp.snd_una_offset() >= self.send_end {
+                        events.add(Event::Congestion);
+                    }
                     let room = self.room() >= self.send.capacity() / 4;
                     if self.wants_room && room && self.is_writable() {
                         self.wants_room = false;

@@ -203,6 +203,8 @@ pub struct Queue {
     entries: VecDeque<Entry>,
     entries_max: usize,
     head: usize,
+    /// One waits at a time, whatever room there is.
+    pub is_held_back: bool,
 }
 
 impl Queue {
@@ -212,6 +214,7 @@ impl Queue {
             entries: VecDeque::new(),
             entries_max: entries.max(1),
             head: 0,
+            is_held_back: false,
         }
     }
 
@@ -231,7 +234,8 @@ impl Queue {
 
     /// Where `len` bytes have room.
     fn slot(&self, len: usize) -> Option<usize> {
-        if self.entries.len() >= self.entries_max {
+        let most = if self.is_held_back { 1 } else { self.entries_max };
+        if self.entries.len() >= most {
             return None;
         }
         let Some(front) = self.entries.front() else {

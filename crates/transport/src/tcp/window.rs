@@ -22,7 +22,8 @@ pub(super) struct Receive {
     pub irs: Seq,
     /// RCV.NXT.
     pub nxt: u64,
-    /// One past the window's right edge as it was advertised: RCV.NXT + RCV.WND. Never moves left.
+    /// One past the window's right edge as it was advertised: RCV.NXT + RCV.WND. Moves left by
+    /// [`Connection::narrow_window`] alone.
     pub adv: u64,
     /// Position up to which the application has consumed.
     pub consumed: u64,
@@ -168,6 +169,20 @@ impl Connection {
             recv.round = Round::begin(recv.consumed, recv.nxt, window);
             self.events.send_ack |= self.receives();
         }
+    }
+
+    /// The receiver has no memory left: the window is at most `bytes` from now on, and what the peer was promised beyond
+    /// that is taken back, which it has to bear with (RFC 9293, section 3.8.6; RFC 7323, section 2.4). Gives the window as it
+    /// was, for [`Connection::widen_window`].
+    pub fn narrow_window(&mut self, bytes: u32) -> u32 {
+        let recv = &mut self.recv;
+        let before = recv.window;
+        recv.window = before.min(bytes.max(1));
+        recv.round = Round::begin(recv.consumed, recv.nxt, recv.window);
+        let edge = recv.consumed + u64::from(recv.window);
+        // What came beyond a hole is kept.
+        recv.adv = recv.adv.min(edge.max(recv.nxt).max(recv.ranges.end()));
+        before
     }
 
     /// An acknowledgement should leave now.

@@ -102,6 +102,43 @@ fn the_window_does_not_grow_for_an_application_that_does_not_read() {
 }
 
 #[test]
+fn a_promise_that_is_taken_back_loses_nothing() {
+    let cfg = Config { initial_recv_window: 64 << 10, ..Config::default() };
+    let mut pair = Pair::open(&cfg, &cfg);
+    pair.b.reads = false;
+    for _ in 0..10 {
+        pair.a.send(1000);
+    }
+    pair.settle();
+    assert_eq!(pair.received(), 10_000);
+    for _ in 0..30 {
+        pair.a.send(1000);
+    }
+    let before = pair.b.tcp.narrow_window(1000);
+    assert!(before >= 60_000, "{before}");
+    assert_eq!(pair.b.tcp.info().recv_window, 0);
+    // What was promised finds no room any more, however often it comes.
+    for _ in 0..5 {
+        pair.exchange(|_, _| false);
+        pair.sleep_to_timer();
+    }
+    assert_eq!(pair.received(), 10_000);
+    assert_eq!(pair.a.tcp.state(), State::Established);
+    pair.b.reads = true;
+    pair.b.tcp.consumed(10_000);
+    pair.b.tcp.widen_window(before);
+    pair.run_until(|_, _| false, |p| p.received() == 40_000);
+    // A range beyond a hole stays.
+    pair.a.send(1000);
+    pair.a.send(1000);
+    let mut is_first = true;
+    pair.exchange(|_, p: &Packet| p.len() > 0 && std::mem::take(&mut is_first));
+    pair.b.tcp.narrow_window(1);
+    pair.b.tcp.widen_window(before);
+    pair.run_until(|_, _| false, |p| p.received() == 42_000);
+}
+
+#[test]
 fn reserving_within_the_window_waits_for_room() {
     let cfg = Config { reserve_within_window: true, ..Config::default() };
     let mut pair = Pair::open(&cfg, &small());

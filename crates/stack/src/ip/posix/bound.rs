@@ -1,6 +1,7 @@
 //! What TCP sockets are bound to before they listen or connect: the stack itself knows of listeners and connections
 //! only.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
@@ -13,9 +14,9 @@ use crate::ip::stack::Stack;
 const FIRST_PORT: u16 = 32768;
 const PORTS: u64 = 16384;
 
-/// The addresses that TCP sockets of a stack are bound to.
+/// The addresses that TCP sockets of a stack are bound to, by port.
 #[derive(Debug, Default)]
-pub struct Bound(Vec<Claim>);
+pub struct Bound(HashMap<u16, Vec<Claim>>);
 
 impl Bound {
     /// Keeps an address for a socket, beside those that it shares it with; port 0 asks for any. Beside the kernel the port is
@@ -33,7 +34,10 @@ impl Bound {
             return Err(Error::NotOurs(local));
         }
         let claimed = |local: SocketAddr| Claim { local, sharing };
-        let is_free = |at: &SocketAddr| !self.0.iter().any(|other| other.excludes(&claimed(*at)));
+        let is_free = |at: &SocketAddr| {
+            let others = self.0.get(&at.port()).map_or(&[][..], Vec::as_slice);
+            !others.iter().any(|other| other.excludes(&claimed(*at)))
+        };
         let mut claim = |at: SocketAddr| stack.claim_port(at).map(|()| at);
         let in_use = Err(Error::InUse(local));
         let found = if local.port() != 0 {
@@ -45,15 +49,17 @@ impl Bound {
             let mut tries = ports.filter(is_free).map(&mut claim);
             tries.find(|tried| !matches!(tried, Err(Error::InUse(_)))).unwrap_or(in_use)
         }?;
-        self.0.push(claimed(found));
+        self.0.entry(found.port()).or_default().push(claimed(found));
         Ok(found)
     }
 
     /// Gives back what [`Bound::reserve`] gave.
     pub fn release(&mut self, stack: &mut Stack, local: SocketAddr) {
-        if let Some(at) = self.0.iter().position(|other| other.local == local) {
-            self.0.swap_remove(at);
-            if self.0.iter().all(|other| other.local.port() != local.port()) {
+        let Some(others) = self.0.get_mut(&local.port()) else { return };
+        if let Some(at) = others.iter().position(|other| other.local == local) {
+            others.swap_remove(at);
+            if others.is_empty() {
+                self.0.remove(&local.port());
                 stack.give_up_port(local.port());
             }
         }
