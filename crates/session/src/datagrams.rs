@@ -7,6 +7,7 @@ use crate::exporter::Exporter;
 use crate::handshake::{Options, Side};
 use crate::keys::TrafficSecret;
 use crate::record::{NumberedReceiver, NumberedSender, RecordParams};
+use fusewire_kernels::Swap;
 use zeroize::Zeroize;
 
 /// Seals and opens the datagrams of one session.
@@ -21,7 +22,8 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Of a session of which `options` were agreed on, at the end that is `side`. Header protection is the stream's alone.
+    /// Of a session of which `options` were agreed on, at the end that is `side`. Header protection is the stream's alone, and so are
+    /// its elements: these bodies are bytes.
     ///
     /// # Errors
     /// Its records have no tag.
@@ -44,7 +46,7 @@ impl Datagrams {
         };
         let mut id = [0; 4];
         exporter.export(b"datagrams", b"id", &mut id);
-        let like = |max| RecordParams::new(options.cipher, options.element, max, data_pass);
+        let like = |max| RecordParams::new(options.cipher, Swap::None, max, data_pass);
         Ok(Datagrams {
             id: u32::from_be_bytes(id),
             sender: NumberedSender::new(like(options.send_body_len_max), secret(own))?,
@@ -56,7 +58,7 @@ impl Datagrams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cipher, Swap};
+    use crate::Cipher;
 
     #[test]
     fn both_ends_have_the_same_keys_and_each_direction_its_own() {

@@ -18,6 +18,8 @@ const STRIDE: u32 = 20;
 /// Numbers below the highest that may still come.
 pub const WINDOW: u32 = 1024;
 const WORDS: usize = WINDOW as usize / 64;
+/// Epochs behind the newest whose records are opened: so many times 65,536 numbers in a row may be lost.
+pub const REACH: u64 = 16;
 
 /// The longest body of such a record, in bytes, of what was agreed on for streams.
 fn body_len_max(params: &RecordParams) -> u32 {
@@ -146,6 +148,11 @@ impl NumberedSender {
             return Err(Misuse::Offset { expected, found: offset }.into());
         }
         self.used.take(number);
+        let begin = (self.current << self.params.epoch_exponent) >> STRIDE;
+        if self.used.end >= begin + u64::from(WINDOW) {
+            // No number of the epoch before may be sealed any more.
+            self.previous_keys = None;
+        }
         let header =
             RecordHeader { kind: RecordType::Adu, body_len: len as u32, index: number.into() };
         let header = header.to_bytes();
@@ -180,7 +187,7 @@ impl NumberedSender {
     }
 }
 
-/// Opens the numbered records of one direction, each number once.
+/// Opens the numbered records of one direction, each number once, also where up to [`REACH`] epochs before it were lost.
 pub struct NumberedReceiver {
     receiver: RecordReceiver,
     seen: Window,
@@ -194,7 +201,8 @@ impl NumberedReceiver {
     pub fn new(like: RecordParams, secret: TrafficSecret) -> Result<NumberedReceiver, Error> {
         let params = params(like);
         check(&params)?;
-        let receiver = RecordReceiver::new(params, secret, 0)?;
+        let mut receiver = RecordReceiver::new(params, secret, 0)?;
+        receiver.set_reach(REACH);
         Ok(NumberedReceiver { receiver, seen: Window::default() })
     }
 
@@ -219,9 +227,27 @@ impl NumberedReceiver {
     /// [`Error::NotAuthentic`] and [`Error::Malformed`], also for a number that was opened before, or that is too old: it is
     /// as if the record had never come. The others of [`RecordReceiver::open`].
     pub fn open(&mut self, number: u32, record: &[u8]) -> Result<Vec<u8>, Error> {
-        let mut body = vec![0; self.check(number, record)?];
+        self.check_new(number)?;
+        let mut body = vec![0; self.body_len(number, record)?];
         self.open_into(number, record, &mut body)?;
         Ok(body)
+    }
+
+    /// As [`open_into`](Self::open_into), of a number that was opened already: whether what came again is genuine, and what it says,
+    /// of which nothing is news.
+    ///
+    /// # Errors
+    /// As `open_into`; [`Error::NotAuthentic`] for a number that was not opened, or is no longer remembered.
+    pub fn reopen_into(
+        &mut self,
+        number: u32,
+        record: &[u8],
+        body: &mut [u8],
+    ) -> Result<usize, Error> {
+        if self.seen.is_new(number) || u64::from(number) + u64::from(WINDOW) < self.seen.end {
+            return Err(Error::NotAuthentic { offset: offset(number) });
+        }
+        self.open_body(number, record, body)
     }
 
     /// As [`open`](Self::open), into memory of at least the body's length, which is given. Allocates only where a key epoch
@@ -235,20 +261,27 @@ impl NumberedReceiver {
         record: &[u8],
         body: &mut [u8],
     ) -> Result<usize, Error> {
-        let (expected, found) = (self.check(number, record)?, body.len());
+        self.check_new(number)?;
+        let len = self.open_body(number, record, body)?;
+        self.seen.take(number);
+        Ok(len)
+    }
+
+    fn open_body(&mut self, number: u32, record: &[u8], body: &mut [u8]) -> Result<usize, Error> {
+        let (expected, found) = (self.body_len(number, record)?, body.len());
         let body = body.get_mut(..expected).ok_or(Misuse::BufferLen { expected, found })?;
         self.receiver.open(offset(number), record, body)?;
-        self.seen.take(number);
         Ok(expected)
     }
 
-    /// The length of its body, which nothing proves yet, if it may be opened.
-    fn check(&self, number: u32, record: &[u8]) -> Result<usize, Error> {
-        let offset = offset(number);
-        if !self.seen.is_new(number) {
-            return Err(Error::NotAuthentic { offset });
-        }
-        let header = self.receiver.header(offset, record)?;
+    fn check_new(&self, number: u32) -> Result<(), Error> {
+        let is_new = self.seen.is_new(number);
+        is_new.then_some(()).ok_or(Error::NotAuthentic { offset: offset(number) })
+    }
+
+    /// The length of its body, which nothing proves yet.
+    fn body_len(&self, number: u32, record: &[u8]) -> Result<usize, Error> {
+        let header = self.receiver.header(offset(number), record)?;
         if header.kind != RecordType::Adu || header.index != number.into() {
             let (expected, found) = ("an ADU of this number", header.index);
             return Err(Error::Malformed { what: "record header", expected, found, offset: 0 });
@@ -306,6 +339,13 @@ mod tests {
             assert!(receiver.open(number ^ 1, &record).is_err(), "the number is bound");
             assert_eq!(receiver.open(number, &record).unwrap(), body);
             assert!(receiver.open(number, &record).is_err(), "a replay");
+            let mut again = [0; 8];
+            assert_eq!(receiver.reopen_into(number, &record, &mut again).unwrap(), body.len());
+            assert_eq!(again[..body.len()], body);
+            let mut forged = record.clone();
+            forged[record.len() - 1] ^= 1;
+            assert!(receiver.reopen_into(number, &forged, &mut again).is_err());
+            assert!(receiver.reopen_into(number + 1, &record, &mut again).is_err());
         }
         // 1500 has moved the window.
         assert!(sender.seal(400, &b""[..]).is_err() && !receiver.is_new(400));
@@ -333,6 +373,42 @@ mod tests {
             assert_eq!(receiver.open(number, &record).unwrap(), b"body", "{number}");
         }
         assert!(sender.seal(epoch - 3, &b""[..]).is_err());
+    }
+
+    /// After an outage the receiver goes on with whatever comes, within its reach; and forged numbers make it no poorer.
+    #[test]
+    fn epochs_may_be_lost() {
+        let epoch = 1u64 << 16;
+        for lost in [1, 2, 15, 16] {
+            let (mut sender, mut receiver) = ends();
+            let begin = |n: u64| (n * epoch) as u32;
+            let before = sender.seal(begin(1) - 1, &b"before"[..]).unwrap();
+            let far = sender.seal(begin(lost + 1), &b"too far"[..]).unwrap();
+            let record = sender.seal(begin(lost + 1) - 1, &b"behind"[..]).unwrap();
+            for ahead in 1..=REACH + 2 {
+                assert!(receiver.open(begin(ahead), &record).is_err());
+            }
+            if lost == REACH {
+                let out_of_reach = receiver.open(begin(lost + 1), &far);
+                assert!(matches!(out_of_reach, Err(Error::Misuse(Misuse::Epoch { .. }))));
+            }
+            assert_eq!(receiver.open(begin(lost + 1) - 1, &record).unwrap(), b"behind");
+            assert_eq!(receiver.open(begin(lost + 1), &far).unwrap(), b"too far");
+            assert!(receiver.open(begin(1) - 1, &before).is_err());
+        }
+    }
+
+    #[test]
+    fn a_key_goes_when_no_number_of_its_epoch_may_be_sealed() {
+        let (mut sender, _) = ends();
+        let epoch = 1 << 16;
+        for number in [epoch - 1, epoch, epoch + WINDOW - 2] {
+            sender.seal(number, &b""[..]).unwrap();
+        }
+        assert!(sender.previous_keys.is_some());
+        sender.seal(epoch + WINDOW - 1, &b""[..]).unwrap();
+        assert!(sender.previous_keys.is_none());
+        assert!(sender.seal(epoch - 1, &b""[..]).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use core::fmt;
 use fusewire_kernels::message::Unmarshal;
 use fusewire_kernels::suites::TAG_LEN_MAX;
 use fusewire_kernels::{Check, Cipher, Found};
+use std::collections::VecDeque;
 
 /// The widest TCP receive window is below this many bytes (RFC 7323, section 2.3): when an authentic
 /// record begins this far into an epoch, nothing of the epoch before is still under way.
@@ -63,15 +64,18 @@ impl<'a> Fields<'a> {
 ///
 /// It does not know which were opened before: the transport accepts each range of offsets once and drops
 /// replays. Keys are held for the newest epoch in which an authentic record began, for the one before it
-/// while records of it can be under way, and, once asked for, the one after it.
+/// while records of it can be under way, and, once asked for, the one after it (of numbered records several).
 pub struct RecordReceiver {
     params: RecordParams,
     current: u64,
     current_keys: Epoch,
     protector: Protector,
-    next_secret: TrafficSecret,
     previous_keys: Option<Epoch>,
-    next_keys: Option<Epoch>,
+    /// Of the epochs behind the current one, those that were asked for, from the first on; and the secret of the one behind them.
+    next_keys: VecDeque<Epoch>,
+    next_secret: TrafficSecret,
+    /// So many epochs behind the current one may be asked for.
+    reach: u64,
     start_offset: u64,
     /// End of the farthest authentic record.
     farthest: u64,
@@ -99,15 +103,21 @@ impl RecordReceiver {
             current,
             current_keys,
             protector,
-            next_secret,
             previous_keys: None,
-            next_keys: None,
+            next_keys: VecDeque::new(),
+            next_secret,
+            reach: 1,
             start_offset: offset,
             farthest: offset,
             end: None,
             failed: 0,
             check: Check::default(),
         })
+    }
+
+    /// Records up to so many epochs behind the newest are opened, where those between may be lost: 1 of a stream, of which nothing is.
+    pub(super) fn set_reach(&mut self, epochs: u64) {
+        self.reach = epochs;
     }
 
     /// What is found of the records to come, besides their tags: beside one, no CXOR.
@@ -348,8 +358,14 @@ impl RecordReceiver {
     fn keys(&mut self, offset: u64) -> &mut Epoch {
         let keys = match (offset >> self.params.epoch_exponent).wrapping_sub(self.current) {
             0 => &mut self.current_keys,
-            1 => self.next_keys.get_or_insert_with(|| Epoch::new(&self.params, &self.next_secret)),
-            _ => self.previous_keys.as_mut().expect("checked"),
+            u64::MAX => self.previous_keys.as_mut().expect("checked"),
+            ahead => {
+                while (self.next_keys.len() as u64) < ahead {
+                    self.next_keys.push_back(Epoch::new(&self.params, &self.next_secret));
+                    self.next_secret = self.next_secret.next();
+                }
+                &mut self.next_keys[ahead as usize - 1]
+            }
         };
         keys.transform.set_check(self.check);
         keys
@@ -380,9 +396,8 @@ impl RecordReceiver {
         let record_len = self.params.record_len(header.body_len as usize);
         let epoch = offset >> self.params.epoch_exponent;
         let epoch_held = match epoch.wrapping_sub(self.current) {
-            0 | 1 => true,
             u64::MAX => self.previous_keys.is_some(),
-            _ => false,
+            ahead => ahead <= self.reach,
         };
         let fits = len == record_len && dst_len >= header.body_len as usize;
         let in_stream = offset >= self.start_offset && offset < 1 << 63;
@@ -438,7 +453,7 @@ impl RecordReceiver {
         self.farthest = self.farthest.max(record_end);
         let epoch = offset >> self.params.epoch_exponent;
         if epoch > self.current {
-            self.advance();
+            self.advance(epoch);
         } else if self.previous_keys.is_some() && epoch == self.current {
             let begin = self.current << self.params.epoch_exponent;
             let reach = WINDOW_MAX.min(1 << (self.params.epoch_exponent - 1));
@@ -474,12 +489,12 @@ impl RecordReceiver {
 
     /// Only an authentic record turns the ratchet; dropping what falls out wipes it.
     #[cold]
-    fn advance(&mut self) {
-        let next =
-            self.next_keys.take().unwrap_or_else(|| Epoch::new(&self.params, &self.next_secret));
-        self.previous_keys = Some(core::mem::replace(&mut self.current_keys, next));
-        self.next_secret = self.next_secret.next();
-        self.current += 1;
+    fn advance(&mut self, epoch: u64) {
+        while self.current < epoch {
+            let next = self.next_keys.pop_front().expect("it has opened a record");
+            self.previous_keys = Some(core::mem::replace(&mut self.current_keys, next));
+            self.current += 1;
+        }
     }
 }
 
