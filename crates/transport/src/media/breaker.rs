@@ -1,4 +1,5 @@
-//! A circuit breaker (RFC 8084) for what is sent at a fixed rate: it does not adapt, so it must stop where it does harm.
+//! A circuit breaker (RFC 8084): what does not adapt must stop where it does harm, and what adapts where it can go no slower, or
+//! nobody answers (RFC 8083, section 4).
 
 use core::time::Duration;
 
@@ -60,6 +61,7 @@ pub struct Breaker {
     interval: Interval,
     bad: u32,
     silent: u32,
+    yields: bool,
     tripped: Option<Cause>,
 }
 
@@ -83,6 +85,7 @@ impl Breaker {
             interval: Interval::default(),
             bad: 0,
             silent: 0,
+            yields: false,
             tripped: None,
         }
     }
@@ -115,6 +118,12 @@ impl Breaker {
         }
     }
 
+    /// Whether who sends can go slower than it does: as long as it can, what is lost is for its controller to answer, and silence
+    /// alone trips the breaker.
+    pub fn set_yields(&mut self, yields: bool) {
+        self.yields = yields;
+    }
+
     /// When an interval ends.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.tripped.is_none().then_some(self.until)
@@ -135,6 +144,7 @@ impl Breaker {
             (false, _) => self.silent + 1,
         };
         self.bad = match (lost + came, share > self.limits.loss) {
+            _ if self.yields => 0,
             (0, _) => self.bad,
             (_, true) => self.bad + 1,
             (_, false) => 0,
@@ -217,6 +227,21 @@ mod tests {
             assert_eq!(breaker.tripped(), None);
             second(&mut breaker, at, None, false);
         }
+        assert_eq!(breaker.tripped(), Some(Cause::Silence));
+    }
+
+    #[test]
+    fn what_can_go_slower_is_not_tripped_by_loss() {
+        let mut breaker = Breaker::new(Instant::ZERO, LIMITS);
+        breaker.set_yields(true);
+        (0..9).for_each(|at| second(&mut breaker, at, Some(2), true));
+        assert_eq!(breaker.tripped(), None);
+        breaker.set_yields(false);
+        (9..12).for_each(|at| second(&mut breaker, at, Some(2), true));
+        assert!(matches!(breaker.tripped(), Some(Cause::Loss(_))));
+        breaker.close(Instant::from_ms(12_000));
+        breaker.set_yields(true);
+        (12..15).for_each(|at| second(&mut breaker, at, None, false));
         assert_eq!(breaker.tripped(), Some(Cause::Silence));
     }
 

@@ -259,6 +259,11 @@ impl Nada {
         SILENT * DELTA + self.seen.rtt
     }
 
+    /// It has gone down to RMIN: it can go no slower.
+    pub fn is_at_least(&self) -> bool {
+        self.reference <= self.config.rate_min as f64
+    }
+
     /// When to call [`handle_timeout`](Self::handle_timeout); `None`: nothing was sent since the last report.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.silent_at

@@ -17,6 +17,9 @@ const OFFSET_UNIT: i64 = 64;
 /// Minutes over which the least delay holds ("tens of minutes", section 5.1.1; one by one, as RFC 6817 keeps it).
 const BASE_MINUTES: usize = 10;
 
+/// The largest reading of the receiver's clock, in 1/65,536 s: differences of such, in nanoseconds, fit into 64 bits.
+const CLOCK_MAX: i64 = 1 << 47;
+
 /// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -152,10 +155,12 @@ impl Path {
         Some(self.summarise(now, rtt))
     }
 
-    /// The receiver's clock, in 1/65,536 s since its first report: it runs on over the 18 hours that 32 bits hold.
+    /// The receiver's clock, in 1/65,536 s since its first report: it runs on over the 18 hours that 32 bits hold. One that leaps
+    /// ever on stands still where nanoseconds could not be told any more, after a century.
     fn read_clock(&mut self, timestamp: u32) -> i64 {
         let (last, units) = self.clock.unwrap_or((timestamp, 0));
         let units = units + i64::from(timestamp.wrapping_sub(last) as i32);
+        let units = units.clamp(-CLOCK_MAX, CLOCK_MAX);
         self.clock = Some((timestamp, units));
         units
     }
@@ -268,4 +273,30 @@ fn to_ns(units: i64) -> i64 {
 /// The number whose low half this is, of those below `next`; `None`: there is none.
 fn near(low: u32, next: u64) -> Option<u64> {
     next.checked_sub(u64::from((next as u32).wrapping_sub(low)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusewire_wire::feedback::emit;
+
+    /// A peer may say of its clock what it likes.
+    #[test]
+    fn a_clock_that_leaps_ever_on_overflows_nothing() {
+        for step in [1u32 << 31, (1 << 31) - 1] {
+            let mut path = Path::new(64);
+            for n in 0..20_000u32 {
+                let now = Instant::from_ms(n.into());
+                path.on_sent(now, 100);
+                let mut bytes = [0; 64];
+                let timestamp = (n * 20).wrapping_mul(step);
+                let len = emit(n, timestamp, [Metric::received(0, 1)], &mut bytes);
+                assert!(path.on_report(now, &Report::parse(&bytes[..len]).unwrap()).is_some());
+                // As many reports that tell nothing.
+                for part in 1..20 {
+                    path.read_clock((n * 20 + part).wrapping_mul(step));
+                }
+            }
+        }
+    }
 }
