@@ -35,6 +35,10 @@ const UNSAFE: &str = concat!("un", "safe");
 /// A file longer than this usually holds two things.
 const FILE_LINES: usize = 800;
 
+/// Whose files are read.
+const FOLDERS: [&str; 8] =
+    ["crates", "examples", "fuzz", "xtask", "peers/src", "peers/codec/src", "docs", "conformance"];
+
 /// Checks all rules and names every breach.
 pub fn run() -> Result {
     let mut breaches = Vec::new();
@@ -49,8 +53,7 @@ pub fn run() -> Result {
     licences(&metadata, &mut breaches);
     compliance::check(&mut breaches)?;
     let mut tidy = Tidy { house: &house, rooms: &rooms, breaches: &mut breaches };
-    for folder in ["crates", "fuzz", "xtask", "peers/src", "peers/codec/src", "docs", "conformance"]
-    {
+    for folder in FOLDERS {
         tidy.folder(&root().join(folder))?;
     }
     for page in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", house::PAGE] {

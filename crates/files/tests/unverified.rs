@@ -1,38 +1,10 @@
 //! Law 3, of the transfer's messages: before a message is known to be genuine nothing is allocated for it, and all that
 //! there is of it lies in the memory that was lent, where it can be wiped. Allocations are counted.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use fusewire_codec::pipeline::{Unmarshal as _, unmarshal};
 use fusewire_files::Element;
 use fusewire_files::message::*;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, which counts what each thread asks it for.
-struct Counting;
-
-fn count() {
-    // A thread that ends has nothing to count any more.
-    let _ = ALLOCATIONS.try_with(|all| all.set(all.get() + 1));
-}
-
-// SAFETY: every call goes on to the system's allocator as it came, and counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are those that are asked for here.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above; the memory is from `System`.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
+use fusewire_testkit::counting::{self, Counting};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -72,9 +44,9 @@ fn what_is_not_verified_lies_in_lent_memory_alone_and_is_wiped() {
             let bytes = emit(&message, element).unwrap();
             let mut room = vec![BEFORE; bytes.len() + 64];
             let mut arriving = Arriving::new(&mut room, element);
-            let before = ALLOCATIONS.get();
+            let before = counting::of_thread();
             unmarshal(&bytes, &mut arriving);
-            assert_eq!(ALLOCATIONS.get(), before, "{element:?}: allocated for {message:?}");
+            assert_eq!(counting::of_thread(), before, "{element:?}: allocated for {message:?}");
             arriving.wipe();
             assert!(arriving.finish().is_err(), "{element:?}: {message:?} is seen");
             assert!(

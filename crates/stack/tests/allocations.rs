@@ -1,53 +1,14 @@
 //! Law 4: after set-up nothing is allocated for what is sent and received. Two stacks over loopback in one thread, whose
 //! allocations are counted.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fusewire_device::udp::{self, Udp};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Adu, Application, Config, ConnectionId, Event, Keep, Stack};
+use fusewire_testkit::counting::{self, Counting};
 use fusewire_transport::machine::Secrets;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, which counts what each thread asks it for.
-struct Counting;
-
-fn count() {
-    // A thread that ends has nothing to count any more.
-    let _ = ALLOCATIONS.try_with(|all| all.set(all.get() + 1));
-}
-
-// SAFETY: every call goes on to the system's allocator as it came, and counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are those that are asked for here.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above; the memory is from `System`.
-        unsafe { System.dealloc(memory, layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as above; the memory is from `System`.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -101,7 +62,7 @@ fn allocations(datagram_bytes: usize, len: usize, count: usize) -> u64 {
         // All of the first half is there before anything is counted.
         let goal = if drain.delivered < count { count } else { 2 * count };
         if sent == count && goal == 2 * count {
-            before = ALLOCATIONS.with(Cell::get);
+            before = counting::of_thread();
         }
         while connected && sent < goal && client.send(id, &body).unwrap() {
             sent += 1;
@@ -110,14 +71,14 @@ fn allocations(datagram_bytes: usize, len: usize, count: usize) -> u64 {
         client.poll(&mut Keep).unwrap();
         server.poll(&mut drain).unwrap();
     }
-    ALLOCATIONS.with(Cell::get) - before
+    counting::of_thread() - before
 }
 
 #[test]
 fn small_adus_and_large_ones_allocate_nothing() {
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = counting::of_thread();
     drop(std::hint::black_box(vec![1u8; 100]));
-    assert_eq!(ALLOCATIONS.with(Cell::get), before + 1, "allocations are counted");
+    assert_eq!(counting::of_thread(), before + 1, "allocations are counted");
     for (datagram_bytes, len, count) in
         [(1452, 1300, 8000), (1452, 64, 100_000), (65_000, 64_000, 600)]
     {
