@@ -31,11 +31,6 @@ impl Lifetime {
         Lifetime { end: Some(now + long) }
     }
 
-    /// At a receiver: of an ADU that may be `long` old, that was `age` old when it left, and took `one_way`.
-    pub fn received(now: Instant, long: Duration, age: Duration, one_way: Duration) -> Lifetime {
-        Lifetime::of(now, long.saturating_sub(age).saturating_sub(one_way))
-    }
-
     /// It has ended.
     pub fn is_over(&self, now: Instant) -> bool {
         self.end.is_some_and(|end| end <= now)
@@ -351,10 +346,6 @@ mod tests {
             Some(("frame", Why::Expired))
         );
         assert_eq!(queue.poll_skip(), Some(Skip { lane: 0, first: 0, count: 1 }));
-        // At the receiver: of 50 ms it has spent 10 waiting and 20 on its way.
-        let [long, age, way] = [50, 10, 20].map(Duration::from_millis);
-        let received = Lifetime::received(ms(1000), long, age, way);
-        assert!(!received.is_over(ms(1019)) && received.is_over(ms(1020)));
     }
 
     #[test]

@@ -222,6 +222,11 @@ impl<T> Orders<T> {
         self.lanes.iter().filter_map(|queue| queue.gap_due().map(|(_, due)| due)).min()
     }
 
+    /// All of a lane below this was delivered or told gone.
+    pub fn base(&self, lane: usize) -> u64 {
+        self.lanes[lane].base
+    }
+
     /// ADUs that are held.
     pub fn held(&self) -> usize {
         self.lanes.iter().map(|queue| queue.held).sum()
@@ -345,12 +350,14 @@ impl<T> Queue<T> {
             return None;
         }
         let window = self.slots.len() as u64;
-        let behind = (self.base..self.base.saturating_add(window)).find_map(|number| {
-            match self.slots[self.at(number)] {
-                Slot::Done(at) | Slot::Held(at, ..) => Some((number, at)),
-                Slot::Empty | Slot::Gone => None,
-            }
+        let behind = (self.base..self.base.saturating_add(window)).filter_map(|number| match self
+            .slots[self.at(number)]
+        {
+            Slot::Done(at) | Slot::Held(at, ..) => Some((number, at)),
+            Slot::Empty | Slot::Gone => None,
         });
+        // Up to the first; by the one that has waited longest.
+        let behind = behind.reduce(|first, other| (first.0, first.1.min(other.1)));
         let expected = self.expected.filter(|(end, _)| *end > self.base);
         let expected = expected.map(|(end, at)| (end.min(self.base.saturating_add(window)), at));
         let (end, at) = match (behind, expected) {

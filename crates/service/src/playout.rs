@@ -22,8 +22,11 @@ const EVERY: usize = 16;
 const FALL: u32 = 32;
 /// What is added to the quantile: as much as clocks drift apart, and queues grow, before it is taken anew.
 const MARGIN: Duration = Duration::from_millis(1);
-/// Of a sender whose clock leaps by more, everything is forgotten.
+/// Of a sender whose clock leaps by more, everything is forgotten: at once where that makes it faster, or else when so many ADUs
+/// in a row say so, over at least so long. What was held on its way says so, too, for a moment.
 const LEAP: i64 = 10_000_000_000;
+const LEAP_ADUS: u32 = 16;
+const LEAP_TIME: Duration = Duration::from_secs(1);
 
 /// How long after the fastest an ADU is handed over.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,16 +63,16 @@ pub struct Late<T> {
 /// use fusewire_base::Instant;
 /// use fusewire_service::playout::{Mode, Playout};
 ///
-/// let ms = Instant::from_ms;
+/// let (ms, any) = (Instant::from_ms, Duration::MAX);
 /// let mut playout = Playout::new(Mode::Fixed(Duration::from_millis(30)), 8);
 /// // Sent at 1000 and 1020 of the sender's clock; the second is 25 ms longer on its way.
-/// playout.push(ms(5), ms(1000), "first").unwrap();
-/// playout.push(ms(50), ms(1020), "second").unwrap();
+/// playout.push(ms(5), ms(1000), any, "first").unwrap();
+/// playout.push(ms(50), ms(1020), any, "second").unwrap();
 /// assert_eq!(playout.poll_timeout(), Some(ms(35)));
 /// assert_eq!(playout.poll(ms(34)), None);
 /// assert_eq!(playout.poll(ms(35)), Some("first"));
 /// assert_eq!(playout.poll(ms(55)), Some("second"), "20 ms behind the first, as it was sent");
-/// let late = playout.push(ms(100), ms(1040), "third").unwrap_err();
+/// let late = playout.push(ms(100), ms(1040), any, "third").unwrap_err();
 /// assert_eq!((late.by, late.adu), (Duration::from_millis(25), "third"));
 /// ```
 #[derive(Clone, Debug)]
@@ -132,11 +135,18 @@ impl<T> Playout<T> {
         self.held.is_empty()
     }
 
-    /// An ADU came that was sent at `sent` by the sender's clock.
+    /// An ADU came that was sent at `sent` by the sender's clock, and is handed over at most so long behind the fastest, whatever
+    /// the delay is.
     ///
     /// # Errors
     /// Gives it back when its time is over.
-    pub fn push(&mut self, now: Instant, sent: Instant, adu: T) -> Result<(), Late<T>> {
+    pub fn push(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        most: Duration,
+        adu: T,
+    ) -> Result<(), Late<T>> {
         let took = self.times.push(now, sent);
         self.behind = took;
         if self.mode == Mode::None {
@@ -149,7 +159,7 @@ impl<T> Playout<T> {
         if took > self.delay {
             return Err(Late { by: took - self.delay, adu });
         }
-        let due = now + (self.delay - took);
+        let due = now + self.delay.min(most).saturating_sub(took);
         let behind = self.held.iter().rposition(|other| other.sent <= sent);
         self.held.insert(behind.map_or(0, |at| at + 1), Held { sent, due, adu });
         Ok(())
@@ -192,6 +202,8 @@ struct Times {
     least: [i64; 2],
     /// The quantile, as it was taken last.
     quantile: Option<i64>,
+    /// ADUs in a row that say that the sender's clock has leapt back, and since when.
+    leapt: (u32, Instant),
 }
 
 impl Times {
@@ -204,7 +216,29 @@ impl Times {
             sorted: none(),
             least: [i64::MAX; 2],
             quantile: None,
+            leapt: (0, Instant::ZERO),
         }
+    }
+
+    /// What this ADU took is beyond all measure; if that is so of many, or never could be, the sender has another clock, and all is
+    /// forgotten.
+    fn is_beyond(&mut self, now: Instant, took: i64) -> bool {
+        if self.count == 0 || took.abs_diff(self.fastest()) <= LEAP as u64 {
+            self.leapt.0 = 0;
+            return false;
+        }
+        let (count, since) = &mut self.leapt;
+        if *count == 0 {
+            *since = now;
+        }
+        *count += 1;
+        let is_many = *count >= LEAP_ADUS && now.saturating_since(*since) >= LEAP_TIME;
+        if took > self.fastest() && !is_many {
+            return true;
+        }
+        (self.next, self.count, self.least) = (0, 0, [i64::MAX; 2]);
+        (self.quantile, self.leapt.0) = (None, 0);
+        false
     }
 
     fn fastest(&self) -> i64 {
@@ -214,8 +248,8 @@ impl Times {
     /// An ADU came; how much longer than the fastest it was on its way.
     fn push(&mut self, now: Instant, sent: Instant) -> Duration {
         let took = now.as_ns().wrapping_sub(sent.as_ns()) as i64;
-        if self.count > 0 && took.abs_diff(self.fastest()) > LEAP as u64 {
-            (self.next, self.count, self.least, self.quantile) = (0, 0, [i64::MAX; 2], None);
+        if self.is_beyond(now, took) {
+            return Duration::from_nanos(took.abs_diff(self.fastest()));
         }
         if self.next.is_multiple_of(WINDOW / 2) {
             self.least = [i64::MAX, self.least[0]];
@@ -283,7 +317,7 @@ mod tests {
             if let Some(due) = due {
                 played.push((due, playout.poll(due).expect("due")));
             } else if let Some(&(at, sent, n)) = arrivals.next() {
-                if let Err(Late { by, adu }) = playout.push(at, sent, n) {
+                if let Err(Late { by, adu }) = playout.push(at, sent, Duration::MAX, n) {
                     late.push((adu, by));
                 }
             } else {
@@ -361,14 +395,20 @@ mod tests {
             for n in 0..45_000i64 {
                 let now = Instant::from_us((20_000 * n + 40_000) as u64);
                 let sent = Instant::from_us((1_000_000_000 + (20_000 + drift * 20) * n) as u64);
-                late += u64::from(playout.push(now, sent, n).is_err());
+                late += u64::from(playout.push(now, sent, Duration::MAX, n).is_err());
                 while playout.poll(now).is_some() {}
             }
             assert!(late < 450 && playout.delay() <= ms(15), "{late}, {:?}", playout.delay());
-            // The sender begins again.
-            let now = Instant::from_ms(1_000_000);
-            assert!(playout.push(now, Instant::from_ms(7), 0).is_ok());
+            // The sender begins again. For a second that may as well be a path that has held all of it.
+            for n in 0..=50u64 {
+                let now = Instant::from_ms(1_000_000 + 20 * n);
+                let pushed = playout.push(now, Instant::from_ms(7 + 20 * n), Duration::MAX, 0);
+                assert_eq!(pushed.is_ok(), n == 50, "{n}");
+            }
+            let now = Instant::from_ms(1_001_000);
             assert_eq!(playout.poll_timeout().map(|due| due <= now + ms(100)), Some(true));
+            // Forward it leaps at once.
+            assert!(playout.push(now, Instant::from_ms(100_000), Duration::MAX, 0).is_ok());
         }
     }
 
@@ -386,7 +426,7 @@ mod tests {
                     1 => now.as_ns() + random.below(1 << 30),
                     _ => random.below(1 << 40),
                 };
-                let _ = playout.push(now, Instant::from_ns(sent), n);
+                let _ = playout.push(now, Instant::from_ns(sent), Duration::MAX, n);
                 while playout.poll(now).is_some() {}
                 assert!(playout.len() <= 8);
                 assert!(playout.poll_timeout().is_none_or(|due| due <= now + most));

@@ -184,12 +184,12 @@ pub trait Profile: Sized {
     /// What it takes.
     const TAKES: &'static [Adu];
 
-    /// Of datagrams: bytes of one at most, its headers of IP and UDP included; both ends have the same.
+    /// Of datagrams: bytes of one at most, its headers of UDP and IPv6 included; both ends have the same.
     const MTU: usize = 1200;
     /// Of datagrams, which must have them: rates of all that it sends, headers included, in bits a second. With both alike
-    /// nothing adapts, and the breaker judges.
+    /// nothing adapts.
     const RATES: (u64, u64) = (0, 0);
-    /// Of datagrams: when to stop what does not adapt.
+    /// Of datagrams: when to stop, where nobody answers, and where so much is lost at the least rate.
     const BREAKER: media::Limits =
         media::Limits { interval: Duration::from_secs(1), loss: 0.2, intervals: 10 };
     /// Of datagrams: ADUs that wait at most.

@@ -1,54 +1,20 @@
 //! Law 4: blocks allocate when they are made, and then no more.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use core::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_service::datagram::End;
 use fusewire_service::fec::{Copies, Decoder, Encoder, Limits};
+use fusewire_service::lifetime::Lifetime;
 use fusewire_service::playout::Mode;
 use fusewire_service::profile::{Adu, Fec, Machine, Order, Profile, Step};
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
 use fusewire_session::{Cipher, DataPass, Datagrams, Swap};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, which counts what each thread asks it for.
-struct Counting;
-
-fn count() {
-    let _ = ALLOCATIONS.try_with(|all| all.set(all.get() + 1));
-}
-
-// SAFETY: every call goes on to the system's allocator as it came, and counting allocates nothing. What is not here is made
-// of these by the trait itself.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are those that are asked for here.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above; the memory is from `System`.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
+use fusewire_testkit::counting::{self, Counting};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
-
-/// Allocations while it runs.
-fn allocations(run: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    run();
-    ALLOCATIONS.get() - before
-}
 
 /// Blocks of every size within the limits, with as much lost as may be.
 #[test]
@@ -57,7 +23,7 @@ fn correction_allocates_nothing() {
     let (mut encoder, mut decoder) = (Encoder::new(&limits), Decoder::new(&limits));
     let mut copies = Copies::new(3, 200);
     let packet = [7; 200];
-    let count = allocations(|| {
+    let count = counting::during(|| {
         let mut block = 0;
         for packets in 1..=40u8 {
             for repairs in 1..=6u8 {
@@ -66,7 +32,7 @@ fn correction_allocates_nothing() {
                 encoder.begin(block, packets, repairs, longest);
                 for index in 0..packets {
                     let packet = &packet[..longest - usize::from(index % 3)];
-                    copies.push(packet);
+                    copies.push(Instant::ZERO, packet, Lifetime::ENDLESS);
                     encoder.push(packet);
                     if index >= repairs {
                         decoder.on_packet(block, index, packet);
@@ -84,7 +50,7 @@ fn correction_allocates_nothing() {
         }
     });
     assert_eq!(count, 0);
-    assert!(allocations(|| drop(Copies::new(1, 10))) > 0, "it counts");
+    assert!(counting::during(|| drop(Copies::new(1, 10))) > 0, "it counts");
 }
 
 struct Both;
@@ -125,7 +91,7 @@ fn ends() -> [End<Both>; 2] {
             sender: NumberedSender::new(like(), secret(own)).unwrap(),
             receiver: NumberedReceiver::new(like(), secret(peer)).unwrap(),
         };
-        End::new(Instant::ZERO, keys)
+        End::new(Instant::ZERO, keys).unwrap()
     })
 }
 
@@ -160,6 +126,35 @@ fn datagrams_allocate_nothing() {
         }
     };
     run(5);
-    assert_eq!(allocations(|| run(20)), 0);
+    assert_eq!(counting::during(|| run(20)), 0);
     assert!(heard > 3_000 && ends[0].counters().restored > 20, "{heard} {:?}", ends[0]);
+}
+
+/// As many at once as there is room for, and more, before anything is asked for.
+#[test]
+fn datagrams_that_come_at_once_allocate_nothing() {
+    let [mut from, mut to] = ends();
+    let mut now = Instant::ZERO;
+    let mut take = |count: u64| {
+        let mut datagrams = Vec::new();
+        for _ in 0..count {
+            for lane in [0, 1] {
+                let mut out = [0; 1200];
+                let _ = from.push(now, lane, &[7; 150]);
+                if let Some(len) = from.poll_transmit(now, &mut out).unwrap() {
+                    datagrams.push(out[..len].to_vec());
+                }
+            }
+            now += Duration::from_millis(2);
+        }
+        let came = to.counters().opened;
+        let made = counting::during(|| {
+            datagrams.iter().for_each(|datagram| to.handle_datagram(now, datagram, 0));
+            while to.poll_event(now).is_some() {}
+        });
+        assert!(to.counters().opened >= came + 2 * count);
+        made
+    };
+    take(5);
+    assert_eq!([take(16), take(40)], [0, 0]);
 }

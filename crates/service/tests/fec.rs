@@ -4,6 +4,7 @@ use fusewire_base::Instant;
 use fusewire_service::fec::{
     Copies, Decoder, Encoder, HEADER_LEN, Limits, Refused, Repair, symbol_len,
 };
+use fusewire_service::lifetime::Lifetime;
 use fusewire_testkit::{Impairments, Link, Packet, Random, for_each_seed, for_each_seed_of};
 
 const LIMITS: Limits = Limits { packets: 16, repairs: 4, blocks: 4, len_max: 300 };
@@ -138,7 +139,7 @@ fn lost_of_copied(distance: u8, random: &mut Random) -> f64 {
     let mut copies = Copies::new(distance, 8);
     let mut heard = vec![false; ADUS as usize];
     for (number, came) in came.iter().enumerate() {
-        let copy = copies.push(&(number as u64).to_be_bytes());
+        let copy = copies.push(Instant::ZERO, &(number as u64).to_be_bytes(), Lifetime::ENDLESS);
         if *came {
             heard[number] = true;
             let copy = copy.map(|copy| u64::from_be_bytes(copy.try_into().unwrap()));

@@ -82,7 +82,7 @@ pub enum Event<'a> {
         /// As much.
         made: Made,
     },
-    /// Nothing is sent any more (RFC 8084), until [`End::close_breaker`].
+    /// Nothing is sent any more (RFC 8083, RFC 8084), until [`End::close_breaker`].
     Tripped(media::Cause),
 }
 
@@ -107,7 +107,7 @@ pub struct Counters {
     pub late: u64,
     /// ADUs of which a part did not come before others took their place.
     pub incomplete: u64,
-    /// Pieces of ADUs that came while all of their lane's window waited to be asked for.
+    /// Pieces of ADUs that came while all of their lane's window waited to be asked for, or had newer ones.
     pub no_room: u64,
 }
 
@@ -124,12 +124,16 @@ pub struct End<P> {
 const MOVED: f64 = 0.02;
 
 impl<P: Profile> End<P> {
-    /// An end of the session that these are of.
+    /// An end of the session that these are of. The peer's must have the same constants, which nothing here compares: ends
+    /// of one specification do so in their handshake.
+    ///
+    /// # Errors
+    /// [`Misuse::BodyTooLong`](session::Misuse::BodyTooLong): the peer takes no records as long as the profile's datagrams.
     ///
     /// # Panics
-    /// If the profile has more lanes than [`LANES_MAX`], a lane has a length that is zero or takes more than 255 packets, or one
-    /// that is copied takes more than one.
-    pub fn new(now: Instant, datagrams: Datagrams) -> End<P> {
+    /// If the profile has more lanes than [`LANES_MAX`], a lane has a length that is zero or takes more than 255 packets, one
+    /// that is copied takes more than one, or a datagram has no room for what is around a piece.
+    pub fn new(now: Instant, datagrams: Datagrams) -> Result<End<P>, session::Error> {
         const { assert!(P::RATES.0 > 0 && P::RATES.0 <= P::RATES.1, "a profile of datagrams has rates") };
         let Datagrams { id, sender, receiver } = datagrams;
         assert!(P::SENDS.len() <= LANES_MAX && P::TAKES.len() <= LANES_MAX);
@@ -137,13 +141,18 @@ impl<P: Profile> End<P> {
             let Adapted { bits, hz, order } = lane.adapted?;
             Some((at, Adapt::new(bits.0..=bits.1, hz.0..=hz.1, order)))
         });
-        End {
-            sender: Sender::new(now, id, sender),
+        Ok(End {
+            sender: Sender::new(now, id, sender)?,
             receiver: Receiver::new(id, receiver),
             adapt: adapts,
             made: None,
             is_tripped: false,
-        }
+        })
+    }
+
+    /// Its datagrams go over IPv6: rates and counters have 20 more bytes of each than over IPv4.
+    pub fn set_ipv6(&mut self) {
+        self.sender.set_ipv6();
     }
 
     /// Queues an ADU; its number.
@@ -172,11 +181,15 @@ impl<P: Profile> End<P> {
     ///
     /// # Errors
     /// Those of [`NumberedSender::seal`](session::record::NumberedSender::seal): after 2^32 packets the session is at its end.
+    /// [`IntegrityLimit`](session::Error::IntegrityLimit) when more came that was forged than its cipher bears: the session must end.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
         out: &mut [u8],
     ) -> Result<Option<usize>, session::Error> {
+        if let Some(error) = self.receiver.take_error() {
+            return Err(error);
+        }
         self.sender.poll_transmit(now, self.receiver.arrivals(), out)
     }
 

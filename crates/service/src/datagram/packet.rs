@@ -22,8 +22,10 @@ pub const FRAME_LEN: usize = 2 + NUMBER_LEN;
 pub const NUMBER_LEN: usize = 4;
 /// Bytes of a body before its payload.
 pub const HEADER_LEN: usize = 16;
-/// What lies around a datagram on its way: headers of UDP and IPv4.
-pub const AROUND: usize = 28;
+/// What may lie around a datagram on its way: headers of UDP and IPv6.
+pub const AROUND_MAX: usize = 48;
+/// Where it is IPv4: those of UDP and IPv4.
+pub const AROUND_IPV4: usize = 28;
 
 const REPAIR: u8 = 0x80;
 const REPORT: u8 = 127;
@@ -126,7 +128,7 @@ pub fn units(now: Instant) -> u32 {
     (now.as_ns() / UNIT) as u32
 }
 
-/// The sender's clock, which runs on over the 119 hours that 32 bits hold.
+/// The sender's clock, which runs on over the 119 hours that 32 bits hold, where something comes in each half of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     last: Option<(u32, u64)>,

@@ -4,14 +4,15 @@ use core::marker::PhantomData;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use fusewire_base::Instant;
+use fusewire_base::{Instant, Seq};
+use fusewire_session as session;
 use fusewire_session::record::NumberedReceiver;
 use fusewire_transport::media::{Arrivals, DELTA};
 
 use super::packet::{self, Clock, HEADER_LEN, Header, Kind, NUMBER_LEN};
-use super::sender::{limits, packet_max, piece_len};
+use super::sender::{lens, limits};
 use super::{Counters, Event};
-use crate::fec::{Decoder, Repair};
+use crate::fec::{Bits, Decoder, Repair};
 use crate::lifetime::Skip;
 use crate::order::{self, Orders};
 use crate::playout::{Late, Playout};
@@ -23,8 +24,12 @@ const BLOCKS: usize = 4;
 /// ADUs that are told to be late; of more the oldest are not.
 const LATE_MAX: usize = 256;
 
-/// Pieces of an ADU that came, bit by index.
-type Bits = [u64; 4];
+/// Blocks of a lane that are restored by more than an exclusive or, of a second and at once: each costs as much as the largest.
+const RESTORED_HZ: u64 = 256;
+const RESTORED_BURST: u32 = 32;
+
+/// Of a deadline, what is left to whoever is to ask for what is due: nothing is held for longer.
+const LEFT: u32 = 16;
 
 /// An ADU that is put together, or held.
 #[derive(Clone, Debug)]
@@ -33,9 +38,12 @@ struct Slot {
     number: u32,
     sent: u32,
     count: u8,
+    /// Pieces that came.
     have: Bits,
     len: usize,
     behind: Duration,
+    /// When its deadline is over.
+    over: Option<Instant>,
     is_late: bool,
     bytes: Box<[u8]>,
 }
@@ -56,7 +64,11 @@ struct Taking {
     /// Numbers that were complete, of the last 64: bit n modulo 64; and one past the highest.
     done: u64,
     end: u64,
+    /// What comes of numbers below makes nothing whole.
+    below: u64,
     decoder: Option<Decoder>,
+    /// Until then it was allowed to restore.
+    allowed: Instant,
     playout: Playout<usize>,
     clock: Clock,
 }
@@ -77,6 +89,8 @@ pub(super) struct Receiver<P> {
     /// Those that were late, and are to be told.
     dropped: VecDeque<(usize, u64)>,
     counters: Counters,
+    /// Why the session is at its end.
+    error: Option<session::Error>,
     profile: PhantomData<fn() -> P>,
 }
 
@@ -86,7 +100,7 @@ struct Highest(u64);
 
 impl Highest {
     fn read(&mut self, low: u32) -> u64 {
-        let number = self.0.saturating_add_signed((low.wrapping_sub(self.0 as u32) as i32).into());
+        let number = Seq(low).to_offset(Seq(0), self.0).unwrap_or(0);
         self.0 = self.0.max(number);
         number
     }
@@ -105,8 +119,7 @@ impl<P: Profile> Receiver<P> {
     pub fn new(id: u32, records: NumberedReceiver) -> Receiver<P> {
         let record_len = |len| records.record_len(len);
         let lane = |lane: &Adu| {
-            let piece = piece_len(lane, P::MTU, record_len);
-            let packet_max = packet_max(piece, record_len);
+            let (piece, packet_max) = lens::<P>(lane, record_len);
             let slot = Slot {
                 state: State::Free,
                 number: 0,
@@ -115,19 +128,26 @@ impl<P: Profile> Receiver<P> {
                 have: Bits::default(),
                 len: 0,
                 behind: Duration::ZERO,
+                over: None,
                 is_late: false,
                 bytes: vec![0; lane.len_max].into(),
             };
             let decoder = match lane.fec {
                 Fec::Parity(_) => Some(Decoder::new(&limits(lane, piece, packet_max, BLOCKS))),
                 _ => None,
-            };
+            }
+            .map(|mut decoder| {
+                decoder.allow(RESTORED_BURST);
+                decoder
+            });
             Taking {
                 piece,
                 slots: vec![slot; lane.window.max(4)].into(),
                 done: 0,
                 end: 0,
+                below: 0,
                 decoder,
+                allowed: Instant::ZERO,
                 playout: Playout::new(lane.playout, (lane.window / 2).max(2)),
                 clock: Clock::default(),
             }
@@ -135,7 +155,7 @@ impl<P: Profile> Receiver<P> {
         let order = |lane: &Adu| order::Lane {
             order: lane.order,
             window: 64,
-            patience: lane.deadline,
+            patience: lane.deadline.map(|deadline| deadline - deadline / LEFT),
             after: &[],
         };
         let orders: Vec<_> = P::TAKES.iter().map(order).collect();
@@ -150,6 +170,7 @@ impl<P: Profile> Receiver<P> {
             restored: vec![0; P::MTU].into(),
             dropped: VecDeque::with_capacity(LATE_MAX),
             counters: Counters::default(),
+            error: None,
             records,
             profile: PhantomData,
         }
@@ -161,6 +182,10 @@ impl<P: Profile> Receiver<P> {
 
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    pub fn take_error(&mut self) -> Option<session::Error> {
+        self.error.take()
     }
 
     pub fn playout_delay(&self, lane: usize) -> Duration {
@@ -215,27 +240,26 @@ impl<P: Profile> Receiver<P> {
         packet: &[u8],
         ecn: Option<u8>,
     ) -> Came {
-        let opened = self.records.open_into(number, &packet[NUMBER_LEN..], &mut self.body);
-        let header = opened.ok().and_then(|len| {
-            let (header, payload) = Header::parse(&self.body[..len])?;
-            Some((header, payload.len()))
-        });
-        let Some((header, len)) = header else {
-            self.counters.refused += 1;
-            return Came::Nothing;
-        };
-        self.counters.opened += 1;
-        if let Some(ecn) = ecn
+        // What was restored, or came as a copy, and comes itself has not been lost on the path.
+        let is_new = self.records.is_new(number);
+        let header = self.open(number, &packet[NUMBER_LEN..], is_new || ecn.is_none());
+        if let (Some((header, _)), Some(ecn)) = (&header, ecn)
             && header.kind != Kind::Report
         {
             let path = self.path.read(header.path);
             self.arrivals.on_packet(now, path, ecn);
         }
+        let Some((header, len)) = header.filter(|_| is_new) else {
+            self.counters.refused += 1;
+            return Came::Nothing;
+        };
+        self.counters.opened += 1;
         let lane = match header.kind {
             Kind::Report => return Came::Report(len),
             Kind::Piece(lane) | Kind::Repair(lane) => usize::from(lane),
         };
         let Some(taking) = self.lanes.get_mut(lane) else { return Came::Nothing };
+        taking.allow(now);
         let payload = &self.body[HEADER_LEN..][..len];
         if let Kind::Repair(_) = header.kind {
             if let (Some(decoder), Some(repair)) = (&mut taking.decoder, Repair::parse(payload))
@@ -248,10 +272,31 @@ impl<P: Profile> Receiver<P> {
         if let Some(decoder) = &mut taking.decoder {
             decoder.on_packet(header.adu, header.index, packet);
         }
+        taking.forget(self.orders.base(lane), &mut self.counters);
         if let Some(slot) = taking.piece(&header, payload, &mut self.counters) {
             self.whole(now, one_way, lane, slot);
         }
         Came::Protected(lane)
+    }
+
+    /// Opens a record, for the first time or again: its header, and the bytes behind it. `None`: it is not the peer's.
+    fn open(&mut self, number: u32, record: &[u8], is_first: bool) -> Option<(Header, usize)> {
+        let opened = match is_first {
+            true => self.records.open_into(number, record, &mut self.body),
+            false => self.records.reopen_into(number, record, &mut self.body),
+        };
+        match opened {
+            Ok(len) => {
+                let (header, payload) = Header::parse(&self.body[..len])?;
+                Some((header, payload.len()))
+            }
+            Err(error) => {
+                if let session::Error::IntegrityLimit { .. } = error {
+                    self.error = Some(error);
+                }
+                None
+            }
+        }
     }
 
     /// An ADU is whole.
@@ -260,11 +305,13 @@ impl<P: Profile> Receiver<P> {
         let taking = &mut self.lanes[lane];
         let sent = taking.clock.read(taking.slots[at].sent);
         taking.slots[at].state = State::Held;
-        let pushed = taking.playout.push(now, sent, at);
+        let most = clauses.deadline.map(|d| (d - d / LEFT).saturating_sub(one_way));
+        let pushed = taking.playout.push(now, sent, most.unwrap_or(Duration::MAX), at);
         let behind = taking.playout.behind();
-        let is_over = |age: Duration| clauses.deadline.is_some_and(|deadline| age > deadline);
+        let left = clauses.deadline.map(|deadline| deadline.checked_sub(behind + one_way));
         let slot = &mut taking.slots[at];
-        (slot.behind, slot.is_late) = (behind, is_over(behind + one_way));
+        (slot.behind, slot.is_late) = (behind, left == Some(None));
+        slot.over = left.flatten().map(|left| now + left);
         // With the last slot nothing that is missing is waited for any more: those behind it make room.
         if taking.slots.iter().all(|slot| slot.state != State::Free) {
             let held = taking.slots.iter().filter(|slot| slot.state == State::Held);
@@ -299,6 +346,8 @@ impl<P: Profile> Receiver<P> {
         slot.state = State::Free;
         self.counters.late += 1;
         let number = slot.number.into();
+        // Nobody waits for it.
+        self.orders.skip(Skip { lane, first: number, count: 1 });
         if self.dropped.len() == LATE_MAX {
             self.dropped.pop_front();
         }
@@ -307,8 +356,15 @@ impl<P: Profile> Receiver<P> {
 
     /// An ADU's time has come.
     fn order(&mut self, now: Instant, lane: usize, at: usize) {
-        let number = self.lanes[lane].slots[at].number;
-        if let Err((why, at)) = self.orders.push(now, lane, number.into(), &[], at) {
+        let Slot { number, over, .. } = self.lanes[lane].slots[at];
+        // What it waits for is waited for as long as its own deadline lets it: as if it had come when it was pushed.
+        let pushed = match (over, P::TAKES[lane].deadline) {
+            (Some(over), Some(deadline)) => {
+                Instant::ZERO + over.saturating_since(Instant::ZERO).saturating_sub(deadline)
+            }
+            _ => now,
+        };
+        if let Err((why, at)) = self.orders.push(pushed, lane, number.into(), &[], at) {
             // So many were lost in a row that nothing of the window will come: it moves on, and then this one is taken.
             let is_ahead = why == order::Refused::Beyond;
             if is_ahead {
@@ -343,6 +399,12 @@ impl<P: Profile> Receiver<P> {
             match self.orders.poll(now) {
                 Some(order::Event::Gap(skip)) => return Some(Event::Gap(skip)),
                 Some(order::Event::Adu { lane, number, adu }) => {
+                    let slot = &mut self.lanes[lane].slots[adu];
+                    slot.is_late |= slot.over.is_some_and(|over| now > over);
+                    if slot.is_late && P::TAKES[lane].drops_late {
+                        self.drop_late(lane, adu);
+                        continue;
+                    }
                     self.last = Some((lane, adu));
                     self.counters.delivered += 1;
                     let slot = &self.lanes[lane].slots[adu];
@@ -377,6 +439,30 @@ impl<P: Profile> Receiver<P> {
 }
 
 impl Taking {
+    /// What will not be whole any more, or would come after what was given up for it, makes room: below this number.
+    fn forget(&mut self, below: u64, counters: &mut Counters) {
+        self.below = below.max(self.end.saturating_sub(64));
+        for slot in &mut self.slots {
+            if slot.state == State::Filling && u64::from(slot.number) < self.below {
+                slot.state = State::Free;
+                counters.incomplete += 1;
+            }
+        }
+    }
+
+    /// Time has passed: blocks may be restored again.
+    fn allow(&mut self, now: Instant) {
+        let Some(decoder) = &mut self.decoder else { return };
+        let each = Duration::from_nanos(1_000_000_000 / RESTORED_HZ);
+        let count = now.saturating_since(self.allowed).as_nanos() / each.as_nanos();
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        if count > 0 {
+            decoder.allow(decoder.allowed().saturating_add(count).min(RESTORED_BURST));
+            // What is left of the time counts, unless it is more than a burst.
+            self.allowed = if count < RESTORED_BURST { self.allowed + each * count } else { now };
+        }
+    }
+
     /// A piece came; the slot of its ADU, if it is whole with it.
     fn piece(&mut self, header: &Header, bytes: &[u8], counters: &mut Counters) -> Option<usize> {
         let (index, last) = (usize::from(header.index), usize::from(header.count) - 1);
@@ -389,16 +475,15 @@ impl Taking {
         }
         let at = self.slot(header, counters)?;
         let slot = &mut self.slots[at];
-        if slot.count != header.count || slot.have[index / 64] >> (index % 64) & 1 == 1 {
+        if slot.count != header.count || slot.have.has(index) {
             return None;
         }
-        slot.have[index / 64] |= 1 << (index % 64);
+        slot.have.set(index);
         slot.bytes[from..][..bytes.len()].copy_from_slice(bytes);
         if index == last {
             slot.len = from + bytes.len();
         }
-        let have: u32 = slot.have.iter().map(|bits| bits.count_ones()).sum();
-        if have < header.count.into() {
+        if slot.have.count(header.count.into()) < header.count.into() {
             return None;
         }
         self.finish(header.adu.into());
@@ -408,7 +493,7 @@ impl Taking {
     /// Where an ADU is put together; `None`: it is done, or older than what is remembered, or there is no room.
     fn slot(&mut self, header: &Header, counters: &mut Counters) -> Option<usize> {
         let number = u64::from(header.adu);
-        if number + 64 < self.end || number < self.end && self.done >> (number % 64) & 1 == 1 {
+        if number < self.below || number < self.end && self.done >> (number % 64) & 1 == 1 {
             return None;
         }
         let is = |slot: &Slot| slot.state == State::Filling && slot.number == header.adu;
@@ -425,10 +510,11 @@ impl Taking {
                     counters.no_room += 1;
                     return None;
                 };
-                counters.incomplete += 1;
                 if oldest.number > header.adu {
+                    counters.no_room += 1;
                     return None;
                 }
+                counters.incomplete += 1;
                 at
             }
         };

@@ -11,13 +11,15 @@ use fusewire_transport::media::{self, Arrivals, Breaker, Nada, Seen};
 use fusewire_transport::pacing::Pacer;
 use fusewire_wire::feedback::Report;
 
-use super::packet::{self, AROUND, Body, FRAME_LEN, HEADER_LEN, Header, ID_LEN, Kind};
+use super::packet::{
+    self, AROUND_IPV4, AROUND_MAX, Body, FRAME_LEN, HEADER_LEN, Header, ID_LEN, Kind,
+};
 use super::{Counters, Refused};
 use crate::fec::{self, Copies, Encoder};
 use crate::lifetime::{Item, Lifetime, Limits, Queue, Why};
 use crate::profile::{Adu, Fec, Profile};
 
-/// ADUs that may be taken from other lanes while one waits.
+/// ADUs that may be taken from other lanes while one waits, or the next packet of one.
 const PATIENCE: u32 = 64;
 /// What the bucket lets out at once, in datagrams.
 const BURST: u64 = 2;
@@ -39,6 +41,8 @@ struct Progress {
     packets: u8,
     repairs: u8,
     next: usize,
+    /// ADUs of other lanes that began since its last packet.
+    passed: u32,
     /// Bytes that it took on its way.
     bytes: usize,
 }
@@ -66,23 +70,41 @@ pub(super) struct Sender<P> {
     nada: Nada,
     breaker: Breaker,
     pacer: Pacer,
+    /// Bytes of the headers around a datagram.
+    around: usize,
     counters: Counters,
     profile: PhantomData<fn() -> P>,
 }
 
 /// Bytes of an ADU in one packet.
 pub(super) fn piece_len(lane: &Adu, mtu: usize, record_len: impl Fn(usize) -> usize) -> usize {
-    let around = AROUND + ID_LEN;
+    let room = mtu.saturating_sub(AROUND_MAX + ID_LEN);
     let whole = match lane.fec {
-        Fec::Copy { .. } => (mtu - around) / 2,
-        _ => mtu - around,
+        Fec::Copy { .. } => room / 2,
+        _ => room,
     };
     // A repair is as long as the longest packet, and has its own headers.
     let repair = match lane.fec.repairs_max() {
         0 => 0,
         _ => FRAME_LEN + record_len(HEADER_LEN + fec::HEADER_LEN) + 4,
     };
-    whole - repair - FRAME_LEN - record_len(HEADER_LEN)
+    let piece = whole.checked_sub(repair + FRAME_LEN + record_len(HEADER_LEN));
+    piece.filter(|piece| *piece > 0).unwrap_or_else(|| {
+        panic!("datagrams of {mtu} bytes have no room for {}", lane.name);
+    })
+}
+
+/// Bytes of an ADU of this lane in one packet, and of its longest packet.
+///
+/// # Panics
+/// If its constants do not go together.
+pub(super) fn lens<P: Profile>(lane: &Adu, record_len: impl Fn(usize) -> usize) -> (usize, usize) {
+    let piece = piece_len(lane, P::MTU, &record_len);
+    let packets = lane.len_max.div_ceil(piece);
+    assert!(lane.len_max > 0 && packets <= fec::PACKETS_MAX, "{} is too long", lane.name);
+    let is_copied = matches!(lane.fec, Fec::Copy { .. });
+    assert!(!is_copied || packets == 1, "{} is copied, and has {packets} packets", lane.name);
+    (piece, packet_max(piece, record_len))
 }
 
 /// What blocks of a lane keep within, with so many of them.
@@ -97,22 +119,25 @@ pub(super) fn packet_max(piece: usize, record_len: impl Fn(usize) -> usize) -> u
 }
 
 impl<P: Profile> Sender<P> {
-    const ADAPTS: bool = P::RATES.0 < P::RATES.1;
-
-    pub fn new(now: Instant, id: u32, records: NumberedSender) -> Sender<P> {
+    pub fn new(
+        now: Instant,
+        id: u32,
+        records: NumberedSender,
+    ) -> Result<Sender<P>, session::Error> {
+        // What the peer has said in its hello.
+        let max = records.body_len_max();
+        let room = P::MTU.saturating_sub(AROUND_MAX + ID_LEN + FRAME_LEN);
+        if records.record_len(max) < room {
+            let len = room - records.record_len(0);
+            return Err(session::Misuse::BodyTooLong { len, max }.into());
+        }
         let record_len = |len| records.record_len(len);
         let lane = |lane: &Adu| {
-            let piece = piece_len(lane, P::MTU, record_len);
-            let packet_max = packet_max(piece, record_len);
-            let packets = lane.len_max.div_ceil(piece);
-            assert!(lane.len_max > 0 && packets <= fec::PACKETS_MAX, "{} is too long", lane.name);
+            let (piece, packet_max) = lens::<P>(lane, record_len);
             let (mut copies, mut encoder) = (None, None);
             match lane.fec {
                 Fec::None => {}
-                Fec::Copy { distance } => {
-                    assert!(packets == 1, "{} is copied, and has {packets} packets", lane.name);
-                    copies = Some(Copies::new(distance, packet_max));
-                }
+                Fec::Copy { distance } => copies = Some(Copies::new(distance, packet_max)),
                 Fec::Parity(_) => {
                     encoder = Some(Encoder::new(&limits(lane, piece, packet_max, 1)));
                 }
@@ -143,11 +168,16 @@ impl<P: Profile> Sender<P> {
             nada: Nada::new(now, config),
             breaker: Breaker::new(now, P::BREAKER),
             pacer: Pacer::new(BURST * P::MTU as u64, Duration::ZERO),
+            around: AROUND_IPV4,
             counters: Counters::default(),
             profile: PhantomData,
         };
         sender.pace();
-        sender
+        Ok(sender)
+    }
+
+    pub fn set_ipv6(&mut self) {
+        self.around = AROUND_MAX;
     }
 
     pub fn push(&mut self, now: Instant, lane: usize, adu: &[u8]) -> Result<u64, Refused> {
@@ -218,9 +248,7 @@ impl<P: Profile> Sender<P> {
 
     pub fn on_report(&mut self, now: Instant, report: &Report<'_>) {
         self.nada.on_report(now, report);
-        if !Self::ADAPTS {
-            self.breaker.on_report(report);
-        }
+        self.breaker.on_report(report);
         self.pace();
     }
 
@@ -241,14 +269,12 @@ impl<P: Profile> Sender<P> {
         if self.pacer.room(now) == 0 {
             return Ok(None);
         }
-        let len = self.piece(lane, out)?;
-        self.pacer.on_sent(now, (len + AROUND) as u64);
-        self.nada.on_sent(now, len + AROUND);
-        if !Self::ADAPTS {
-            self.breaker.on_sent();
-        }
+        let len = self.piece(now, lane, out)?;
+        self.pacer.on_sent(now, (len + self.around) as u64);
+        self.nada.on_sent(now, len + self.around);
+        self.breaker.on_sent();
         self.counters.sent += 1;
-        self.counters.sent_bytes += (len + AROUND) as u64;
+        self.counters.sent_bytes += (len + self.around) as u64;
         Ok(Some(len))
     }
 
@@ -259,7 +285,7 @@ impl<P: Profile> Sender<P> {
         arrivals: &mut Arrivals,
         out: &mut [u8],
     ) -> Result<Option<usize>, session::Error> {
-        let around = AROUND + ID_LEN + FRAME_LEN + self.records.record_len(HEADER_LEN);
+        let around = AROUND_MAX + ID_LEN + FRAME_LEN + self.records.record_len(HEADER_LEN);
         let mut bytes = [0; REPORT_MAX];
         let room = P::MTU.saturating_sub(around).min(REPORT_MAX);
         let Some(len) = arrivals.report(now, &mut bytes[..room]) else { return Ok(None) };
@@ -285,10 +311,18 @@ impl<P: Profile> Sender<P> {
                 self.queue.give_up(old.item);
             }
         }
-        let active = self.lanes.iter().enumerate().filter(|(_, lane)| lane.progress.is_some());
-        let active = active.map(|(at, _)| at).min_by_key(|at| P::SENDS[*at].priority);
+        let active = || {
+            let lanes = self.lanes.iter().enumerate();
+            lanes.filter_map(|(at, lane)| Some((at, lane.progress.as_ref()?.passed)))
+        };
+        let starved = active().filter(|(_, passed)| *passed >= PATIENCE);
+        let starved = starved.max_by_key(|(_, passed)| *passed).map(|(at, _)| at);
+        let active = active().map(|(at, _)| at).min_by_key(|at| P::SENDS[*at].priority);
         let next = self.queue.next_lane(now);
         self.note_lost();
+        if starved.is_some() {
+            return starved;
+        }
         match (active, next) {
             (Some(active), Some(next)) if P::SENDS[next].priority >= P::SENDS[active].priority => {
                 return Some(active);
@@ -298,6 +332,9 @@ impl<P: Profile> Sender<P> {
         }
         let item = self.queue.take(now)?;
         let lane = item.lane;
+        for progress in self.lanes.iter_mut().filter_map(|lane| lane.progress.as_mut()) {
+            progress.passed += 1;
+        }
         let record_len = |len| self.records.record_len(len);
         let piece = piece_len(&P::SENDS[lane], P::MTU, record_len);
         let packets = item.bytes.div_ceil(piece) as u8;
@@ -310,12 +347,17 @@ impl<P: Profile> Sender<P> {
         }
         let sent = packet::units(self.slots[item.adu].0);
         self.lanes[lane].progress =
-            Some(Progress { item, sent, packets, repairs, next: 0, bytes: 0 });
+            Some(Progress { item, sent, packets, repairs, next: 0, passed: 0, bytes: 0 });
         Some(lane)
     }
 
     /// Writes the next packet of a lane's ADU.
-    fn piece(&mut self, lane: usize, out: &mut [u8]) -> Result<usize, session::Error> {
+    fn piece(
+        &mut self,
+        now: Instant,
+        lane: usize,
+        out: &mut [u8],
+    ) -> Result<usize, session::Error> {
         let mut progress = self.lanes[lane].progress.take().expect("it goes on");
         let path = self.nada.next_number() as u32;
         let Progress { packets, repairs, next, sent, .. } = progress;
@@ -340,7 +382,7 @@ impl<P: Profile> Sender<P> {
                 encoder.push(packet);
             }
             if let Some(copies) = &mut self.lanes[lane].copies
-                && let Some(copy) = copies.push(packet)
+                && let Some(copy) = copies.push(now, packet, progress.item.lifetime)
             {
                 let record = (copy.len() - packet::NUMBER_LEN) as u16;
                 behind[..2].copy_from_slice(&record.to_be_bytes());
@@ -357,10 +399,10 @@ impl<P: Profile> Sender<P> {
             let sealed = self.seal(&body, &mut out[ID_LEN..]);
             self.lanes[lane].encoder = Some(encoder);
             len = ID_LEN + sealed?;
-            self.counters.sent_correction_bytes += (len + AROUND) as u64;
+            self.counters.sent_correction_bytes += (len + self.around) as u64;
         }
-        progress.next += 1;
-        progress.bytes += len + AROUND;
+        (progress.next, progress.passed) = (progress.next + 1, 0);
+        progress.bytes += len + self.around;
         if progress.next < usize::from(packets) + usize::from(repairs) {
             self.lanes[lane].progress = Some(progress);
         } else {
@@ -393,7 +435,7 @@ impl<P: Profile> Sender<P> {
         let waits = !self.queue.is_empty() || self.lanes.iter().any(|lane| lane.progress.is_some());
         let goes = (waits && self.tripped().is_none()).then(|| self.pacer.next_send());
         let goes = goes.map(|at| at.unwrap_or(Instant::ZERO));
-        let breaks = if Self::ADAPTS { None } else { self.breaker.poll_timeout() };
+        let breaks = self.breaker.poll_timeout();
         let all = [goes, self.queue.poll_timeout(), self.nada.poll_timeout(), breaks];
         all.into_iter().flatten().min()
     }
@@ -405,13 +447,13 @@ impl<P: Profile> Sender<P> {
             self.nada.handle_timeout(now);
             self.pace();
         }
-        if !Self::ADAPTS {
-            self.breaker.handle_timeout(now);
-        }
+        // With one rate there is nothing to yield (RFC 8083, section 4).
+        self.breaker.set_yields(!self.nada.is_at_least());
+        self.breaker.handle_timeout(now);
     }
 
     pub fn tripped(&self) -> Option<media::Cause> {
-        self.breaker.tripped().filter(|_| !Self::ADAPTS)
+        self.breaker.tripped()
     }
 
     pub fn close_breaker(&mut self, now: Instant) {

@@ -29,15 +29,15 @@ impl<P: Profile> Udp<P> {
     /// An end of the session that these are of, whose peer has its socket at `peer`.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// What the operating system says; as [`ErrorKind::InvalidInput`] those of [`End::new`].
     pub fn new(socket: UdpSocket, peer: SocketAddr, datagrams: Datagrams) -> io::Result<Udp<P>> {
         socket.connect(peer)?;
-        Ok(Udp {
-            end: End::new(Instant::ZERO, datagrams),
-            socket,
-            begun: std::time::Instant::now(),
-            memory: vec![0; P::MTU].into(),
-        })
+        let mut end = End::new(Instant::ZERO, datagrams)
+            .map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
+        if peer.is_ipv6() {
+            end.set_ipv6();
+        }
+        Ok(Udp { end, socket, begun: std::time::Instant::now(), memory: vec![0; P::MTU].into() })
     }
 
     /// The end itself.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use reed_solomon_simd::ReedSolomonDecoder;
 
-use super::{PACKETS_MAX, PREFIX, Repair, add, prefix, symbol_len};
+use super::{Bits, PREFIX, Repair, add, prefix, symbol_len};
 
 /// What blocks have at most, and how many are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,21 +49,6 @@ pub struct Counters {
     pub broken: u64,
 }
 
-/// Bits by index.
-type Bits = [u64; PACKETS_MAX.div_ceil(64)];
-
-fn has(bits: &Bits, at: usize) -> bool {
-    bits[at / 64] >> (at % 64) & 1 == 1
-}
-
-fn set(bits: &mut Bits, at: usize) {
-    bits[at / 64] |= 1 << (at % 64);
-}
-
-fn count(bits: &Bits, below: usize) -> usize {
-    (0..below).filter(|&at| has(bits, at)).count()
-}
-
 /// Of one block, what has come.
 #[derive(Clone, Debug)]
 struct Block {
@@ -91,6 +76,8 @@ pub struct Decoder {
     symbol: Box<[u8]>,
     /// Place of the block, and index in it.
     restored: VecDeque<(usize, u8)>,
+    /// Blocks that may still be restored by more than an exclusive or.
+    allowed: u32,
     counters: Counters,
 }
 
@@ -132,6 +119,7 @@ impl Decoder {
             blocks: core::iter::repeat_with(block).take(limits.blocks).collect(),
             symbol: vec![0; len].into(),
             restored: VecDeque::with_capacity(limits.blocks * limits.packets),
+            allowed: u32::MAX,
             counters: Counters::default(),
         }
     }
@@ -139,6 +127,17 @@ impl Decoder {
     /// What became of packets.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// From now on so many blocks are restored where that takes more than an exclusive or, which costs as much for two packets of a
+    /// byte as for many: the peer says how often. Without this any number is.
+    pub fn allow(&mut self, blocks: u32) {
+        self.allowed = blocks;
+    }
+
+    /// How many may still be restored.
+    pub fn allowed(&self) -> u32 {
+        self.allowed
     }
 
     /// A packet that is what it seems has come. One that was restored before changes nothing, nor does one of a block that is
@@ -151,10 +150,10 @@ impl Decoder {
         let Some(place) = self.place(block) else { return };
         let len_max = self.limits.len_max;
         let block = &mut self.blocks[place];
-        if block.is_done || has(&block.packets, at) {
+        if block.is_done || block.packets.has(at) {
             return;
         }
-        set(&mut block.packets, at);
+        block.packets.set(at);
         block.lens[at] = packet.len() as u16;
         block.memory[at * len_max..][..packet.len()].copy_from_slice(packet);
         self.restore(place);
@@ -178,7 +177,7 @@ impl Decoder {
         }
         let place = self.place(repair.block).ok_or(Refused::Useless)?;
         let block = &mut self.blocks[place];
-        if block.is_done || has(&block.repairs, index) {
+        if block.is_done || block.repairs.has(index) {
             return Err(Refused::Useless);
         }
         let said = (packets_all, repairs_all, len);
@@ -187,7 +186,7 @@ impl Decoder {
         } else if (block.packets_all, block.repairs_all, block.symbol_len) != said {
             return Err(Refused::Wrong);
         }
-        set(&mut block.repairs, index);
+        block.repairs.set(index);
         let at = packets * len_max + index * symbol_len(len_max);
         block.memory[at..][..len].copy_from_slice(repair.symbol);
         self.restore(place);
@@ -227,9 +226,15 @@ impl Decoder {
         if all == 0 {
             return;
         }
-        let came = count(&block.packets, all);
-        if came < all && came + count(&block.repairs, block.repairs_all) < all {
+        let came = block.packets.count(all);
+        if came < all && came + block.repairs.count(block.repairs_all) < all {
             return;
+        }
+        if came < all && block.repairs_all > 1 {
+            if self.allowed == 0 {
+                return;
+            }
+            self.allowed -= 1;
         }
         block.is_done = true;
         if came == all {
@@ -237,7 +242,7 @@ impl Decoder {
         }
         // Of a peer's that keeps the rules none is longer than the symbols that it said.
         let fits = |at: usize| PREFIX + usize::from(block.lens[at]) <= block.symbol_len;
-        let fits = (0..all).filter(|&at| has(&block.packets, at)).all(fits);
+        let fits = (0..all).filter(|&at| block.packets.has(at)).all(fits);
         let is_restored = fits
             && match block.repairs_all {
                 1 => self.restore_one(place),
@@ -254,7 +259,7 @@ impl Decoder {
         symbol.copy_from_slice(&block.memory[packets * len_max..][..block.symbol_len]);
         let mut missing = 0;
         for at in 0..block.packets_all {
-            if !has(&block.packets, at) {
+            if !block.packets.has(at) {
                 missing = at;
                 continue;
             }
@@ -271,7 +276,7 @@ impl Decoder {
         let (all, len) = (block.packets_all, block.symbol_len);
         let code = self.code.as_mut()?;
         code.reset(all, block.repairs_all, len).ok()?;
-        for at in (0..all).filter(|&at| has(&block.packets, at)) {
+        for at in (0..all).filter(|&at| block.packets.has(at)) {
             let packet = &block.memory[at * len_max..][..block.lens[at].into()];
             let symbol = &mut self.symbol[..len];
             symbol[..PREFIX].copy_from_slice(&prefix(packet));
@@ -279,7 +284,7 @@ impl Decoder {
             symbol[PREFIX + packet.len()..].fill(0);
             code.add_original_shard(at, symbol).ok()?;
         }
-        for at in (0..block.repairs_all).filter(|&at| has(&block.repairs, at)) {
+        for at in (0..block.repairs_all).filter(|&at| block.repairs.has(at)) {
             let at_byte = packets * len_max + at * symbol_len(len_max);
             code.add_recovery_shard(at, &block.memory[at_byte..][..len]).ok()?;
         }
@@ -308,7 +313,7 @@ fn take(
     else {
         return false;
     };
-    set(&mut block.packets, index);
+    block.packets.set(index);
     block.lens[index] = len as u16;
     block.memory[index * len_max..][..len].copy_from_slice(packet);
     restored.push_back((place, index as u8));

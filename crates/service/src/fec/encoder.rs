@@ -2,27 +2,39 @@
 
 use core::fmt;
 
+use fusewire_base::Instant;
 use reed_solomon_simd::ReedSolomonEncoder;
 
 use super::{PACKETS_MAX, PREFIX, Repair, add, prefix, symbol_len};
+use crate::lifetime::Lifetime;
 
 /// Sends each packet again with the one that is so many later (as RFC 2198 has it of audio, but of sealed packets). A receiver
 /// needs nothing for it: of the two that come it opens the first.
 ///
 /// ```
+/// use core::time::Duration;
+/// use fusewire_base::Instant;
 /// use fusewire_service::fec::Copies;
+/// use fusewire_service::lifetime::Lifetime;
 ///
 /// let mut copies = Copies::new(2, 1200);
-/// assert_eq!(copies.push(b"0"), None);
-/// assert_eq!(copies.push(b"1"), None);
-/// assert_eq!(copies.push(b"2"), Some(&b"0"[..]));
-/// assert_eq!(copies.push(b"3"), Some(&b"1"[..]));
+/// let mut push = |ms, packet| {
+///     let now = Instant::from_ms(ms);
+///     let copy = copies.push(now, packet, Lifetime::of(now, Duration::from_millis(100)));
+///     copy.map(<[u8]>::to_vec)
+/// };
+/// assert_eq!(push(0, b"0"), None);
+/// assert_eq!(push(20, b"1"), None);
+/// assert_eq!(push(40, b"2").unwrap(), b"0");
+/// assert_eq!(push(60, b"3").unwrap(), b"1");
+/// assert_eq!(push(500, b"4"), None, "2 is of no use any more");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Copies {
     len_max: usize,
     memory: Box<[u8]>,
     lens: Box<[usize]>,
+    lifetimes: Box<[Lifetime]>,
     next: usize,
 }
 
@@ -39,22 +51,24 @@ impl Copies {
             len_max,
             memory: vec![0; slots * len_max].into(),
             lens: vec![0; slots].into(),
+            lifetimes: vec![Lifetime::ENDLESS; slots].into(),
             next: 0,
         }
     }
 
-    /// This packet is sent; what goes with it.
+    /// This packet is sent; what goes with it, unless its own lifetime is over.
     ///
     /// # Panics
     /// If it is empty, or longer than was said.
-    pub fn push(&mut self, packet: &[u8]) -> Option<&[u8]> {
+    pub fn push(&mut self, now: Instant, packet: &[u8], lifetime: Lifetime) -> Option<&[u8]> {
         assert!(!packet.is_empty());
         let at = self.next * self.len_max;
         self.memory[at..at + self.len_max][..packet.len()].copy_from_slice(packet);
-        self.lens[self.next] = packet.len();
+        (self.lens[self.next], self.lifetimes[self.next]) = (packet.len(), lifetime);
         self.next = (self.next + 1) % self.lens.len();
         let at = self.next * self.len_max;
-        Some(&self.memory[at..at + self.lens[self.next]]).filter(|copy| !copy.is_empty())
+        let is_of_use = self.lens[self.next] > 0 && !self.lifetimes[self.next].is_over(now);
+        is_of_use.then_some(&self.memory[at..at + self.lens[self.next]])
     }
 }
 

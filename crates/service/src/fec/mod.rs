@@ -83,3 +83,22 @@ fn add(sum: &mut [u8], bytes: &[u8]) {
 fn prefix(packet: &[u8]) -> [u8; PREFIX] {
     (packet.len() as u16).to_be_bytes()
 }
+
+/// Packets by index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bits([u64; PACKETS_MAX.div_ceil(64)]);
+
+impl Bits {
+    pub fn has(&self, at: usize) -> bool {
+        self.0[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    pub fn set(&mut self, at: usize) {
+        self.0[at / 64] |= 1 << (at % 64);
+    }
+
+    /// How many below.
+    pub fn count(&self, below: usize) -> usize {
+        (0..below).filter(|&at| self.has(at)).count()
+    }
+}

@@ -43,6 +43,18 @@ fn a_gap_is_waited_for_and_told_once() {
     assert_eq!((orders.held(), orders.poll_timeout()), (0, None));
 }
 
+/// A gap is waited for as long as the one lets it that waits longest behind it, whichever that is.
+#[test]
+fn none_waits_beyond_its_own_patience() {
+    let mut orders = one(Order::Type, 16, Some(30));
+    for (n, came) in [(0, 0), (2, 50), (3, 25)] {
+        orders.push(ms(came), 0, n, &[], n).unwrap();
+    }
+    assert_eq!(drain(&mut orders, ms(54)), [adu(0)]);
+    assert_eq!((orders.poll_timeout(), orders.base(0)), (Some(ms(55)), 1));
+    assert_eq!(drain(&mut orders, ms(55)), [gap(1, 1), adu(2), adu(3)]);
+}
+
 #[test]
 fn each_is_taken_once_and_numbers_are_bounded() {
     for order in [Order::All, Order::Type, Order::None] {

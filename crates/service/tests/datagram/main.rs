@@ -6,7 +6,7 @@ mod tcp;
 mod world;
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fusewire_base::Instant;
 use fusewire_service::datagram::{End, Event, Refused};
@@ -164,7 +164,7 @@ fn what_is_not_the_peers_is_passed_over() {
         let mut world = World::<Mixed>::new([link(), link()], random);
         let mut seen: Vec<Vec<u8>> = Vec::new();
         let mut noise = random.fork();
-        let mut came = 0;
+        let mut came = BTreeSet::new();
         world.run(
             Instant::from_ms(1500),
             |at, now, end| {
@@ -187,20 +187,23 @@ fn what_is_not_the_peers_is_passed_over() {
                     }
                     let before = end.counters();
                     end.handle_datagram(now, &bytes, 3);
-                    // Of two packets in a datagram one may be whole.
-                    assert!(end.counters().opened <= before.opened + 2);
+                    // Of two packets in a datagram one may be whole: a byte of the other is not as it was.
+                    assert!(end.counters().opened <= before.opened + 1);
                 }
             },
-            |_, _, event| came += u32::from(matches!(event, Event::Adu { .. })),
+            |_, _, event| {
+                if let Event::Adu { lane, number, .. } = event {
+                    assert!(came.insert((lane, number)), "{number} of {lane} comes twice");
+                }
+            },
         );
-        assert!(came < 80);
     });
 }
 
 #[test]
 fn what_is_too_old_is_not_sent_and_what_is_too_long_not_taken() {
     let [keys, _] = keys();
-    let mut end = End::<Mixed>::new(Instant::ZERO, keys);
+    let mut end = End::<Mixed>::new(Instant::ZERO, keys).unwrap();
     assert_eq!(end.push(Instant::ZERO, 0, &[0; 201]), Err(Refused::Length));
     assert_eq!(end.push(Instant::ZERO, 0, &[]), Err(Refused::Length));
     assert_eq!(end.push(Instant::ZERO, 1, &[1; 5000]), Ok(0));
@@ -279,6 +282,43 @@ fn after_a_long_silence_it_goes_on() {
         });
     }
     assert!(came[0] > 80 && came[1] > 50 && came[2] > 160, "{came:?}");
+}
+
+/// A conference.
+struct Adapting;
+
+impl Profile for Adapting {
+    const NAME: &'static str = "tested";
+    const MACHINE: Machine = Machine::Datagram;
+    const SENDS: &'static [Adu] = &[COPIED, PARITY];
+    const TAKES: &'static [Adu] = Self::SENDS;
+    const RATES: (u64, u64) = (250_000, 2_000_000);
+}
+
+/// What adapts goes no lower than its least: where nobody is there it stops, too.
+#[test]
+fn what_adapts_stops_where_nobody_answers() {
+    let mut random = Random::new(3);
+    let mut world = World::<Adapting>::new([link(), link()], &mut random);
+    let push = |at: usize, now: Instant, end: &mut End<Adapting>| {
+        if at == 0 && now.as_ms().is_multiple_of(20) {
+            let _ = end.push(now, 0, &adu(1, 100));
+        }
+    };
+    world.run(Instant::from_ms(5_000), push, |_, _, event| {
+        assert!(!matches!(event, Event::Tripped(_)))
+    });
+    world.links[0].impairments_mut().loss = 1.0;
+    let mut tripped = Vec::new();
+    world.run(Instant::from_ms(20_000), push, |at, _, event| {
+        if let Event::Tripped(cause) = event {
+            tripped.push((at, cause));
+        }
+    });
+    assert_eq!(tripped, [(0, Cause::Silence)]);
+    let sent = world.ends[0].counters().sent;
+    world.run(Instant::from_ms(21_000), push, |_, _, _| {});
+    assert_eq!(world.ends[0].counters().sent, sent, "nothing goes");
 }
 
 /// A queue in front of what one sends says nothing of what comes.

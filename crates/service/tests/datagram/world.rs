@@ -52,7 +52,7 @@ pub struct World<P> {
 impl<P: Profile> World<P> {
     pub fn new(links: [Impairments; 2], random: &mut Random) -> World<P> {
         World {
-            ends: keys().map(|keys| End::new(Instant::ZERO, keys)),
+            ends: keys().map(|keys| End::new(Instant::ZERO, keys).unwrap()),
             links: links.map(|link| Link::new(link, random.fork())),
             now: Instant::ZERO,
             arrived: [0; 2],
