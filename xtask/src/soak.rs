@@ -6,6 +6,9 @@ use crate::{packetdrill, suites};
 /// Random seeds of the simulated link.
 const SEEDS: &str = "10000";
 
+/// Random seeds of the link between two generated ends, which goes in real time.
+const CONTRACT_SEEDS: &str = "1000";
+
 /// Runs each of them with optimisation.
 pub fn run() -> Result {
     let ignored = |package: &str, test: &str| {
@@ -31,6 +34,15 @@ pub fn run() -> Result {
     suites::run(&suites::Options::default())?;
     let simulated = ["--package", "fusewire-transport", "--test", "simulated", "--test", "xtp"];
     step("generated crates by themselves", &mut ignored("fusewire-generate", "crates"))?;
+    let mut contracts = cargo();
+    contracts.env("FUSEWIRE_SEEDS", CONTRACT_SEEDS).args(["test", "--release", "--no-fail-fast"]);
+    for package in ["fusewire-generate-example", "bulk-example", "rpc-example"] {
+        contracts.args(["--package", package]);
+    }
+    step(
+        "contracts of generated ends",
+        contracts.args(["--test", "contract", "--test", "contracts"]),
+    )?;
     step("a million files", &mut ignored("fusewire-files", "scale"))?;
     step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;
     step("the same over XTP", &mut ignored("fusewire-transport", "xtp"))?;

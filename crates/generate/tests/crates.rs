@@ -251,7 +251,7 @@ fn generated_code_is_safe_and_small() {
             !lib.contains("loop") && !lib.contains("while") && !lib.contains("mut self."),
             "{lib}"
         );
-        assert!(lib.lines().count() < 300, "{}", lib.lines().count());
+        assert!(lib.lines().count() < 500, "{}", lib.lines().count());
     }
 }
 

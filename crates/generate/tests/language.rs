@@ -53,6 +53,58 @@ fn each_fault_is_named_and_no_other() {
     }
 }
 
+/// Names that would be one in Rust, each with the place of the second.
+#[test]
+fn names_that_clash_are_named() {
+    let adus = |lines: &str| format!("{HEAD}{lines}");
+    let roles = |roles: &str| {
+        let adu = "adu.X = {type = \"M.A\"}\n";
+        format!("{HEAD}{adu}").replace("[\"a\", \"b\"]", roles)
+    };
+    let call = |request: &str, rest: &str| {
+        adus(&format!(
+            "adu.{request} = {{type = \"M.A\", reply = \"Y\"}}\nadu.Y = {{type = \"M.A\", from = \"b\"}}\n{rest}"
+        ))
+    };
+    let message = |name: &str| format!("adu.{name} = {{type = \"M.A\"}}\n");
+    for (text, expected) in [
+        (roles("[\"a_b\", \"aB\"]"), "1:17 `aB` and `a_b` are both `AB` in Rust"),
+        (roles("[\"x\", \"toX\"]"), "1:15 `toX` and `x` are both `ToX` in Rust"),
+        (adus(&(message("GetX") + &message("Get_X"))), "4:5 `Get_X` and `GetX` are both `GetX`"),
+        (adus(&(message("GETX") + &message("Getx"))), "4:5 `Getx` and `GETX` are both `getx`"),
+        (call("Get", "").replace("\"b\"", "\"answerGet\""), "3:5 `Get` and `answerGet` are both"),
+        // Of two namespaces.
+        (call("Move", &message("SendMove")), ""),
+        (call("Finish", &message("Listener")), ""),
+        (roles("[\"listener\", \"stream\"]"), ""),
+    ] {
+        let said = said(&text);
+        match expected {
+            "" => assert_eq!(said, [""; 0], "{text}"),
+            _ => assert!(said.len() == 1 && said[0].starts_with(expected), "{text}{said:#?}"),
+        }
+    }
+}
+
+/// A crate is called as its file, and as no crate that it needs.
+#[test]
+fn crates_hide_no_others() {
+    for (file, name) in [
+        ("a b/Weather.toml", "weather"),
+        ("codec.toml", "codec"),
+        ("\u{dc}ber.toml", "ber"),
+        ("a--b_c.toml", "a-b-c"),
+        ("1.toml", "s-1"),
+        (".toml", "s"),
+        ("core.toml", "core-ends"),
+        ("type.toml", "type-ends"),
+        ("fusewire-codec.toml", "fusewire-codec-ends"),
+    ] {
+        let checked = check(Source::new(file, b""), Vec::new());
+        assert_eq!(checked.specification.name, name, "{file}");
+    }
+}
+
 #[test]
 fn what_is_no_specification_is_no_panic() {
     for text in [

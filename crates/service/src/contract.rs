@@ -25,7 +25,10 @@ use link::{Link, MARK, Wire};
 const EACH: u32 = 100;
 
 /// Bytes of an ADU that say which it is; types that are shorter are not looked at.
-const NUMBER_LEN: usize = 4;
+pub const NUMBER_LEN: usize = 4;
+
+/// Types whose ADUs are worth something for longer are not waited for.
+pub const DEADLINE_MAX: Duration = Duration::from_secs(10);
 
 /// How much later than at its time something may happen here: threads wait for processors.
 const SLACK: Duration = Duration::from_secs(2);
@@ -52,6 +55,10 @@ pub enum Broken {
         /// What does not hold.
         broken: Box<Broken>,
     },
+    /// No type is one that the contract is about and that it can tell apart: longer than a few bytes, with a deadline of a few
+    /// seconds.
+    #[error("there is nothing to look at")]
+    Nothing,
     /// The two talk although they are of different specifications.
     #[error("ends whose clause `{0}` differs do not refuse each other for it")]
     Accepted(&'static str),
@@ -112,6 +119,12 @@ fn messages(adus: &[Adu]) -> Vec<Adu> {
     messages.filter(|adu| adu.len_max >= NUMBER_LEN).copied().collect()
 }
 
+/// Types that ask, of those that a side sends.
+fn calls(adus: &[Adu]) -> Vec<Adu> {
+    let calls = adus.iter().filter(|adu| adu.answered_by.is_some() && adu.len_max >= NUMBER_LEN);
+    calls.copied().collect()
+}
+
 /// Each call is answered, by the answer to it, and the peer is asked once for each; both ways.
 ///
 /// # Errors
@@ -121,6 +134,9 @@ pub fn answers<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
 }
 
 fn answers_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
+    if calls(A::SENDS).is_empty() && calls(B::SENDS).is_empty() {
+        return Err(Broken::Nothing);
+    }
     let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification(seed)?;
     asked(&mut first, &mut second, A::SENDS)?;
     asked(&mut second, &mut first, B::SENDS)
@@ -131,17 +147,17 @@ fn asked<A: Profile, B: Profile>(
     to: &mut Stream<B>,
     adus: &[Adu],
 ) -> std::result::Result<(), Broken> {
-    let calls = adus.iter().filter(|adu| adu.answered_by.is_some() && adu.len_max >= NUMBER_LEN);
-    let calls: Vec<Adu> = calls.copied().collect();
+    let calls = calls(adus);
     let count = EACH * calls.len() as u32;
     thread::scope(|scope| {
         let answering = scope.spawn(move || {
             let mut asked = BTreeSet::new();
             for _ in 0..count {
-                let Some((number, body, answer)) = to.next_call()? else { break };
-                let by = adus.iter().find(|adu| adu.number == number).and_then(|a| a.answered_by);
+                let Some((number, body, answer)) = to.receiving.next_call()? else { break };
                 asked.insert(body.to_vec());
-                answer.send_bytes(by.ok_or(Error::Unknown { number })?, body)?;
+                let by = adus.iter().find(|adu| adu.number == number).and_then(answer_to::<B>);
+                let by = by.ok_or(Error::Unknown { number })?;
+                answer.send_bytes(by.number, answering(by, body))?;
             }
             Ok::<_, Error>(asked.len())
         });
@@ -162,6 +178,17 @@ fn asked<A: Profile, B: Profile>(
     })
 }
 
+/// The type that answers one, of those that a role sends or takes.
+fn answer_to<P: Profile>(adu: &Adu) -> Option<&'static Adu> {
+    let number = adu.answered_by?;
+    profile::of_number(P::TAKES, number).or(profile::of_number(P::SENDS, number))
+}
+
+/// What answers a request here: as much of it as an answer may have.
+fn answering<'a>(by: &Adu, request: &'a [u8]) -> &'a [u8] {
+    &request[..request.len().min(by.len_max)]
+}
+
 fn call_all<A: Profile>(
     from: &mut Stream<A>,
     calls: &[Adu],
@@ -171,7 +198,8 @@ fn call_all<A: Profile>(
         let adu = &calls[n as usize % calls.len()];
         let mut body = vec![0; length(n, adu)];
         fill(n, &mut body);
-        if from.call_bytes(adu, &body)? != body {
+        let by = answer_to::<A>(adu).ok_or(Error::Unknown { number: adu.number })?;
+        if from.sending.call_bytes(adu, &body)? != answering(by, &body) {
             let what = format!("{n} has another answer than its own");
             return Err(Broken::Clause { adu: adu.name, what });
         }
@@ -188,6 +216,9 @@ pub fn arrives<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
 }
 
 fn arrives_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
+    if messages(A::SENDS).is_empty() && messages(B::SENDS).is_empty() {
+        return Err(Broken::Nothing);
+    }
     let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification(seed)?;
     one_way(&first, &mut second, &messages(A::SENDS))?;
     one_way(&second, &mut first, &messages(B::SENDS))
@@ -208,7 +239,7 @@ fn one_way<A: Profile, B: Profile>(
                 let adu = &adus[n as usize % adus.len()];
                 let len = length(n, adu);
                 fill(n, &mut body[..len]);
-                from.send_bytes(adu, &body[..len])?;
+                from.sending.send_bytes(adu, &body[..len])?;
             }
             Ok::<(), Error>(())
         });
@@ -251,7 +282,7 @@ struct Seen<'a> {
 impl Seen<'_> {
     fn take_all<B: Profile>(&mut self, from: &mut Stream<B>) -> std::result::Result<(), Broken> {
         for _ in 0..EACH * self.adus.len() as u32 {
-            let Some((number, body)) = from.recv()? else { break };
+            let Some((number, body)) = from.receiving.recv()? else { break };
             self.check(number, body)?;
         }
         Ok(())
@@ -305,7 +336,7 @@ impl Seen<'_> {
 fn with_deadline(adus: &[Adu], is_call: bool, drops: bool) -> Option<(Adu, Duration)> {
     let is_so = |adu: &&Adu| adu.answered_by.is_some() == is_call && adu.drops_late == drops;
     let mut found = adus.iter().filter(is_so).filter(|adu| !adu.is_answer);
-    found.find_map(|adu| Some((*adu, adu.deadline?)))
+    found.find_map(|adu| Some((*adu, adu.deadline.filter(|deadline| *deadline <= DEADLINE_MAX)?)))
 }
 
 /// What is worth nothing any more is dropped where it waits, and its sender told: on a link that is cut.
@@ -317,8 +348,12 @@ pub fn expires<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
 }
 
 fn expires_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
-    for is_call in [false, true] {
-        let Some((adu, deadline)) = with_deadline(A::SENDS, is_call, true) else { continue };
+    let found = [false, true].map(|is_call| (is_call, with_deadline(A::SENDS, is_call, true)));
+    if found.iter().all(|(_, found)| found.is_none()) {
+        return Err(Broken::Nothing);
+    }
+    for (is_call, found) in found {
+        let Some((adu, deadline)) = found else { continue };
         let Pair { mut first, second, wire } = Pair::<A, B>::of_one_specification(seed)?;
         wire.is_cut.store(true, Ordering::Relaxed);
         let (body, broken) = (vec![7; adu.len_max], |what| Broken::Clause { adu: adu.name, what });
@@ -326,8 +361,8 @@ fn expires_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Br
         let expired = loop {
             let asked = Instant::now();
             let sent = match is_call {
-                true => first.call_bytes(&adu, &body).map(drop),
-                false => first.send_bytes(&adu, &body),
+                true => first.sending.call_bytes(&adu, &body).map(drop),
+                false => first.sending.send_bytes(&adu, &body),
             };
             match sent {
                 Ok(()) if is_call => return Err(broken("was answered by nobody".into())),
@@ -353,25 +388,27 @@ pub fn tells_late<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
 }
 
 fn tells_late_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
-    let Some((adu, deadline)) = with_deadline(A::SENDS, true, false) else { return Ok(()) };
+    let Some((adu, deadline)) = with_deadline(A::SENDS, true, false) else {
+        return Err(Broken::Nothing);
+    };
     let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification(seed)?;
-    let answers = adu.answered_by.unwrap_or_default();
+    let by = answer_to::<A>(&adu).ok_or(Error::Unknown { number: adu.number })?;
     thread::scope(|scope| {
         let second = &mut second;
         scope.spawn(move || {
             // The first at once, the second too late.
             for after in [Duration::ZERO, deadline + deadline / 8] {
-                let Ok(Some((_, body, answer))) = second.next_call() else { return };
+                let Ok(Some((_, body, answer))) = second.receiving.next_call() else { return };
                 thread::sleep(after);
-                let _ = answer.send_bytes(answers, body);
+                let _ = answer.send_bytes(by.number, answering(by, body));
             }
         });
         for is_late in [false, true] {
             let asked = Instant::now();
-            first.call_bytes(&adu, &[7; NUMBER_LEN][..NUMBER_LEN.min(adu.len_max)])?;
+            first.sending.call_bytes(&adu, &[7; NUMBER_LEN][..NUMBER_LEN.min(adu.len_max)])?;
             // A machine that has no time for us makes the first late as well.
             let is_late = is_late || asked.elapsed() > deadline;
-            if first.is_late() != is_late {
+            if first.sending.is_late() != is_late {
                 let what = format!("its answer is late: {is_late}, which it does not say");
                 return Err(Broken::Clause { adu: adu.name, what });
             }
@@ -389,8 +426,8 @@ pub fn bounds<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
     for adu in A::SENDS.iter().filter(|adu| !adu.is_answer) {
         let body = vec![7; adu.len_max + 1];
         let sent = match adu.answered_by {
-            Some(_) => first.call_bytes(adu, &body).map(drop),
-            None => first.send_bytes(adu, &body),
+            Some(_) => first.sending.call_bytes(adu, &body).map(drop),
+            None => first.sending.send_bytes(adu, &body),
         };
         let broken = |what: &str| Err(Broken::Clause { adu: adu.name, what: what.into() });
         if !matches!(sent, Err(Error::TooLong { .. })) {
@@ -398,8 +435,8 @@ pub fn bounds<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
         }
         // The session itself has a bound, that of the longest type.
         if adu.answered_by.is_none()
-            && first.send_unchecked(adu, &body).is_ok()
-            && !matches!(second.recv(), Err(Error::TooLong { .. }))
+            && first.sending.send_unchecked(adu, &body).is_ok()
+            && second.receiving.recv().is_ok()
         {
             return broken("is taken although it is too long");
         }
@@ -418,26 +455,36 @@ pub fn hides<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
 fn hides_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
     let Pair { mut first, mut second, wire } = Pair::<A, B>::of_one_specification(seed)?;
     let fits = |adu: &&Adu| !adu.is_answer && adu.len_max >= MARK.len();
+    if !A::SENDS.iter().any(|adu| fits(&adu)) {
+        return Err(Broken::Nothing);
+    }
     for adu in A::SENDS.iter().filter(fits) {
-        thread::scope(|scope| {
-            let taking = scope.spawn(|| match adu.answered_by {
-                Some(number) => match second.next_call()? {
-                    Some((_, body, answer)) => answer.send_bytes(number, body),
+        let broken = |what: &str| Broken::Clause { adu: adu.name, what: what.into() };
+        let sent = thread::scope(|scope| {
+            let receiving = &mut second.receiving;
+            let taking = scope.spawn(move || match answer_to::<A>(adu) {
+                Some(by) => match receiving.next_call()? {
+                    // Longer than the mark, so that an answer that may be so long shows it.
+                    Some((_, _, answer)) => answer.send_bytes(by.number, answering(by, MARK)),
                     None => Ok(()),
                 },
-                None => second.recv().map(drop),
+                None => receiving.recv().map(drop),
             });
-            match adu.answered_by {
-                Some(_) => drop(first.call_bytes(adu, MARK)?),
-                None => first.send_bytes(adu, MARK)?,
+            let sent = match adu.answered_by {
+                Some(_) => first.sending.call_bytes(adu, MARK).map(drop),
+                None => first.sending.send_bytes(adu, MARK),
+            };
+            if sent.is_err() {
+                // Nobody waits for what does not come any more.
+                first.connection().close(0);
             }
-            let broken = |what: &str| Broken::Clause { adu: adu.name, what: what.into() };
-            taking.join().map_err(|_| broken("was not taken"))??;
-            if wire.shown.load(Ordering::Relaxed) > 0 || wire.frames.load(Ordering::Relaxed) == 0 {
-                return Err(broken("is in the clear on the link"));
-            }
-            Ok::<(), Broken>(())
-        })?;
+            let taken = taking.join().map_err(|_| broken("was not taken"))?;
+            Ok::<_, Broken>(sent.and(taken)?)
+        });
+        sent?;
+        if wire.shown.load(Ordering::Relaxed) > 0 || wire.frames.load(Ordering::Relaxed) == 0 {
+            return Err(broken("is in the clear on the link"));
+        }
     }
     Ok(())
 }

@@ -39,8 +39,9 @@ pub enum Error {
         /// The most.
         max: usize,
     },
-    /// The deadline was over before it could be sent: it was not.
-    #[error("{adu} expired before there was room for it")]
+    /// The deadline was over before there was room for it or before its answer came; where answers are wanted when they are
+    /// late, too, [`PATIENCE`](crate::stream::PATIENCE) times it.
+    #[error("{adu} expired")]
     Expired {
         /// The ADU's type.
         adu: &'static str,

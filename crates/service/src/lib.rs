@@ -11,6 +11,11 @@
 pub mod contract;
 pub mod datagram;
 mod error;
+/// What stands beside generated ends; a role or a type of theirs that is called so is in its place.
+pub mod ends {
+    pub use crate::stream::Listener;
+    pub use crate::{Allow, Error, Fingerprint, Identity, Result};
+}
 pub mod fec;
 pub mod lifetime;
 pub mod order;
@@ -19,6 +24,7 @@ pub mod profile;
 pub mod stream;
 
 pub use error::{Error, Result};
+pub use stream::{Listener, Stream};
 /// What generated code names: codecs, keys, and whom to trust.
 pub use {
     fusewire_codec as codec,

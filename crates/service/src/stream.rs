@@ -24,13 +24,16 @@ use fusewire_session::{
     Allow, ClientConfig, Fingerprint, Identity, ServerConfig, Settings, Terms, Trust,
 };
 use fusewire_stack::transport::{self, Protocol};
-use fusewire_stack::{self as stack, Config, Connection, Endpoint, PeerCall};
+use fusewire_stack::{self as stack, Config, Connection, Endpoint, PeerCall, Turn};
 
 use crate::profile::{self, Adu, AduType, Machine, Profile};
 use crate::{Error, Result};
 
 /// Bytes in front of an ADU: a word of the widest of LWS's but one, so that arrays stay where they are aligned.
 pub const HEADER_LEN: usize = 4;
+
+/// Deadlines of a call for which an answer is waited that is wanted when it is late, too: nobody is waited for without an end.
+pub const PATIENCE: u32 = 16;
 
 /// An encoding by which a type is read from where it lies.
 pub trait Reads<'a, T> {
@@ -235,36 +238,53 @@ impl<P: Profile> Listener<P> {
     }
 }
 
-/// The connection of one end.
+/// One end: what it sends and asks, and what comes to it. The two may be in threads of their own.
 pub struct Stream<P> {
-    connection: Connection,
-    /// The ADU that was handed over last, where ADUs are taken in order.
-    memory: Vec<u8>,
-    /// The one that was handed over last, otherwise.
-    last: Vec<u8>,
-    early: Early,
-    /// The last answer came after the deadline of its request.
-    is_late: bool,
-    profile: PhantomData<fn() -> P>,
+    /// Its ADUs and calls.
+    pub sending: Sending<P>,
+    /// The peer's.
+    pub receiving: Receiving<P>,
 }
 
 impl<P: Profile> Stream<P> {
-    /// ADUs of this end's that are handed over as soon as they have come.
-    const FREE: u64 = profile::numbers_of_free(P::TAKES);
-
     fn new(connection: Connection) -> Stream<P> {
-        let memory = if Self::FREE == 0 { taken_len_max::<P>() } else { 0 };
+        let connection = Arc::new(connection);
         Stream {
-            connection,
-            memory: vec![0; memory],
-            last: Vec::new(),
-            early: Early::default(),
-            is_late: false,
-            profile: PhantomData,
+            sending: Sending {
+                connection: connection.clone(),
+                answer: Vec::new(),
+                is_late: false,
+                profile: PhantomData,
+            },
+            receiving: Receiving::new(connection),
         }
     }
 
     /// The connection itself: addresses, the peer's key, counters.
+    pub fn connection(&self) -> &Connection {
+        &self.sending.connection
+    }
+}
+
+/// What an end sends and asks. A copy may send and ask beside it, from a thread of its own.
+pub struct Sending<P> {
+    connection: Arc<Connection>,
+    /// The answer that was handed over last.
+    answer: Vec<u8>,
+    /// It came after the deadline of its request.
+    is_late: bool,
+    profile: PhantomData<fn() -> P>,
+}
+
+impl<P> Clone for Sending<P> {
+    fn clone(&self) -> Self {
+        let connection = self.connection.clone();
+        Sending { connection, answer: Vec::new(), is_late: false, profile: PhantomData }
+    }
+}
+
+impl<P: Profile> Sending<P> {
+    /// The connection itself.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -304,18 +324,112 @@ impl<P: Profile> Stream<P> {
         }
     }
 
+    /// Asks, and gives the bytes of the answer; they stay until the next call.
+    ///
+    /// # Errors
+    /// As [`Sending::send`]; [`Error::Unknown`] where what comes is not of the type that answers.
+    pub fn call<A: AduType, T>(&mut self, request: &T) -> Result<&[u8]>
+    where
+        A::Encoding: Encoding<T>,
+    {
+        self.call_with(&A::ADU, &Headed::of::<A>(request)?)
+    }
+
+    /// [`Sending::call`] with a request of which only the bytes are known.
+    pub(crate) fn call_bytes(&mut self, adu: &Adu, request: &[u8]) -> Result<&[u8]> {
+        self.call_with(adu, &Headed { number: adu.number, message: request })
+    }
+
+    #[inline]
+    fn call_with(&mut self, adu: &Adu, request: &impl Marshal) -> Result<&[u8]> {
+        fits(adu, request.marshalled_len() - HEADER_LEN)?;
+        let timeout = adu.deadline.filter(|_| adu.drops_late);
+        let bound = adu.deadline.filter(|_| !adu.drops_late);
+        let asked = bound.map(|deadline| (Instant::now(), deadline));
+        // A peer that never answers is not waited for without an end.
+        let timeout = timeout.or(bound.map(|deadline| deadline.saturating_mul(PATIENCE)));
+        self.answer = match self.connection.call_peer_message(request, timeout) {
+            Err(stack::Error::Elapsed) => return Err(Error::Expired { adu: adu.name }),
+            answered => answered?,
+        };
+        self.is_late = asked.is_some_and(|(at, deadline)| at.elapsed() > deadline);
+        match parsed::<P>(&self.answer)? {
+            (number, body) if Some(number) == adu.answered_by => Ok(body),
+            (number, _) => Err(Error::Unknown { number }),
+        }
+    }
+
+    /// The last answer came after the deadline of its request, and is handed over all the same.
+    pub fn is_late(&self) -> bool {
+        self.is_late
+    }
+
+    /// Ends this side in order. What the peer still sends can be received.
+    pub fn finish(&self) {
+        self.connection.finish_sending();
+    }
+}
+
+/// What comes to an end.
+pub struct Receiving<P> {
+    connection: Arc<Connection>,
+    /// The ADU that was handed over last, where ADUs are taken in order.
+    memory: Vec<u8>,
+    /// The one that was handed over last, otherwise.
+    last: Vec<u8>,
+    early: Early,
+    /// A call is before an ADU where both have come: each time the other.
+    calls_first: bool,
+    profile: PhantomData<fn() -> P>,
+}
+
+/// What the peer has sent: the number of its type, and its bytes.
+pub enum Next<'a> {
+    /// An ADU.
+    Adu(u8, &'a [u8]),
+    /// A call, and what it is answered by.
+    Call(u8, &'a [u8], Answer),
+}
+
+impl<P: Profile> Receiving<P> {
+    /// ADUs of this end's that are handed over as soon as they have come.
+    const FREE: u64 = profile::numbers_of_free(P::TAKES);
+    /// None is.
+    const IN_ORDER: bool = Self::FREE == 0;
+    /// All are.
+    const IS_FREE: bool = Self::FREE == profile::numbers(P::TAKES);
+
+    fn new(connection: Arc<Connection>) -> Receiving<P> {
+        Receiving {
+            connection,
+            memory: Vec::new(),
+            last: Vec::new(),
+            early: Early::default(),
+            calls_first: false,
+            profile: PhantomData,
+        }
+    }
+
+    /// The connection itself.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// The next ADU: the number of its type, and its bytes, which stay until the next call; `None` after the peer's last.
     ///
     /// # Errors
     /// [`Error::Unknown`], [`Error::TooLong`]; [`Error::Stack`].
     #[inline]
     pub fn recv(&mut self) -> Result<Option<(u8, &[u8])>> {
-        if Self::FREE == 0 {
+        if Self::IN_ORDER {
+            if self.memory.is_empty() {
+                self.memory = vec![0; taken_len_max::<P>()];
+            }
             let Some(len) = self.connection.recv(&mut self.memory)? else { return Ok(None) };
             return parsed::<P>(&self.memory[..len]).map(Some);
         }
         self.connection.recycle(std::mem::take(&mut self.last));
-        let next = if Self::FREE == profile::numbers(P::TAKES) {
+        let next = if Self::IS_FREE {
             self.connection.recv_any()?.map(|(_, adu)| adu)
         } else {
             self.next_free()?
@@ -332,53 +446,21 @@ impl<P: Profile> Stream<P> {
                 return Ok(Some(adu));
             }
             let Some((index, adu)) = self.connection.recv_any()? else { return Ok(None) };
-            let number = parsed::<P>(&adu)?.0;
-            if Self::FREE >> number & 1 == 1 {
-                self.early.passed(index);
+            if let Some(adu) = self.free(index, adu)? {
                 return Ok(Some(adu));
             }
-            self.early.hold(index, adu);
         }
     }
 
-    // ---- calls --------------------------------------------------------------------------------
-
-    /// Asks, and gives the bytes of the answer; they stay until the next call.
-    ///
-    /// # Errors
-    /// As [`Stream::send`]; [`Error::Unknown`] where what comes is not of the type that answers.
-    pub fn call<A: AduType, T>(&mut self, request: &T) -> Result<&[u8]>
-    where
-        A::Encoding: Encoding<T>,
-    {
-        self.call_with(&A::ADU, &Headed::of::<A>(request)?)
-    }
-
-    /// [`Stream::call`] with a request of which only the bytes are known.
-    pub(crate) fn call_bytes(&mut self, adu: &Adu, request: &[u8]) -> Result<&[u8]> {
-        self.call_with(adu, &Headed { number: adu.number, message: request })
-    }
-
-    #[inline]
-    fn call_with(&mut self, adu: &Adu, request: &impl Marshal) -> Result<&[u8]> {
-        fits(adu, request.marshalled_len() - HEADER_LEN)?;
-        let timeout = adu.deadline.filter(|_| adu.drops_late);
-        let bound = adu.deadline.filter(|_| !adu.drops_late);
-        let asked = bound.map(|deadline| (Instant::now(), deadline));
-        self.last = match self.connection.call_peer_message(request, timeout) {
-            Err(stack::Error::Elapsed) => return Err(Error::Expired { adu: adu.name }),
-            answered => answered?,
-        };
-        self.is_late = asked.is_some_and(|(at, deadline)| at.elapsed() > deadline);
-        match parsed::<P>(&self.last)? {
-            (number, body) if Some(number) == adu.answered_by => Ok(body),
-            (number, _) => Err(Error::Unknown { number }),
+    /// Hands it over if its type is free, and holds it until its turn otherwise.
+    fn free(&mut self, index: u64, adu: Vec<u8>) -> Result<Option<Vec<u8>>> {
+        let number = parsed::<P>(&adu)?.0;
+        if Self::FREE >> number & 1 == 1 {
+            self.early.passed(index);
+            return Ok(Some(adu));
         }
-    }
-
-    /// The last answer came after the deadline of its request, and is handed over all the same.
-    pub fn is_late(&self) -> bool {
-        self.is_late
+        self.early.hold(index, adu);
+        Ok(None)
     }
 
     /// What the peer asks next: the number of its type, its bytes, which stay until the next call, and what it is answered
@@ -387,15 +469,57 @@ impl<P: Profile> Stream<P> {
     /// # Errors
     /// [`Error::Unknown`]; [`Error::Stack`].
     pub fn next_call(&mut self) -> Result<Option<(u8, &[u8], Answer)>> {
-        let Some(mut call) = self.connection.next_call()? else { return Ok(None) };
-        self.last = call.take_request();
-        let (number, body) = parsed::<P>(&self.last)?;
-        Ok(Some((number, body, Answer(call))))
+        let Some(call) = self.connection.next_call()? else { return Ok(None) };
+        self.handed(call).map(Some)
     }
 
-    // ---- the end ------------------------------------------------------------------------------
+    fn handed(&mut self, mut call: PeerCall) -> Result<(u8, &[u8], Answer)> {
+        self.last = call.take_request();
+        let (number, body) = parsed::<P>(&self.last)?;
+        Ok((number, body, Answer(call)))
+    }
 
-    /// Ends this side, and waits until the peer has everything and has ended its own.
+    /// What the peer sends or asks next, the one or the other in turns where both have come, for at most so long; its bytes stay
+    /// until the next call. `None` when it has ended.
+    ///
+    /// # Errors
+    /// As [`Receiving::recv`]; [`Error::Stack`] with [`stack::Error::Elapsed`].
+    pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Next<'_>>> {
+        self.connection.recycle(std::mem::take(&mut self.last));
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            if !Self::IN_ORDER
+                && !Self::IS_FREE
+                && let Some(adu) = self.early.take_next()
+            {
+                return self.adu(adu).map(Some);
+            }
+            let turn = Turn { in_order: Self::IN_ORDER, calls_first: self.calls_first };
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let adu = match self.connection.next(turn, left)? {
+                None => return Ok(None),
+                Some(stack::Next::Call(call)) => {
+                    self.calls_first = false;
+                    let (number, body, answer) = self.handed(call)?;
+                    return Ok(Some(Next::Call(number, body, answer)));
+                }
+                Some(stack::Next::Adu(_, adu)) if Self::IN_ORDER || Self::IS_FREE => Some(adu),
+                Some(stack::Next::Adu(index, adu)) => self.free(index, adu)?,
+            };
+            self.calls_first = true;
+            if let Some(adu) = adu {
+                return self.adu(adu).map(Some);
+            }
+        }
+    }
+
+    fn adu(&mut self, adu: Vec<u8>) -> Result<Next<'_>> {
+        self.last = adu;
+        let (number, body) = parsed::<P>(&self.last)?;
+        Ok(Next::Adu(number, body))
+    }
+
+    /// Ends this side, and waits until the peer has everything and has ended its own. What it sends until then is thrown away.
     ///
     /// # Errors
     /// [`Error::Stack`].
@@ -403,13 +527,21 @@ impl<P: Profile> Stream<P> {
         Ok(self.connection.finish()?)
     }
 
-    /// [`Stream::finish`], for at most so long.
+    /// [`Receiving::finish`], for at most so long.
     ///
     /// # Errors
-    /// [`Error::Stack`].
+    /// [`Error::Stack`], with [`stack::Error::Elapsed`] where the peer has not ended.
     pub fn finish_timeout(self, timeout: Duration) -> Result<()> {
         Ok(self.connection.finish_timeout(timeout)?)
     }
+}
+
+/// For a number that none of the peer's types has.
+///
+/// # Errors
+/// [`Error::Unknown`], always.
+pub fn unknown<T>(number: u8) -> Result<T> {
+    Err(Error::Unknown { number })
 }
 
 /// Answers one request of the peer's; dropped, it refuses.

@@ -50,7 +50,7 @@ pub use config::Config;
 pub use connection::Event;
 pub use driver::Driver;
 pub use drops::{Cause, Drops};
-pub use endpoint::{Connection, Endpoint, Listener, PORT, PeerCall, Readiness};
+pub use endpoint::{Connection, Endpoint, Listener, Next, PORT, PeerCall, Readiness, Turn};
 pub use error::{Error, Result};
 pub use fusewire_session::Fingerprint;
 pub use fusewire_transport::congestion::Algorithm as Congestion;

@@ -78,7 +78,7 @@ impl Client {
         Ok(Client { connection, memory: vec![0; ADU_LEN_MAX], calls: 0, is_late: false })
     }
 
-    pub fn get(&mut self, get: &Get<'_>) -> Result<Got<'_>> {
+    pub fn ask_get(&mut self, get: &Get<'_>) -> Result<Got<'_>> {
         let asked = Instant::now();
         self.calls = self.calls.wrapping_add(1);
         self.connection.send_message(&Headed(GET, self.calls, Message::lws::<u32>(get)?))?;

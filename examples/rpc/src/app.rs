@@ -82,7 +82,7 @@ fn ask(
         if asked >= end {
             break;
         }
-        let got = client.get(&Get { key: key[..].into() })?;
+        let got = client.ask_get(&Get { key: key[..].into() })?;
         waits.push(asked.elapsed());
         if got.value.as_deref() != value.as_deref() {
             return Err("another value than that of the key".into());

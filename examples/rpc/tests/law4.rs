@@ -31,7 +31,7 @@ fn a_call_allocates_no_more_than_its_records() {
     let mut counted = [0; 2];
     for counted in &mut counted {
         for _ in 0..CALLS {
-            let got = client.get(&Get { key: b"key"[..].into() }).unwrap();
+            let got = client.ask_get(&Get { key: b"key"[..].into() }).unwrap();
             assert_eq!(got.value.as_deref(), Some(&b"key"[..]));
         }
         *counted = counting::allocations();

@@ -57,7 +57,7 @@ pub const FILE: &[Key] = &[
         "where the types are; beside the specification",
     ),
     key("roles", "two names", "must be there", "the ends; the first opens"),
-    key("network", "a table", "nothing is vouched for", "what its user vouches for"),
+    key("network", "a table", "must be there", "what its user vouches for"),
     key("peers", "a table", "a pair", "who talks to whom"),
     key("platform", "a table", "UDP, any memory, no calibrated machine", "what it runs on").local(),
     key(
@@ -80,16 +80,21 @@ pub const NETWORK: &[Key] = &[
     key(
         "rtt_ms",
         "milliseconds, as a range [least, most]",
-        "unknown",
+        "must be there",
         "round trip times without queues of ours",
     ),
     key(
         "rate_mbit",
         "megabits a second, as a range [least, most]",
-        "unknown",
+        "must be there",
         "rate of the slowest hop",
     ),
-    key("loss", "a share of packets, from 0 to 1", "0", "packets that are lost, at most"),
+    key(
+        "loss",
+        "a share of packets, from 0 to 1",
+        "must be there",
+        "packets that are lost, at most",
+    ),
     key(
         "loss_burst",
         "packets lost in a row, in the mean",

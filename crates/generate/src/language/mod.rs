@@ -5,6 +5,7 @@
 
 mod contradictions;
 pub mod keys;
+pub(crate) mod names;
 mod read;
 mod reader;
 pub mod specification;
@@ -55,11 +56,13 @@ pub fn files(source: &Source) -> Vec<String> {
 /// Reads a specification with its files of ASN.1, in the order that [`files`] says.
 pub fn check(source: Source, modules: Vec<Source>) -> Checked {
     let mut reader = Reader::new(&source);
-    let read::Read { mut specification, asn1_spans } = read::read(&mut reader, &source);
+    let read = read::read(&mut reader, &source);
+    let read::Read { mut specification, asn1_spans, role_spans } = read;
     let parsed = modules.into_iter().enumerate();
     let parsed: Vec<File> = parsed.map(|(place, source)| File::parse(place + 1, source)).collect();
     types::check(&mut reader, &mut specification, &asn1_spans, &parsed);
     contradictions::check(&mut reader, &specification);
+    names::check(&mut reader, &specification, &role_spans);
     let mut diagnostics = reader.diagnostics;
     diagnostics.sort_by_key(|d| (d.file, d.span, d.severity));
     diagnostics.dedup();

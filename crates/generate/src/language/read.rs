@@ -12,6 +12,8 @@ use crate::plan::{Device, Late, Order, Profile, Sender};
 
 /// More types of ADU are refused: their numbers travel in a byte, and nobody means so many.
 pub const ADUS_MAX: usize = 64;
+/// Crates that every other may name, beside ours, and words that no crate can be called.
+const TAKEN: &[&str] = &["alloc", "core", "crate", "proc-macro", "self", "std", "super", "test"];
 /// The longest name.
 const NAME_CHARS_MAX: usize = 60;
 
@@ -26,6 +28,8 @@ pub struct Read {
     pub specification: Specification,
     /// Where the files of ASN.1 stand, if they are written.
     pub asn1_spans: Vec<Span>,
+    /// Where the roles stand.
+    pub role_spans: Vec<Span>,
 }
 
 /// Reads a file.
@@ -35,7 +39,7 @@ pub fn read(reader: &mut Reader<'_>, source: &Source) -> Read {
     for key in ["roles", "network", "adu"] {
         reader.required(&table, key);
     }
-    let roles = roles(reader, &table);
+    let (roles, role_spans) = roles(reader, &table);
     let network = network(reader, &table);
     let peers = peers(reader, &table);
     let platform = platform(reader, &table);
@@ -45,7 +49,10 @@ pub fn read(reader: &mut Reader<'_>, source: &Source) -> Read {
     let adus = adus(reader, &table, &roles, shape);
     let written = table.entry("asn1").and_then(|(key, _, item)| reader.strings(key, item));
     let (asn1, asn1_spans) = match written {
-        Some(files) => files.into_iter().unzip(),
+        Some(files) => {
+            twice(reader, &files);
+            files.into_iter().unzip()
+        }
         None => (files_of(&adus), Vec::new()),
     };
     let specification = Specification {
@@ -59,19 +66,34 @@ pub fn read(reader: &mut Reader<'_>, source: &Source) -> Read {
         prefer,
         adus,
     };
-    Read { specification, asn1_spans }
+    Read { specification, asn1_spans, role_spans }
 }
 
-/// The file's name without folder and ending, as a crate may be called.
+/// Says which files are named a second time.
+fn twice(reader: &mut Reader<'_>, files: &[(String, Span)]) {
+    for (place, (name, span)) in files.iter().enumerate() {
+        if files[..place].iter().any(|(before, _)| before == name) {
+            let shown = fusewire_asn1::diagnostic::shortened(name);
+            reader.error(*span, format!("`{shown}` stands twice"), "leave one out");
+        }
+    }
+}
+
+/// The file's name without folder and ending, as a crate may be called that hides none that it needs.
 fn name_of(file: &str) -> String {
     let stem = file.rsplit(['/', '\\']).next().unwrap_or(file);
     let stem = stem.strip_suffix(".toml").unwrap_or(stem);
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let mut name: String = stem.chars().take(NAME_CHARS_MAX).map(plain).collect();
+    let words = stem.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut name = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
+    name.truncate(NAME_CHARS_MAX);
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
         name.insert_str(0, "s-");
     }
-    name
+    let is_word = fusewire_asn1::rust::snake(&name).starts_with("r#");
+    if is_word || TAKEN.contains(&name.as_str()) || name.starts_with("fusewire") {
+        name += "-ends";
+    }
+    name.trim_end_matches('-').to_owned()
 }
 
 /// `Module.asn1` for each module of a type.
@@ -88,8 +110,9 @@ fn files_of(adus: &[Adu]) -> Vec<String> {
     files
 }
 
-fn roles(reader: &mut Reader<'_>, table: &Table<'_>) -> [String; 2] {
-    let default = || ["a".to_owned(), "b".to_owned()];
+/// The roles, and where they stand.
+fn roles(reader: &mut Reader<'_>, table: &Table<'_>) -> ([String; 2], Vec<Span>) {
+    let default = || (["a".to_owned(), "b".to_owned()], Vec::new());
     let Some((key, _, item)) = table.entry("roles") else { return default() };
     let Some(texts) = reader.strings(key, item) else { return default() };
     for (text, span) in &texts {
@@ -103,7 +126,7 @@ fn roles(reader: &mut Reader<'_>, table: &Table<'_>) -> [String; 2] {
             reader.error(span, format!("both roles are called `{a}`"), "give each its own name");
             default()
         }
-        Ok([(a, _), (b, _)]) => [a, b],
+        Ok([(a, at), (b, span)]) => ([a, b], vec![at, span]),
         Err(_) => {
             reader.expected(key, item);
             default()

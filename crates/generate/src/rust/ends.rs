@@ -1,11 +1,11 @@
-//! `src/lib.rs`: constants, and an end for each role.
+//! `src/lib.rs`: constants, and an end for each role ([`super::role`]).
 
-use std::collections::BTreeSet;
 use std::fmt;
 
-use fusewire_asn1::rust::{Generated, Lines, camel, snake};
+use fusewire_asn1::rust::{Generated, Lines, camel};
 
 use super::{Error, Input, quoted};
+use crate::language::names;
 use crate::plan::{AduPlan, Codec, Congestion, Late, Machine, Order, Plan, Profile, Sender};
 
 /// How long who waits looks for what comes before it sleeps, where a type wants short times: a sleep costs both ends more.
@@ -29,23 +29,25 @@ pub fn text(input: &Input<'_>, generated: &[Generated]) -> Result<String, Error>
     for role in 0..2 {
         writer.end(role);
     }
+    writer.answer_types();
     if terms(writer.plan).len() > TERMS_MAX {
         return Err(Error::Unsupported("a specification of so many modules".to_owned()));
     }
     writer.clauses();
-    Ok(writer.out.into_text())
+    // Each item begins behind an empty line, the first of a block too.
+    Ok(writer.out.into_text().replace("{\n\n", "{\n"))
 }
 
 /// A type of ADU, by its names in Rust.
-struct Adu<'a> {
-    plan: &'a AduPlan,
+pub(super) struct Adu<'a> {
+    pub plan: &'a AduPlan,
     /// Of its marker and its alternative.
-    camel: String,
+    pub camel: String,
     /// Of its calls.
-    snake: String,
+    pub snake: String,
     /// Its type, without a lifetime.
     path: String,
-    borrows: bool,
+    pub borrows: bool,
     /// Its codec's.
     encoding: &'static str,
 }
@@ -66,13 +68,13 @@ impl<'a> Adu<'a> {
         Ok(Adu {
             plan,
             camel: camel(&plan.name),
-            snake: snake(&plan.name).trim_start_matches("r#").to_owned(),
+            snake: names::of_call(&plan.name),
             path: format!("types::{}::{}", module.name, ty.rust),
             borrows: ty.borrows,
             encoding: match plan.codec {
-                Codec::Lws => "Lws<u32>",
-                Codec::Xdr => "Xdr",
-                Codec::Oer => "Oer",
+                Codec::Lws => "service::codec::pipeline::Lws<u32>",
+                Codec::Xdr => "service::codec::pipeline::Xdr",
+                Codec::Oer => "service::codec::pipeline::Oer",
                 Codec::Ber | Codec::Der => {
                     return Err(Error::Unsupported("BER and DER of ADUs".to_owned()));
                 }
@@ -80,7 +82,7 @@ impl<'a> Adu<'a> {
         })
     }
 
-    fn ty(&self, lifetime: &str) -> String {
+    pub fn ty(&self, lifetime: &str) -> String {
         if self.borrows { format!("{}<{lifetime}>", self.path) } else { self.path.clone() }
     }
 
@@ -92,21 +94,21 @@ impl<'a> Adu<'a> {
     }
 }
 
-struct Writer<'a> {
+pub(super) struct Writer<'a> {
     input: &'a Input<'a>,
-    plan: &'a Plan,
+    pub plan: &'a Plan,
     adus: &'a [Adu<'a>],
     out: Lines,
 }
 
 impl<'a> Writer<'a> {
     /// What `writeln!` calls.
-    fn write_fmt(&mut self, lines: fmt::Arguments<'_>) {
+    pub fn write_fmt(&mut self, lines: fmt::Arguments<'_>) {
         self.out.write_fmt(lines);
     }
 
     /// Types that a role sends by themselves, or those that it asks with.
-    fn of(&self, role: usize, kind: Kind) -> impl Iterator<Item = &'a Adu<'a>> + use<'a> {
+    pub fn of(&self, role: usize, kind: Kind) -> impl Iterator<Item = &'a Adu<'a>> + use<'a> {
         let plan = self.plan;
         self.adus.iter().filter(move |adu| {
             let is_kind = match kind {
@@ -118,15 +120,17 @@ impl<'a> Writer<'a> {
     }
 
     /// The type that answers one.
-    fn answer(&self, adu: &Adu<'_>) -> Option<&'a Adu<'a>> {
+    pub fn answer(&self, adu: &Adu<'_>) -> Option<&'a Adu<'a>> {
         self.adus.iter().find(|answer| Some(answer.plan.number) == adu.plan.reply)
     }
 
     /// The part of a doc comment that says what may go wrong.
-    fn errors(&mut self, errors: fmt::Arguments<'_>) {
+    pub(super) fn errors(&mut self, errors: &[&str]) {
+        let link = |error: &&str| format!("[`Error::{error}`](service::Error::{error})");
+        let links: Vec<_> = errors.iter().map(link).collect();
         writeln!(self, "///");
         writeln!(self, "/// # Errors");
-        writeln!(self, "/// {errors}");
+        writeln!(self, "/// {}.", links.join("; "));
     }
 
     fn head(&mut self) {
@@ -148,58 +152,46 @@ impl<'a> Writer<'a> {
         writeln!(self, "/// The types of the ASN.1 modules, and their codecs.");
         writeln!(self, "pub mod types;");
         writeln!(self);
-        let has = |kind| (0..2).any(|role| self.of(role, kind).next().is_some());
-        let requests = has(Kind::Request);
-        let encodings: BTreeSet<&str> =
-            self.adus.iter().map(|adu| adu.encoding.trim_end_matches("<u32>")).collect();
-        let durations =
-            plan.adus.iter().any(|adu| adu.deadline_us.is_some()) || is_low_latency(plan);
-        writeln!(self, "use std::net::SocketAddr;");
-        writeln!(self, "use std::sync::Arc;");
-        if durations {
-            writeln!(self, "use std::time::Duration;");
-        }
-        writeln!(self);
-        writeln!(
-            self,
-            "use fusewire_service::codec::pipeline::{};",
-            braced(&encodings.into_iter().collect::<Vec<_>>())
-        );
-        let orders = plan.adus.iter().any(|adu| adu.order != Order::All);
-        let mut used = vec!["Adu", "AduType", "Machine"];
-        used.extend(orders.then_some("Order"));
-        used.push("Profile");
-        writeln!(self, "use fusewire_service::profile::{};", braced(&used));
-        let mut used = vec!["self"];
-        used.extend(requests.then_some("Answer"));
-        used.push("Stream");
-        writeln!(self, "use fusewire_service::stream::{};", braced(&used));
-        writeln!(self, "use fusewire_service::{{Cipher, Congestion}};");
-        writeln!(self, "pub use fusewire_service::stream::Listener;");
-        writeln!(
-            self,
-            "pub use fusewire_service::{{Allow, Error, Fingerprint, Identity, Result}};"
-        );
+        writeln!(self, "use fusewire_service as service;");
+        writeln!(self, "pub use service::ends::*;");
         let mut modules: Vec<String> = self.adus.iter().map(|adu| adu.path.clone()).collect();
         modules.sort();
         modules.dedup();
         writeln!(self);
-        for path in modules {
+        let alone: Vec<_> = modules.iter().filter(|path| self.is_alone(path, &modules)).collect();
+        for path in alone {
             writeln!(self, "pub use {path};");
         }
+    }
+
+    /// Whether the last name of a type's path is nothing else in the crate, so that it may stand beside the ends.
+    fn is_alone(&self, path: &str, paths: &[String]) -> bool {
+        let last = |path: &str| path.rsplit("::").next().map(str::to_owned);
+        let name = last(path);
+        let is_ours = |ours: &String| Some(ours) == name.as_ref();
+        name.as_deref() != Some("CLAUSES")
+            && !self
+                .plan
+                .roles
+                .iter()
+                .flat_map(|role| names::of_role(role))
+                .any(|ours| is_ours(&ours))
+            && !self.adus.iter().any(|adu| is_ours(&names::of_answer(&adu.plan.name)))
+            && paths.iter().filter(|path| last(path) == name).count() == 1
     }
 
     fn adu_types(&mut self) {
         writeln!(self);
         writeln!(self, "/// The types of ADU, as their clauses have it.");
         writeln!(self, "pub mod adu {{");
-        writeln!(self, "use super::*;");
+        writeln!(self, "use fusewire_service as service;");
         for adu in self.adus {
             let (plan, name, encoding) = (adu.plan, &adu.camel, adu.encoding);
-            let deadline = plan.deadline_us.map(|us| format!("Some(Duration::from_micros({us}))"));
+            let deadline =
+                plan.deadline_us.map(|us| format!("Some(std::time::Duration::from_micros({us}))"));
             let mut fields = Vec::new();
             if plan.order != Order::All {
-                fields.push(format!("order: Order::{:?}", plan.order));
+                fields.push(format!("order: service::profile::Order::{:?}", plan.order));
             }
             let after: u64 = plan.after.iter().map(|number| 1 << number).sum();
             if after != 0 {
@@ -220,81 +212,26 @@ impl<'a> Writer<'a> {
             writeln!(self, "#[derive(Debug)]");
             writeln!(self, "pub enum {name} {{}}");
             writeln!(self);
-            writeln!(self, "impl AduType for {name} {{");
+            writeln!(self, "impl service::profile::AduType for {name} {{");
             writeln!(self, "type Encoding = {encoding};");
-            writeln!(self, "const ADU: Adu = Adu {{");
+            writeln!(self, "const ADU: service::profile::Adu = service::profile::Adu {{");
             for field in fields {
                 writeln!(self, "{field},");
             }
-            writeln!(self, "..Adu::new({}, {})", quoted(&plan.name), plan.number);
+            writeln!(self, "..service::profile::Adu::new({}, {})", quoted(&plan.name), plan.number);
             writeln!(self, "}};");
             writeln!(self, "}}");
         }
         writeln!(self, "}}");
     }
 
-    fn end(&mut self, role: usize) {
-        let (plan, name) = (self.plan, camel(&self.plan.roles[role]));
-        let other = camel(&plan.roles[1 - role]);
-        writeln!(self);
-        writeln!(self, "/// The end of the role `{}`.", plan.roles[role]);
-        writeln!(self, "pub struct {name}(Stream<{name}>);");
-        self.profile(role, &name);
-        writeln!(self);
-        writeln!(self, "impl From<Stream<{name}>> for {name} {{");
-        writeln!(self, "fn from(stream: Stream<{name}>) -> {name} {{");
-        writeln!(self, "{name}(stream)");
-        writeln!(self, "}}");
-        writeln!(self, "}}");
-        writeln!(self);
-        writeln!(self, "impl {name} {{");
-        if role == 0 {
-            writeln!(
-                self,
-                "/// Opens the session with the [`{other}`] at an address, which has this key."
-            );
-            self.errors(format_args!(
-                "[`Error::Differs`] where that is of another specification; [`Error::Stack`]."
-            ));
-            writeln!(
-                self,
-                "pub fn connect(at: SocketAddr, identity: Arc<Identity>, key: Fingerprint) -> Result<{name}> {{"
-            );
-            writeln!(self, "stream::connect(at, identity, key)");
-        } else {
-            writeln!(
-                self,
-                "/// Takes sessions at an address, of each [`{other}`] that is allowed."
-            );
-            writeln!(
-                self,
-                "pub fn listen(at: SocketAddr, identity: Arc<Identity>, allow: Allow) -> Result<Listener<{name}>> {{"
-            );
-            writeln!(self, "Listener::bind(at, identity, allow)");
-        }
-        writeln!(self, "}}");
-        self.sends(role);
-        self.asks(role);
-        self.takes(role, &name);
-        self.answers(role, &name);
-        writeln!(self);
-        writeln!(
-            self,
-            "/// Ends this side, and waits until the peer has everything and has ended its own."
-        );
-        self.errors(format_args!("[`Error::Stack`]."));
-        writeln!(self, "pub fn finish(self) -> Result<()> {{");
-        writeln!(self, "self.0.finish()");
-        writeln!(self, "}}");
-        writeln!(self, "}}");
-        self.alternatives(role, &name);
-    }
-
-    fn profile(&mut self, role: usize, name: &str) {
+    pub(super) fn profile(&mut self, role: usize, name: &str) {
         let plan = self.plan;
         let list = |role: usize| {
             let sent = self.adus.iter().filter(|adu| adu.is_sent_by(role));
-            let all: Vec<_> = sent.map(|adu| format!("adu::{}::ADU", adu.camel)).collect();
+            let all: Vec<_> = sent
+                .map(|adu| format!("<adu::{} as service::profile::AduType>::ADU", adu.camel))
+                .collect();
             format!("&[{}]", all.join(", "))
         };
         let (sends, takes) = (list(role), list(1 - role));
@@ -305,158 +242,46 @@ impl<'a> Writer<'a> {
             _ => "Cubic",
         };
         writeln!(self);
-        writeln!(self, "impl Profile for {name} {{");
+        writeln!(self, "impl service::profile::Profile for {name} {{");
         writeln!(self, "const NAME: &'static str = {};", quoted(&plan.name));
         writeln!(self, "const CLAUSES: &'static [&'static str] = CLAUSES;");
-        writeln!(self, "const MACHINE: Machine = Machine::{machine};");
-        writeln!(self, "const CONGESTION: Congestion = Congestion::{congestion};");
-        writeln!(self, "const CIPHERS: &'static [Cipher] = &Cipher::DEFAULT;");
-        if !plan.is_nagle {
-            writeln!(self, "const PACKS: bool = false;");
-        }
+        writeln!(
+            self,
+            "const MACHINE: service::profile::Machine = service::profile::Machine::{machine};"
+        );
+        writeln!(
+            self,
+            "const CONGESTION: service::Congestion = service::Congestion::{congestion};"
+        );
+        writeln!(self, "const CIPHERS: &'static [service::Cipher] = &service::Cipher::DEFAULT;");
+        // Who packs waits for nothing, but a packet of several is there when its last is.
         if is_low_latency(plan) {
-            writeln!(self, "const SPIN: Duration = Duration::from_micros({SPIN_US});");
-        }
-        writeln!(self, "const SENDS: &'static [Adu] = {sends};");
-        writeln!(self, "const TAKES: &'static [Adu] = {takes};");
-        writeln!(self, "}}");
-    }
-
-    fn sends(&mut self, role: usize) {
-        for adu in self.of(role, Kind::Message) {
-            let Adu { camel, snake, plan, .. } = adu;
-            let ty = adu.ty("'_");
-            let expires = plan.deadline_us.is_some() && plan.late == Late::Drop;
-            let expired = if expires { "[`Error::Expired`]; " } else { "" };
-            writeln!(self);
-            writeln!(self, "/// Sends one; returns when it is on its way.");
-            self.errors(format_args!("[`Error::Codec`]; {expired}[`Error::Stack`]."));
-            writeln!(self, "pub fn send_{snake}(&self, value: &{ty}) -> Result<()> {{");
-            writeln!(self, "self.0.send::<adu::{camel}, _>(value)");
-            writeln!(self, "}}");
-        }
-    }
-
-    fn asks(&mut self, role: usize) {
-        for adu in self.of(role, Kind::Request) {
-            let Some(answer) = self.answer(adu) else { continue };
-            let Adu { camel, snake, .. } = adu;
-            let (ty, answer, answer_ty) = (adu.ty("'_"), &answer.camel, answer.ty("'_"));
-            writeln!(self);
-            writeln!(self, "/// Asks, and waits for the answer.");
-            self.errors(format_args!("[`Error::Codec`]; [`Error::Expired`]; [`Error::Stack`]."));
-            writeln!(self, "pub fn {snake}(&mut self, value: &{ty}) -> Result<{answer_ty}> {{");
-            writeln!(self, "let answer = self.0.call::<adu::{camel}, _>(value)?;");
-            writeln!(self, "stream::read::<adu::{answer}, _>(answer)");
-            writeln!(self, "}}");
-        }
-        let delivers =
-            |adu: &Adu<'_>| adu.plan.deadline_us.is_some() && adu.plan.late == Late::Deliver;
-        if self.of(role, Kind::Request).any(delivers) {
-            writeln!(self);
-            writeln!(self, "/// Whether the last answer came after the deadline of its request.");
-            writeln!(self, "pub fn is_late(&self) -> bool {{");
-            writeln!(self, "self.0.is_late()");
-            writeln!(self, "}}");
-        }
-    }
-
-    fn takes(&mut self, role: usize, name: &str) {
-        if self.of(1 - role, Kind::Message).next().is_none() {
-            return;
-        }
-        writeln!(self);
-        writeln!(
-            self,
-            "/// The next ADU of the peer's, which stays until the next call; `None` after its last."
-        );
-        self.errors(format_args!("[`Error::Codec`], [`Error::Unknown`]: it is none of the specification's; [`Error::Stack`]."));
-        let lifetime = self.lifetime(1 - role, Kind::Message, "'_");
-        writeln!(self, "pub fn recv(&mut self) -> Result<Option<To{name}{lifetime}>> {{");
-        writeln!(self, "let Some((number, adu)) = self.0.recv()? else {{ return Ok(None) }};");
-        writeln!(self, "Ok(Some(match number {{");
-        for Adu { camel, plan, .. } in self.of(1 - role, Kind::Message) {
-            let number = plan.number;
-            writeln!(self, "{number} => To{name}::{camel}(stream::read::<adu::{camel}, _>(adu)?),");
-        }
-        writeln!(self, "number => return Err(Error::Unknown {{ number }}),");
-        writeln!(self, "}}))");
-        writeln!(self, "}}");
-    }
-
-    fn answers(&mut self, role: usize, name: &str) {
-        if self.of(1 - role, Kind::Request).next().is_none() {
-            return;
-        }
-        writeln!(self);
-        writeln!(
-            self,
-            "/// What the peer asks next, and what it is answered by; `None` when it has ended."
-        );
-        self.errors(format_args!("[`Error::Codec`], [`Error::Unknown`]: it is none of the specification's; [`Error::Stack`]."));
-        let lifetime = self.lifetime(1 - role, Kind::Request, "'_");
-        writeln!(self, "pub fn next_call(&mut self) -> Result<Option<Ask{name}{lifetime}>> {{");
-        writeln!(
-            self,
-            "let Some((number, adu, answer)) = self.0.next_call()? else {{ return Ok(None) }};"
-        );
-        writeln!(self, "Ok(Some(match number {{");
-        for Adu { camel, plan, .. } in self.of(1 - role, Kind::Request) {
-            let number = plan.number;
+            writeln!(self, "const PACKS: bool = false;");
             writeln!(
                 self,
-                "{number} => Ask{name}::{camel}(stream::read::<adu::{camel}, _>(adu)?, Answer{camel}(answer)),"
+                "const SPIN: std::time::Duration = std::time::Duration::from_micros({SPIN_US});"
             );
         }
-        writeln!(self, "number => return Err(Error::Unknown {{ number }}),");
-        writeln!(self, "}}))");
+        writeln!(self, "const SENDS: &'static [service::profile::Adu] = {sends};");
+        writeln!(self, "const TAKES: &'static [service::profile::Adu] = {takes};");
         writeln!(self, "}}");
     }
 
-    /// `<'a>` where one of the types that a role sends so borrows.
-    fn lifetime(&self, role: usize, kind: Kind, lifetime: &str) -> String {
-        let borrows = self.of(role, kind).any(|adu| adu.borrows);
-        if borrows { format!("<{lifetime}>") } else { String::new() }
-    }
-
-    /// What comes to a role.
-    fn alternatives(&mut self, role: usize, name: &str) {
-        let (other, kinds) =
-            (1 - role, [(Kind::Message, "To", "gets"), (Kind::Request, "Ask", "is asked")]);
-        for (kind, prefix, what) in kinds {
-            if self.of(other, kind).next().is_none() {
-                continue;
-            }
-            let lifetime = self.lifetime(other, kind, "'a");
-            writeln!(self);
-            writeln!(self, "/// What a {name} {what}.");
-            writeln!(self, "#[derive(Debug)]");
-            writeln!(self, "pub enum {prefix}{name}{lifetime} {{");
-            for adu in self.of(other, kind) {
-                let (camel, ty) = (&adu.camel, adu.ty("'a"));
-                let answer = if self.answer(adu).is_some() {
-                    format!(", Answer{camel}")
-                } else {
-                    String::new()
-                };
-                writeln!(self, "/// `{camel}`.");
-                writeln!(self, "{camel}({ty}{answer}),");
-            }
-            writeln!(self, "}}");
-        }
-        for adu in self.of(other, Kind::Request) {
+    /// What answers each request, whichever ends ask.
+    fn answer_types(&mut self) {
+        for adu in self.adus {
             let Some(answer) = self.answer(adu) else { continue };
             let (camel, answer, answer_ty) = (&adu.camel, &answer.camel, answer.ty("'_"));
             writeln!(self);
             writeln!(self, "/// Answers one `{camel}`; dropped, it refuses.");
             writeln!(self, "#[derive(Debug)]");
-            writeln!(self, "pub struct Answer{camel}(Answer);");
+            writeln!(self, "pub struct Answer{camel} {{ answer: service::stream::Answer }}");
             writeln!(self);
             writeln!(self, "impl Answer{camel} {{");
             writeln!(self, "/// With this.");
-            self.errors(format_args!("[`Error::Codec`]; [`Error::Stack`]."));
-            writeln!(self, "pub fn send(self, value: &{answer_ty}) -> Result<()> {{");
-            writeln!(self, "self.0.send::<adu::{answer}, _>(value)");
+            self.errors(&["Codec", "TooLong", "Stack"]);
+            writeln!(self, "pub fn send(self, value: &{answer_ty}) -> service::Result<()> {{");
+            writeln!(self, "self.answer.send::<adu::{answer}, _>(value)");
             writeln!(self, "}}");
             writeln!(self, "}}");
         }
@@ -513,17 +338,9 @@ fn is_answer(plan: &Plan, adu: &Adu<'_>) -> bool {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     /// Sent by itself.
     Message,
     /// Answered.
     Request,
-}
-
-/// As `use` has it.
-fn braced(names: &[&str]) -> String {
-    match names {
-        [one] if *one != "self" => (*one).to_owned(),
-        names => format!("{{{}}}", names.join(", ")),
-    }
 }

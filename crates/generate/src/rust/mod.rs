@@ -7,6 +7,7 @@
 mod ends;
 mod files;
 mod manifest;
+mod role;
 mod supported;
 mod tests;
 
@@ -44,7 +45,8 @@ impl<'a> Input<'a> {
         let modules = modules.map(|(place, source)| File::parse(place, source.clone()));
         let path = Path::new(checked.sources[0].name());
         let name = path.file_name().unwrap_or(path.as_os_str());
-        let specification = name.to_string_lossy().into_owned();
+        // It stands in comments, which nothing of it may end.
+        let specification = name.to_string_lossy().escape_default().to_string();
         Input { plan: &choice.plan, modules: modules.collect(), specification }
     }
 }

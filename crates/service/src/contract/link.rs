@@ -26,7 +26,7 @@ pub const MARK: &[u8; 16] = b"to be hidden ...";
 /// What is told of a link, and to it.
 #[derive(Debug, Default)]
 pub struct Wire {
-    /// Frames that have left.
+    /// Frames that have left this end, and come to it.
     pub frames: AtomicU64,
     /// Those of them that show [`MARK`].
     pub shown: AtomicU64,
@@ -36,10 +36,10 @@ pub struct Wire {
 
 impl Wire {
     /// Somebody listens.
-    fn sees(&self, frame: &TxFrame<'_>) {
+    fn sees(&self, parts: &[&[u8]]) {
         self.frames.fetch_add(1, Ordering::Relaxed);
-        let shows = |bytes: &[u8]| bytes.windows(MARK.len()).any(|part| part == MARK);
-        if shows(frame.header) || shows(frame.payload) {
+        let shows = |bytes: &&[u8]| bytes.windows(MARK.len()).any(|part| part == MARK);
+        if parts.iter().any(shows) {
             self.shown.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -72,7 +72,7 @@ impl Device for Link {
     }
 
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
-        frames.iter().for_each(|frame| self.wire.sees(frame));
+        frames.iter().for_each(|frame| self.wire.sees(&[frame.header, frame.payload]));
         match self.wire.is_cut.load(Ordering::Relaxed) {
             true => Ok(frames.len()),
             false => self.inner.transmit(frames),
@@ -80,7 +80,11 @@ impl Device for Link {
     }
 
     fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
-        self.inner.receive(batch)
+        let received = self.inner.receive(batch)?;
+        for packet in batch.iter() {
+            packet.frames().for_each(|frame| self.wire.sees(&[frame]));
+        }
+        Ok(received)
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
@@ -103,15 +107,13 @@ impl Device for Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fusewire_device::Ecn;
 
     #[test]
     fn who_listens_finds_what_is_in_the_clear() {
         let wire = Wire::default();
-        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         let whole = [&b"before"[..], MARK, b"behind"].concat();
         for (payload, shown) in [(&whole[..], 1), (&whole[..20], 1), (&whole[..22], 2)] {
-            wire.sees(&TxFrame { peer, header: b"header", payload, ecn: Ecn::NotEct });
+            wire.sees(&[b"header", payload]);
             assert_eq!(wire.shown.load(Ordering::Relaxed), shown);
         }
         assert_eq!(wire.frames.load(Ordering::Relaxed), 3);

@@ -23,6 +23,24 @@ pub struct PeerCall {
     request: Vec<u8>,
 }
 
+/// What has come of the peer's.
+#[derive(Debug)]
+pub enum Next {
+    /// An ADU, and its place among those of the stream, from 0.
+    Adu(u64, Vec<u8>),
+    /// A call.
+    Call(PeerCall),
+}
+
+/// Which of several that have come is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// ADUs come in order; otherwise as they are complete.
+    pub in_order: bool,
+    /// Calls come before ADUs. Who lets the two take turns keeps neither waiting for all of the other.
+    pub calls_first: bool,
+}
+
 impl PeerCall {
     /// What the peer asks.
     pub fn request(&self) -> &[u8] {
@@ -193,16 +211,52 @@ impl Connection {
 
     // ---- the peer's
 
+    fn take_call(&self, state: &mut State, connection: ConnectionId) -> Option<PeerCall> {
+        let (asked, request) = state.stack.next_call(connection)?;
+        let handle = self.held.handle.clone();
+        Some(PeerCall { handle, connection, asked: Some(asked), request })
+    }
+
     fn asked(&self) -> Wait<'_, impl Attempt<Option<PeerCall>>> {
-        let handle = &self.held.handle;
-        self.ask(Interest::Calls, move |state: &mut State, id| {
-            let Some((asked, request)) = state.stack.next_call(id) else {
-                return state.end_or_pending(id);
-            };
-            let handle = handle.clone();
-            let call = PeerCall { handle, connection: id, asked: Some(asked), request };
-            Poll::Ready(Ok(Some(call)))
+        self.ask(Interest::Calls, |state, id| match self.take_call(state, id) {
+            Some(call) => Poll::Ready(Ok(Some(call))),
+            None => state.end_or_pending(id),
         })
+    }
+
+    fn coming(&self, turn: Turn) -> Wait<'_, impl Attempt<Option<Next>>> {
+        // What waits for both and the end.
+        self.ask(Interest::Finish, move |state, id| {
+            let adu = |state: &mut State| {
+                let adu = if turn.in_order { state.next(id) } else { state.any(id) };
+                adu.map(|(index, adu)| Next::Adu(index, adu))
+            };
+            let call = |state: &mut State| self.take_call(state, id).map(Next::Call);
+            let next = match turn.calls_first {
+                true => call(state).or_else(|| adu(state)),
+                false => adu(state).or_else(|| call(state)),
+            };
+            match next {
+                Some(next) => Poll::Ready(Ok(Some(next))),
+                None => state.end_or_pending(id),
+            }
+        })
+    }
+
+    /// What the peer sends or asks next, for at most so long; `None` once it has ended its stream.
+    ///
+    /// # Errors
+    /// Those of [`Connection::closed`]; `Elapsed`.
+    pub fn next(&self, turn: Turn, timeout: Option<Duration>) -> Result<Option<Next>> {
+        self.coming(turn).block_until(timeout.and_then(after))
+    }
+
+    /// [`Connection::next`] for tasks. Cancelled, nothing is lost.
+    ///
+    /// # Errors
+    /// Those of [`Connection::closed`].
+    pub async fn next_async(&self, turn: Turn) -> Result<Option<Next>> {
+        self.coming(turn).wait().await
     }
 
     /// The next call of the peer's; `None` once it has ended its stream.

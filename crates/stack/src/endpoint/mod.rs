@@ -20,7 +20,7 @@ use fusewire_device::{Device, udp};
 use fusewire_session::{ClientConfig, Fingerprint, ServerConfig};
 use fusewire_transport::machine::Secrets;
 
-pub use calls::PeerCall;
+pub use calls::{Next, PeerCall, Turn};
 pub use connection::Connection;
 use connection::{Held, or_elapsed};
 pub use listener::Listener;

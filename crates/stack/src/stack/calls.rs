@@ -239,7 +239,13 @@ impl Stack {
             return true;
         }
         let session = first.btag.and_then(|btag| self.calls.sessions.get(&((btag >> 32) as u32)));
-        let Some(&id) = session else { return false };
+        let Some(&id) = session else {
+            // Its check covers no btag: one that was damaged on the way is not refused, as what was sent comes again.
+            if !h.checks_all() {
+                self.drop_frame(Cause::CallStray);
+            }
+            return !h.checks_all();
+        };
         self.take_request_packet(now, peer, Some(id), h, (frame, payload));
         true
     }

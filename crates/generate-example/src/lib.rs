@@ -1,0 +1,27 @@
+//! The ends of specifications that are odd each in its way: a user may write any of them.
+#![forbid(unsafe_code)]
+
+/// Both ends send and ask everything.
+pub mod both {
+    include!(concat!(env!("OUT_DIR"), "/both.rs"));
+}
+
+/// Everything is called as something of ours, of Rust's or of another's.
+pub mod names {
+    include!(concat!(env!("OUT_DIR"), "/names.rs"));
+}
+
+/// Orders, deadlines and calls beside each other.
+pub mod rich {
+    include!(concat!(env!("OUT_DIR"), "/rich.rs"));
+}
+
+/// Answers that are shorter than what is asked, one without any byte.
+pub mod short {
+    include!(concat!(env!("OUT_DIR"), "/short.rs"));
+}
+
+/// More types than a session has terms for their clauses.
+pub mod many {
+    include!(concat!(env!("OUT_DIR"), "/many.rs"));
+}

@@ -1,0 +1,22 @@
+//! What each specification promises, observed between its two ends. Those of `both` are not among them: on a link that damages
+//! frames a call towards the end that opened the session may be refused (docs/service.md).
+
+mod names {
+    use fusewire_generate_example::names::{Listener, Stream};
+    include!(concat!(env!("OUT_DIR"), "/names_contract.rs"));
+}
+
+mod rich {
+    use fusewire_generate_example::rich::{Asker, Keeper};
+    include!(concat!(env!("OUT_DIR"), "/rich_contract.rs"));
+}
+
+mod short {
+    use fusewire_generate_example::short::{Clerk, Store};
+    include!(concat!(env!("OUT_DIR"), "/short_contract.rs"));
+}
+
+mod many {
+    use fusewire_generate_example::many::{Adu, Session};
+    include!(concat!(env!("OUT_DIR"), "/many_contract.rs"));
+}
