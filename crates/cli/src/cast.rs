@@ -207,8 +207,19 @@ impl Cast {
             nocheck: true,
             ..SenderConfig::new(self.group)
         };
+        let config = SenderConfig {
+            // Who waits for more lets more in.
+            members_max: config.members_max.max(self.wait as usize),
+            packet_len: self.common.datagram_bytes().unwrap_or(config.packet_len),
+            congestion: self.common.congestion().or(config.congestion),
+            ..config
+        };
         let in_udp = || Ok(Box::new(config.udp_device()?) as Box<dyn Device>);
         let device = over_ip.map_or_else(in_udp, Ok);
+        let device = match device {
+            Ok(device) => Ok(self.common.captured_group(device)?),
+            Err(error) => Err(error),
+        };
         let mut sender =
             device.and_then(|device| Sender::over(device, &config)).map_err(|error| {
                 Failure::new(Code::Failed, format!("cannot send to {}: {error}", self.group))

@@ -1,6 +1,6 @@
 //! What several commands take alike, and what becomes of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ pub struct Common {
     /// side wants it too; none, if the other side says so too. Where the cipher makes a tag, that is it.
     #[arg(long, value_name = "NAME", default_value_t)]
     check: Check,
-    #[arg(long, value_name = "NAME", default_value_t, help = format!("Congestion control of what this side sends: {}", congestion_names()))]
-    congestion: Algorithm,
+    #[arg(long, value_name = "NAME", help = format!("Congestion control of what this side sends: {} [default: {}; to a group bbr]", congestion_names(), Algorithm::default()))]
+    congestion: Option<Algorithm>,
     /// Write every datagram to a pcapng file.
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
@@ -304,6 +304,26 @@ impl Common {
         Err(Failure::new(Code::Usage, format!("--check {check} {what}")).into())
     }
 
+    /// Largest UDP payload, where it is named.
+    pub fn datagram_bytes(&self) -> Option<usize> {
+        self.datagram_bytes.map(|n| n as usize)
+    }
+
+    /// Congestion control, where it is named.
+    pub fn congestion(&self) -> Option<Algorithm> {
+        self.congestion
+    }
+
+    /// What carries a group, whose packets are captured beside those of sessions: `x.group.pcapng` beside `x.pcapng`.
+    ///
+    /// # Errors
+    /// The capture file cannot be made.
+    pub fn captured_group(&self, device: Box<dyn Device>) -> Result<Box<dyn Device>> {
+        let Some(path) = &self.capture else { return Ok(device) };
+        let end = path.extension().unwrap_or_else(|| "pcapng".as_ref()).to_string_lossy();
+        captured(device, &path.with_extension(format!("group.{end}")), fusewire_wire::xtp::NUMBER)
+    }
+
     /// What carries the records.
     pub fn transport(&self) -> Protocol {
         self.transport
@@ -328,15 +348,11 @@ impl Common {
             ..Config::default()
         };
         config.transport = either::Config::of_records(self.transport);
-        config.transport.set_congestion(self.congestion);
+        config.transport.set_congestion(self.congestion.unwrap_or_default());
         config.transport.set_keep_alive(Some(probe));
         config.transport.set_user_timeout(Duration::from_secs(60));
-        let device: Box<dyn Device> = match &self.capture {
-            Some(path) => {
-                Box::new(Capture::to_file(device, path, config.protocol()).map_err(|e| {
-                    Failure::new(Code::Failed, format!("cannot write {}: {e}", path.display()))
-                })?)
-            }
+        let device = match &self.capture {
+            Some(path) => captured(device, path, config.protocol())?,
             None => device,
         };
         let mut stack = Stack::new(device, config, &fusewire_device::random()?);
@@ -344,6 +360,16 @@ impl Common {
             tracing::info!(%error, "not visible to fusewire ss");
         }
         Ok(stack)
+    }
+}
+
+fn captured(device: Box<dyn Device>, path: &Path, protocol: u8) -> Result<Box<dyn Device>> {
+    match Capture::to_file(device, path, protocol) {
+        Ok(device) => Ok(Box::new(device)),
+        Err(error) => {
+            let what = format!("cannot write {}: {error}", path.display());
+            Err(Failure::new(Code::Failed, what).into())
+        }
     }
 }
 

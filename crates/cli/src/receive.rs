@@ -163,6 +163,7 @@ impl Receive {
             Some(device) => device,
             None => Box::new(config.udp_device().map_err(|error| self.deaf(&error))?),
         };
+        let device = self.moving.connect.common.captured_group(device)?;
         let mut receiver = Receiver::over(device, &config);
         if let Err(error) = receiver.observe() {
             tracing::info!(%error, "not visible to fusewire ss");

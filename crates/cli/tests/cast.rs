@@ -353,6 +353,41 @@ fn a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody() {
 }
 
 /// Groups of a site and of the link, which has addresses with a zone, over links that take less than usual.
+/// Lengths of the packets in a capture (pcapng, enhanced packet blocks).
+fn captured(path: &Path) -> Vec<u32> {
+    let bytes = fs::read(path).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut at, mut lengths) = (0, Vec::new());
+    while at + 28 <= bytes.len() {
+        if word(at) == 6 {
+            lengths.push(word(at + 24));
+        }
+        at += word(at + 4) as usize;
+    }
+    lengths
+}
+
+#[test]
+fn a_group_has_what_the_options_say() {
+    in_namespace("a_group_has_what_the_options_say", Need::Namespace, SETUP, || {
+        let world = World::new();
+        make(&world.path("served"));
+        let there = world.path("cast.pcapng");
+        let options = ["--datagram-bytes", "700", "--congestion", "cubic"];
+        let capture = ["--capture", there.to_str().unwrap()];
+        let sender = Sender::start(cast(&world, &[&options[..], &capture[..]].concat()));
+        world.run("alice", &["receive", GROUP, "-o", "to", "--json"]).ok();
+        sender.end().0.ok();
+        same(&world.path("served"), &world.here("to"));
+        // With headers of IP and UDP, and Ethernet's if the capture has them.
+        let sessions = captured(&there);
+        let group = captured(&world.path("cast.group.pcapng"));
+        assert!(group.len() > (20 << 20) / 700 && sessions.len() > 10);
+        let longest = group.iter().max().unwrap();
+        assert!((700..=700 + 14 + 28).contains(longest), "{longest}");
+    });
+}
+
 #[test]
 fn groups_of_ipv6_are_cast_to() {
     in_namespace("groups_of_ipv6_are_cast_to", Need::Root, "", || {

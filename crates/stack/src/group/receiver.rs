@@ -165,7 +165,14 @@ impl<D: Device> Receiver<D> {
         }
         let now = self.turns.clock.now();
         let (machine, memory, level) = (&mut self.machine, &mut self.memory, self.turns.level);
-        let received = self.turns.take(|from, header, sum, data| {
+        let received = self.turns.take(|from, packet| {
+            let (header, sum, data) = match packet {
+                Ok(packet) => packet,
+                Err(cause) => {
+                    machine.reject(cause);
+                    return Kind::Dropped(cause);
+                }
+            };
             let initial = machine.handle_initial(from, header, data.len() as u32);
             let verdict = match &initial {
                 Initial::Drop(cause) => return Kind::Dropped(*cause),

@@ -217,15 +217,20 @@ impl<D: Device> Sender<D> {
         }
         let now = self.turns.clock.now();
         let machine = &mut self.machine;
-        let received = self.turns.take(|from, header, sum, data| {
+        let received = self.turns.take(|from, packet| {
             // What is for a sender has no data but a DIAG's text.
-            let wrong = match (sum.verifies(), data.is_empty()) {
-                (true, true) => None,
-                (true, false) => Some(DropCause::Protocol),
-                (false, _) => Some(DropCause::Checksum),
+            let right = packet.and_then(|(header, sum, data)| match (sum.verifies(), data) {
+                (true, []) => Ok(header),
+                (true, _) => Err(DropCause::Protocol),
+                (false, _) => Err(DropCause::Checksum),
+            });
+            let dropped = match right {
+                Ok(header) => machine.handle(now, from, header),
+                Err(cause) => {
+                    machine.reject(cause);
+                    Some(cause)
+                }
             };
-            wrong.into_iter().for_each(|cause| machine.reject(cause));
-            let dropped = wrong.or_else(|| machine.handle(now, from, header));
             dropped.map_or(Kind::Received, Kind::Dropped)
         })?;
         self.machine.handle_timeout(now);

@@ -28,6 +28,9 @@ const SPIN: Duration = Duration::from_micros(60);
 /// How long the device may stay full before what is left counts as lost.
 const FULL_WAIT: Duration = Duration::from_millis(5);
 
+/// A frame that came: its header, the header's sum with its check, and the data; or why none of that can be read.
+pub(super) type Read<'a> = std::result::Result<(&'a Header, Sum, &'a [u8]), DropCause>;
+
 /// A device, a clock, and frames on their way out.
 pub(super) struct Turns<D> {
     pub device: D,
@@ -121,12 +124,9 @@ impl<D: Device> Turns<D> {
         count
     }
 
-    /// Takes what waits in the device; `each` gets who sent it, the header, the header's sum with its check, and the
-    /// data, and says what became of it. How many there were.
-    pub fn take(
-        &mut self,
-        mut each: impl FnMut(SocketAddr, &Header, Sum, &[u8]) -> Kind,
-    ) -> Result<usize> {
+    /// Takes what waits in the device; `each` gets who sent it and what it is, and says what became of it. How many there
+    /// were.
+    pub fn take(&mut self, mut each: impl FnMut(SocketAddr, Read<'_>) -> Kind) -> Result<usize> {
         let mut count = 0;
         let now = self.clock.now();
         self.watch.now = now;
@@ -178,17 +178,16 @@ fn take_frame(
     from: SocketAddr,
     frame: &[u8],
     trace: &mut Trace,
-    each: &mut impl FnMut(SocketAddr, &Header, Sum, &[u8]) -> Kind,
+    each: &mut impl FnMut(SocketAddr, Read<'_>) -> Kind,
 ) -> Kind {
-    // What cannot be read is nobody's.
-    let Ok(parsed) = Packet::parse(frame) else { return Kind::Dropped(DropCause::Malformed) };
+    let Ok(parsed) = Packet::parse(frame) else { return each(from, Err(DropCause::Malformed)) };
     if parsed.trailer.is_some() {
-        return Kind::Dropped(DropCause::Protocol);
+        return each(from, Err(DropCause::Protocol));
     }
     let header = parsed.header.keep::<SPANS>();
     let before = frame.len() - parsed.data.len();
     let covered = if header.checks_all() { before } else { HEADER_LEN };
-    let kind = each(from, &header, Sum::of_few(&frame[..covered]), parsed.data);
+    let kind = each(from, Ok((&header, Sum::of_few(&frame[..covered]), parsed.data)));
     trace.segment(kind, now, &header, header.data_len);
     kind
 }

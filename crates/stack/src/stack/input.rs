@@ -328,6 +328,13 @@ impl Stack {
         if self.has_moved(now, remote, segment) {
             return;
         }
+        let names_a_context = crate::machine::as_xtp(header).is_some_and(|xtp| xtp.returned);
+        if names_a_context && self.by_flow.contains_key(&header.flow()) {
+            // The key is right, and known here. An answer would tell the peer, should its address have changed, that
+            // its context is not.
+            self.past.drops.count(DropCause::Closed);
+            return self.watch.dropped(DropCause::Closed.name());
+        }
         let Some(listening) = self.listening.as_mut().filter(|l| header.service() == Some(l.port))
         else {
             self.drops.count(Cause::Stray);

@@ -10,6 +10,7 @@ use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::memory::{self, Memory, Network};
 use fusewire_device::{Capabilities, Device, RxBatch, TxFrame};
 use fusewire_stack::Config;
+use fusewire_transport::either::{self, Protocol};
 
 use crate::world::{A, B, C, World, close, small, transfer, transfer_from};
 
@@ -125,9 +126,19 @@ impl Moves {
     }
 }
 
+const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Xtp];
+
+fn over(protocol: Protocol, config: Config) -> Config {
+    Config { transport: either::Config::of_records(protocol), ..config }
+}
+
 #[test]
 fn a_peer_whose_address_changes_is_followed() {
-    let mut m = Moves::new(&small(), true, Duration::ZERO);
+    PROTOCOLS.into_iter().for_each(is_followed);
+}
+
+fn is_followed(protocol: Protocol) {
+    let mut m = Moves::new(&over(protocol, small()), true, Duration::ZERO);
     transfer(&mut m.world, 100);
     m.set(THERE);
     let begun = m.world.seconds();
@@ -150,7 +161,11 @@ fn a_peer_whose_address_changes_is_followed() {
 
 #[test]
 fn who_copies_what_the_peer_sends_does_not_get_the_stream() {
-    let mut m = Moves::new(&small(), true, Duration::ZERO);
+    PROTOCOLS.into_iter().for_each(who_copies_does_not_get_the_stream);
+}
+
+fn who_copies_does_not_get_the_stream(protocol: Protocol) {
+    let mut m = Moves::new(&over(protocol, small()), true, Duration::ZERO);
     transfer(&mut m.world, 100);
     m.set(COPIED);
     for round in 1..20 {
@@ -166,8 +181,8 @@ fn who_copies_what_the_peer_sends_does_not_get_the_stream() {
 
 #[test]
 fn who_is_named_without_his_knowledge_gets_no_stream() {
-    for is_known in [true, false] {
-        let mut m = Moves::new(&Config::default(), is_known, Duration::ZERO);
+    for (protocol, is_known) in PROTOCOLS.into_iter().flat_map(|p| [(p, true), (p, false)]) {
+        let mut m = Moves::new(&over(protocol, Config::default()), is_known, Duration::ZERO);
         transfer(&mut m.world, 100);
         // Somebody at the address that the client names, and all that comes to him.
         m.set(SPOOFED);
@@ -211,7 +226,12 @@ fn stream(w: &mut World, sent: &mut usize, got: &mut usize, end: usize) {
 
 #[test]
 fn a_new_path_begins_with_a_small_window_and_small_datagrams() {
-    let mut m = Moves::new(&Config::default(), false, Duration::from_millis(5));
+    PROTOCOLS.into_iter().for_each(begins_small);
+}
+
+fn begins_small(protocol: Protocol) {
+    let config = over(protocol, Config::default());
+    let mut m = Moves::new(&config, false, Duration::from_millis(5));
     let w = &mut m.world;
     let served = w.served.unwrap();
     let (mut sent, mut got) = (0, 0);

@@ -139,6 +139,8 @@ pub(super) struct Send {
     pub tags: std::collections::VecDeque<(u64, u64)>,
     /// Tag of the next message.
     pub tag: Option<u64>,
+    /// Below this, things were sent over an earlier path.
+    pub path_from: u64,
 }
 
 /// Events not yet polled, and packets not yet sent.
@@ -333,6 +335,7 @@ impl Connection {
         self.pacer = Pacer::new(PACING_BURST, PACING_QUANTUM);
         self.phase = Phase::Open;
         self.send.probed = false;
+        self.send.path_from = self.send.nxt;
     }
 
     /// What happened, oldest kind first; `None` when there is nothing new.

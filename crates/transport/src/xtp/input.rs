@@ -78,7 +78,8 @@ impl Connection {
             Body::Data { .. } if trailer => self.settings.cxor,
             Body::Data { btag } => {
                 let proves = self.recv.proves_from.is_some_and(|from| from <= h.seq);
-                h.checks_all() || self.settings.nocheck || proves && btag.is_none()
+                let proves_itself = self.settings.nocheck || proves && btag.is_none();
+                h.checks_all() || h.data_len > 0 && proves_itself
             }
             Body::First(_) => h.checks_all() || self.settings.nocheck,
             _ => h.checks_all(),

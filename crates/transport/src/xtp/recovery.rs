@@ -72,9 +72,12 @@ impl Connection {
         }
         if delivered.bytes > 0 {
             if !recovering && advanced || self.cc.steers_recovery() {
+                // What had arrived over an earlier path says nothing of this one.
+                let is_old = self.send.una <= self.send.path_from;
+                let counts = if is_old { in_flight_before } else { u64::MAX };
                 self.cc.on_acked(&Acked {
                     now,
-                    bytes: delivered.bytes,
+                    bytes: delivered.bytes.min(counts),
                     in_flight_before: in_flight_before.max(self.send.in_flight_max),
                     in_flight: self.send.queue.in_flight(),
                     snd_una: self.send.una,

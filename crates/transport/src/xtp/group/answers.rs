@@ -39,9 +39,17 @@ impl Sender {
             // Our own, or another sender's.
             return Err(DropCause::Closed);
         }
+        if !h.checks_all() {
+            // Nothing here proves itself.
+            return Err(DropCause::Protocol);
+        }
         if h.key == self.key {
             return match &h.body {
                 Body::Jcntl(join) => self.take_join(now, from, h, join),
+                Body::Unfit(unfit) => {
+                    self.refuse(now, from, unfit.key, unfit.diag);
+                    Ok(())
+                }
                 _ => Err(DropCause::Protocol),
             };
         }

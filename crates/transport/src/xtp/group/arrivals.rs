@@ -24,7 +24,16 @@ impl Receiver {
         }
     }
 
+    /// A packet is not looked at, for what it has cannot be read.
+    pub fn reject(&mut self, cause: DropCause) {
+        self.counters.drop(cause);
+    }
+
     fn judge(&self, from: SocketAddr, h: &Header, payload_len: u32) -> Result<Initial, DropCause> {
+        let is_control = h.returned || matches!(h.body, Body::First(_));
+        if is_control && !h.checks_all() {
+            return Err(DropCause::Protocol);
+        }
         if h.returned {
             let ours =
                 Some(h.key) == self.own && self.peer() == Some(from) && !self.is_over_stage();

@@ -6,7 +6,7 @@ use super::super::sync::behind;
 use super::super::{Header, Spans, headers::when};
 use super::member::{Leaving, Look, Member};
 use super::sender::{Sender, SenderEvent, Stage};
-use super::timers::{TRIES, Timer};
+use super::timers::Timer;
 use super::{To, alone};
 use crate::machine::{DropCause, TransmitKind};
 use crate::rtt;
@@ -74,7 +74,7 @@ impl Sender {
             None
         };
         if let Some(reason) = refused {
-            self.refuse(now, from, key, reason);
+            self.deny_join(now, from, key, reason);
             return Ok(());
         }
         if let Some(ask) = self.asks.iter_mut().find(|ask| ask.key == key && ask.from == from) {
@@ -82,7 +82,7 @@ impl Sender {
             return Ok(());
         }
         if self.members.len() >= self.cfg.members_max {
-            self.refuse(now, from, key, Reason::NoResource);
+            self.deny_join(now, from, key, Reason::NoResource);
             return Ok(());
         }
         if self.asks.len() == self.cfg.members_max {
@@ -106,8 +106,8 @@ impl Sender {
         let taken: Vec<u32> = self.members.values().map(|m| m.slot).collect();
         let slot = (0..).find(|slot| !taken.contains(slot)).unwrap_or(0);
         let rtt = rtt::Config {
-            rto_min: self.cfg.wtimer_min,
-            rto_max: (self.cfg.silence / TRIES).max(self.cfg.wtimer_min),
+            rto_min: self.cfg.wtimer_min.min(self.wtimer_max()),
+            rto_max: self.wtimer_max(),
             ..rtt::Config::default()
         };
         let member = Member {
@@ -147,7 +147,7 @@ impl Sender {
         if let Some(at) = self.asks.iter().position(|ask| ask.key == key)
             && let Some(ask) = self.asks.remove(at)
         {
-            self.refuse(now, ask.from, key, Reason::JoinDenied);
+            self.deny_join(now, ask.from, key, Reason::JoinDenied);
         }
     }
 
@@ -173,11 +173,15 @@ impl Sender {
     }
 
     /// DIAG 5.
-    fn refuse(&mut self, now: Instant, to: SocketAddr, key: Key, reason: Reason) {
+    fn deny_join(&mut self, now: Instant, to: SocketAddr, key: Key, reason: Reason) {
+        self.refuse(now, to, key, Diag { code: Code::JoinRefused, reason });
+    }
+
+    /// DIAG to who is no member, as far as the limit of that lets it.
+    pub(super) fn refuse(&mut self, now: Instant, to: SocketAddr, key: Key, diag: Diag) {
         if self.limit.allows(now) {
-            self.counters.drop(DropCause::Backlog);
-            let header = diag_for(key, true, Diag { code: Code::JoinRefused, reason });
-            self.push((To::One(to), alone(header, TransmitKind::Reset)));
+            self.counters.drop(DropCause::Refused);
+            self.push((To::One(to), alone(diag_for(key, true, diag), TransmitKind::Reset)));
         }
     }
 

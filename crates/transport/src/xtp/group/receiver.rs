@@ -1,20 +1,16 @@
 //! The receiver: hearing of groups, joining one, and its end.
 
-use super::super::listener::diag_for;
 use super::super::messages::{Message, Messages};
 use super::super::receive::Receive;
 use super::super::sync::Sync;
 use super::super::{Config, Header, Transmit};
-use super::alone;
 use super::config::ReceiverConfig;
 use crate::deadlines::{Deadline, Deadlines};
-use crate::machine::{Counters, TransmitKind};
+use crate::machine::Counters;
 use core::ops::Range;
 use core::time::Duration;
 use fusewire_base::Instant;
-use fusewire_wire::xtp::{
-    Address, Code, Diag, First, HEADER_LEN, Key, Limits, Reason, Service, Traffic,
-};
+use fusewire_wire::xtp::{Address, First, HEADER_LEN, Key, Limits, Reason, Service, Traffic};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -302,16 +298,9 @@ impl Receiver {
 
     /// Is a member no more, because the application does not want to be.
     pub fn leave(&mut self) {
-        match self.stage {
-            Stage::Member => self.last = self.goodbye(),
-            Stage::Joining => {
-                if let Some(sender) = &self.sender {
-                    let diag = Diag { code: Code::ContextAbandoned, reason: Reason::Unspecified };
-                    let header = diag_for(sender.key, true, diag);
-                    self.last = Some(alone(header, TransmitKind::Reset));
-                }
-            }
-            _ => {}
+        // Who only asked has no R yet that would prove it.
+        if self.stage == Stage::Member {
+            self.last = self.goodbye();
         }
         self.end(ReceiverEvent::Ended);
     }

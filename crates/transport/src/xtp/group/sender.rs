@@ -8,7 +8,7 @@ use super::member::{Leaving, Member, MemberInfo};
 use super::membership::{Ask, Gone};
 use super::timers::{Timer, Timers};
 use super::{To, Transmit};
-use crate::challenge::{CHALLENGES_A_SECOND, Limit};
+use crate::challenge::Limit;
 use crate::congestion;
 use crate::machine::{Counters, Reservation};
 use crate::pacing::Pacer;
@@ -22,6 +22,8 @@ use std::net::SocketAddr;
 
 /// A message has at most this part of the buffer.
 const MESSAGES_MIN: u32 = 4;
+/// DIAGs a second to those that are no members (`docs/xtp.md`, section 12).
+const REFUSALS_A_SECOND: u32 = 100;
 /// What one batch for the device carries, and the sleep that is not worth taking.
 const PACING_BURST: u64 = 64 << 10;
 const PACING_QUANTUM: Duration = Duration::from_millis(1);
@@ -162,7 +164,7 @@ impl Sender {
             round_end: 0,
             timers: Timers::default(),
             looked_at: now,
-            limit: Limit::new(now, CHALLENGES_A_SECOND),
+            limit: Limit::new(now, REFUSALS_A_SECOND),
             first_due: true,
             ask_first: false,
             stamp: now,

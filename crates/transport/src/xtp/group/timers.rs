@@ -16,6 +16,8 @@ const TAIL: Duration = Duration::from_millis(25);
 const PROBE_MIN: Duration = Duration::from_millis(2);
 /// Who is silent is asked about so often before it is dropped.
 pub(super) const TRIES: u32 = 32;
+/// No WTIMER is shorter where that many questions would need it.
+const WTIMER_LEAST: Duration = Duration::from_millis(5);
 /// Members that are asked alone at once.
 const ALONE_MAX: usize = 16;
 
@@ -74,9 +76,14 @@ impl Sender {
         }
     }
 
+    /// Largest WTIMER: a member is asked alone [`TRIES`] times before it counts as silent.
+    pub(super) fn wtimer_max(&self) -> Duration {
+        (self.cfg.silence / TRIES).max(WTIMER_LEAST)
+    }
+
     /// WTIMER of the slowest.
     fn rto(&self) -> Duration {
-        let longest = (self.cfg.silence / TRIES).max(self.cfg.wtimer_min);
+        let longest = self.wtimer_max();
         let rto = self.members.values().map(|m| m.rtt.rto()).max().unwrap_or(longest);
         rto.saturating_mul(1 << self.retries.min(10)).min(longest)
     }

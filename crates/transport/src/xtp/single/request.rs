@@ -349,7 +349,9 @@ impl Request {
                 }
                 Ok(take_all(0, payload_len))
             }
-            Body::Cntl(_) | Body::Tcntl(_) | Body::Diag(_) => Ok(Initial::Control),
+            Body::Cntl(_) | Body::Tcntl(_) | Body::Diag(_) if h.checks_all() => {
+                Ok(Initial::Control)
+            }
             _ => Err(DropCause::Protocol),
         }
     }

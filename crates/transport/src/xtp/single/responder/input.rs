@@ -42,7 +42,9 @@ impl Responder {
                         Err(DropCause::Protocol)
                     }
                     (_, Body::First(_)) => context.plan(h, payload_len),
-                    (_, Body::Diag(diag)) if diag.code == Code::InvalidContext && !h.returned => {
+                    (_, Body::Diag(diag))
+                        if diag.code == Code::InvalidContext && !h.returned && h.checks_all() =>
+                    {
                         Ok(Initial::Control)
                     }
                     _ => Err(DropCause::Closed),

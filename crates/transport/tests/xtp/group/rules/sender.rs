@@ -6,7 +6,7 @@ use fusewire_base::Instant;
 use fusewire_transport::machine::DropCause;
 use fusewire_transport::xtp::Header;
 use fusewire_transport::xtp::group::{Leaving, Sender, SenderConfig, SenderEvent, To};
-use fusewire_wire::xtp::{Address, Body, Code, Control, Diag, Options, Reason, Service};
+use fusewire_wire::xtp::{Address, Body, Code, Control, Diag, Options, Reason, Service, Unfit};
 
 use super::super::attacks::{jcntl, report};
 use super::{MULTI, NOW, at, key};
@@ -169,6 +169,64 @@ fn who_asks_wrongly_is_refused() {
         assert_eq!(refused, reason, "{h:?}");
         let asked = told(&mut s).iter().any(|event| matches!(event, SenderEvent::Asked { .. }));
         assert_eq!(asked, reason.is_none());
+    }
+}
+
+/// What comes to a sender has nothing that proves itself: its check covers all. Who asks with segments that nobody takes
+/// is told which.
+#[test]
+fn what_is_said_to_a_sender_is_covered_and_readable() {
+    let (mut s, _) = sender(&SenderConfig::default(), 1);
+    told(&mut s);
+    let uncovered = |h: Header| Header { options: h.options | Options::NOCHECK, ..h };
+    for h in [report(key(11), (0, 0), &[]), jcntl(key(77), 5)] {
+        assert_eq!(s.handle(NOW, at(1), &uncovered(h)), Some(DropCause::Protocol));
+    }
+    assert_eq!(told(&mut s), []);
+    let diag = Diag { code: Code::JoinRefused, reason: Reason::AddressFormat };
+    let unfit = Body::Unfit(Unfit { diag, key: key(5) });
+    assert_eq!(s.handle(NOW, at(5), &Header { body: unfit, ..jcntl(key(77), 5) }), None);
+    let said = poll(&mut s, NOW);
+    assert!(
+        said.iter().any(|(to, h)| *to == To::One(at(5))
+            && h.key == key(5)
+            && matches!(h.body, Body::Diag(told) if told == diag)),
+        "{said:?}"
+    );
+    assert_eq!(told(&mut s), []);
+}
+
+/// Who says nothing is asked alone 32 times before it counts as silent, however little patience there is.
+#[test]
+fn who_is_silent_was_asked_often() {
+    for silence in [100, 500, 2000] {
+        let silence = Duration::from_millis(silence);
+        let (mut s, _) = sender(&SenderConfig { silence, ..SenderConfig::default() }, 1);
+        joins(&mut s, 2);
+        commit(&mut s, 1000);
+        let (mut now, mut asked) = (NOW, 0);
+        let left = loop {
+            for (to, h) in poll(&mut s, now) {
+                let alone = to == To::One(at(1)) && h.options.has(Options::SREQ);
+                asked += u32::from(alone);
+                // The other answers at once.
+                if h.options.has(Options::SREQ) {
+                    s.handle(now, at(2), &report(key(12), (1000, h.sync), &[]));
+                }
+            }
+            if let Some(left) =
+                told(&mut s).into_iter().find(|event| matches!(event, SenderEvent::Left { .. }))
+            {
+                break left;
+            }
+            now = s.poll_timeout().expect("somebody is waited for").max(now);
+            s.handle_timeout(now);
+        };
+        assert!(
+            matches!(left, SenderEvent::Left { id, why: Leaving::Silent } if id == key(11)),
+            "{left:?}"
+        );
+        assert!(asked >= 32, "{asked} in {silence:?}");
     }
 }
 
