@@ -70,7 +70,8 @@ impl Tcp {
 
     /// Writes an ADU, if so much may wait.
     pub fn write(&mut self, lane: usize, number: usize, bytes: u64, buffer: u64) -> bool {
-        let fits = self.written - self.in_order * MSS + bytes <= buffer;
+        // The last segment may be short, as below.
+        let fits = self.written.saturating_sub(self.in_order * MSS) + bytes <= buffer;
         if fits {
             self.written += bytes;
             self.ends.push_back((self.written, lane, number));
