@@ -4,12 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fusewire_generate::choice::{Choice, choose};
+use fusewire_generate::choice::choose;
 use fusewire_generate::explain::explain;
-use fusewire_generate::language::{Checked, Specification};
-use fusewire_generate::make::{beside, read};
+use fusewire_generate::make::{self, Chosen, read};
 use fusewire_generate::report::{refused, report};
-use fusewire_generate::rust::{self, Against, crate_of, drift, write_files};
+use fusewire_generate::rust::{self, Against, without_code};
 
 use crate::output::{self, Code, Failure, Result, json, printable};
 
@@ -56,8 +55,8 @@ pub struct Generate {
 
 /// Chooses, says what, and writes it.
 pub fn run(options: &Generate) -> Result {
-    let checked = read(&options.specification)
-        .map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
+    let against = against(options)?;
+    let checked = read(&options.specification).map_err(failure)?;
     let file = printable(checked.sources[0].name());
     if !checked.is_ok() {
         if options.json {
@@ -69,73 +68,85 @@ pub fn run(options: &Generate) -> Result {
         let message = format!("{file}: {}", output::count(wrong, "error"));
         return Err(Failure::new(Code::Failed, message).into());
     }
-    let machine = machine(options, &checked.specification)?;
+    let machine = match &options.machine {
+        Some(file) => Some(crate::machine::machine(Some(file))?),
+        None => make::machine(&options.specification, &checked.specification).map_err(failure)?,
+    };
     let chosen = choose(&checked.specification, machine.as_ref());
     if options.json {
         json(&report(&checked, Some(&chosen)))?;
     }
-    let choice = match &chosen {
+    let choice = match chosen {
         Ok(choice) => choice,
         Err(refusal) => {
             let text = match options.json {
                 true => format!("{file}: refused: {}", refusal.why),
-                false => refused(&checked, refusal).text(&file),
+                false => refused(&checked, &refusal).text(&file),
             };
             return Err(Failure::new(Code::Refused, text).into());
         }
     };
+    let chosen = Chosen { checked, choice };
     if !options.json {
-        let explanation = explain(&checked, choice);
-        let text = match options.explain {
+        let explanation = explain(&chosen.checked, &chosen.choice);
+        let mut text = match options.explain {
             true => explanation.markdown(),
             false => explanation.summary(),
         };
+        if let (Some(why), false) = (without_code(&chosen.checked, &chosen.choice), options.explain)
+        {
+            text += &format!("  no code is made of it: {why}\n");
+        }
         text.lines().try_for_each(|line| output::text(printable(line)))?;
     }
     match &options.output {
-        Some(folder) => made(options, &checked, choice, folder),
+        Some(folder) => made(options, &chosen, folder, against.as_ref()),
         None => Ok(()),
     }
 }
 
+/// The crates that are named, by a path that holds wherever the crate lies.
+fn against(options: &Generate) -> Result<Option<Against>> {
+    match &options.against {
+        None => Ok(None),
+        Some(path) if path.as_os_str() == "workspace" => Ok(Some(Against::Workspace)),
+        Some(path) => match Against::folder(path) {
+            Some(against) => Ok(Some(against)),
+            None => {
+                let shown = printable(&path.display().to_string());
+                let why = format!("{shown}: Fusewire's crates are not there: it has no `service`");
+                Err(Failure::new(Code::Usage, why).into())
+            }
+        },
+    }
+}
+
 /// Writes the crate, or compares it.
-fn made(options: &Generate, checked: &Checked, choice: &Choice, folder: &Path) -> Result {
-    let failed = |why: String| Failure::new(Code::Failed, why);
-    let against = match &options.against {
-        Some(path) if path.as_os_str() == "workspace" => Some(Against::Workspace),
-        Some(path) => Some(Against::Path(path.clone())),
-        None if options.check => Against::of_crate(folder).or_else(Against::own),
-        None => Against::own(),
-    };
-    let nowhere = "where are Fusewire's crates? Say it by --against FOLDER";
-    let against = against.ok_or_else(|| Failure::new(Code::Usage, nowhere))?;
-    let files = crate_of(checked, choice, &against).map_err(|error| {
-        let code = match error {
-            rust::Error::Unsupported(_) | rust::Error::NotApplied(_) => Code::Refused,
-            _ => Code::Failed,
-        };
-        Failure::new(code, error.to_string())
-    })?;
+fn made(options: &Generate, chosen: &Chosen, folder: &Path, against: Option<&Against>) -> Result {
     let shown = printable(&folder.display().to_string());
     if !options.check {
-        write_files(&files, folder).map_err(|error| failed(error.to_string()))?;
+        let files = chosen.write(folder, against).map_err(failure)?;
         let count = output::count(files.len() as u64, "file");
         return if options.json { Ok(()) } else { output::text(format!("{shown}: {count}")) };
     }
-    let drifts = drift(&files, folder).map_err(|error| failed(error.to_string()))?;
+    let drifts = chosen.drift(folder, against).map_err(failure)?;
     if drifts.is_empty() {
         let same = format!("{shown}: what the specification gives");
         return if options.json { Ok(()) } else { output::text(same) };
     }
     let lines: Vec<_> = drifts.iter().map(|drift| format!("{shown}: {drift}")).collect();
-    Err(failed(lines.join("\n")).into())
+    Err(Failure::new(Code::Failed, lines.join("\n")).into())
 }
 
-/// The machine of the option, or of the specification. That of this host is not asked: the same specification gives the same
-/// bytes on every one.
-fn machine(options: &Generate, of: &Specification) -> Result<Option<fusewire_model::Machine>> {
-    let named = of.platform.machine.value.as_ref();
-    let named = named.map(|file| beside(&options.specification, file));
-    let file = options.machine.clone().or(named);
-    file.map(|file| crate::machine::machine(Some(&file))).transpose()
+/// With the exit code of whose fault it is.
+fn failure(error: make::Error) -> Failure {
+    let code = match &error {
+        make::Error::Refused(..)
+        | make::Error::Crate(rust::Error::Unsupported(_) | rust::Error::NotApplied(_)) => {
+            Code::Refused
+        }
+        make::Error::Nowhere => Code::Usage,
+        _ => Code::Failed,
+    };
+    Failure::new(code, error.to_string())
 }

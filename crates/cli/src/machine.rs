@@ -4,7 +4,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use fusewire_model::Machine;
-use fusewire_model::machine::{Error, VERSION};
 
 use crate::output::{Code, Failure, Result};
 
@@ -19,12 +18,6 @@ pub fn kept() -> Result<PathBuf> {
     })
 }
 
-/// What every version of the form has.
-#[derive(serde::Deserialize)]
-struct Head {
-    version: u32,
-}
-
 /// The machine in a file, or the one that is kept.
 ///
 /// # Errors
@@ -37,17 +30,7 @@ pub fn machine(file: Option<&PathBuf>) -> Result<Machine> {
     let wrong = |why: String| Failure::new(Code::Failed, format!("{}: {why}", path.display()));
     let text = text(&path)
         .map_err(|why| wrong(format!("{why}; `fusewire model calibrate` measures this machine")))?;
-    let unread = |error: serde_json::Error| {
-        wrong(format!("{error}; `fusewire model calibrate` writes it anew"))
-    };
-    // The version first: another one has other fields.
-    let Head { version } = serde_json::from_str(&text).map_err(unread)?;
-    if version != VERSION {
-        return Err(wrong(Error::Version(version).to_string()).into());
-    }
-    let machine: Machine = serde_json::from_str(&text).map_err(unread)?;
-    machine.check().map_err(|error| wrong(error.to_string()))?;
-    Ok(machine)
+    Ok(Machine::of_json(&text).map_err(|error| wrong(error.to_string()))?)
 }
 
 /// The machine that is kept, if one is.

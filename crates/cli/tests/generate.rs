@@ -91,7 +91,27 @@ fn what_is_wrong_is_said_with_its_place() {
     world.run("alice", &["generate", "none.toml"]).failed(1, "none.toml: ");
     fs::remove_file(world.here("Bulk.asn1")).unwrap();
     changed(&world, "rpc", "Kv.Get", "Other.Get");
-    world.run("alice", &["generate", "rpc.toml"]).failed(1, "Other.asn1: ");
+    let path = changed(&world, "rpc", "Kv.Get", "Ky.Get");
+    let done = world.run("alice", &["generate", "rpc.toml"]).failed(1, "rpc.toml: 1 error");
+    let place = "rpc.toml:3:12: error: `Ky.asn1` cannot be read: No such file";
+    assert!(
+        done.err.starts_with(place) && done.err.contains("is `Kv.asn1` meant?"),
+        "{}",
+        done.err
+    );
+    // What else is wrong is said beside it, for machines as well.
+    let text = fs::read_to_string(&path).unwrap();
+    for (asn1, why) in [
+        ("[\"Kv.asn1\", \"Kv.asn1\"]", "`Kv.asn1` stands twice"),
+        ("[\"../Kv.asn1\"]", "it does not lie beside the specification"),
+        ("[\"/etc/hostname\"]", "it does not lie beside the specification"),
+        ("[\".\"]", "is a directory"),
+    ] {
+        fs::write(&path, format!("bogus = 3\nasn1 = {asn1}\n{text}")).unwrap();
+        let line = world.run("alice", &["generate", "rpc.toml", "--json"]).failed(1, "errors");
+        let said = line.lines()[0]["diagnostics"].to_string();
+        assert!(said.contains(why) && said.contains("no key `bogus`"), "{asn1}: {said}");
+    }
     world.run("alice", &["generate"]).failed(2, "SPEC.toml");
 }
 
@@ -115,7 +135,31 @@ fn a_crate_is_written_and_drift_is_found() {
     let conference = example("conference");
     world.run("alice", &["generate", &conference, "-o", "none"]).failed(3, "over datagrams");
     assert!(!world.here("none").exists());
+    let why = "over datagrams cannot be generated yet";
+    let said = world.run("alice", &["generate", &conference]).ok().out;
+    assert!(said.contains("no code is made of it: ") && said.contains(why), "{said}");
+    let line = world.run("alice", &["generate", &conference, "--json"]).ok().summary();
+    assert!(line["without_code"].as_str().unwrap().contains(why), "{line}");
+    let line = world.run("alice", &["generate", "bulk.toml", "--json"]).ok().summary();
+    assert!(line["without_code"].is_null(), "{line}");
     world.run("alice", &["generate", "bulk.toml", "--check"]).failed(2, "--output");
+}
+
+/// The crates are named as they lie from where the program runs, and found from where the generated one lies.
+#[test]
+fn crates_are_named_from_anywhere() {
+    let world = World::new();
+    changed(&world, "bulk", "roles", "roles");
+    std::os::unix::fs::symlink(root().join("crates"), world.here("ours")).unwrap();
+    let args = ["generate", "bulk.toml", "-o", "deep/crate", "--against", "./ours"];
+    world.run("alice", &args).ok();
+    let manifest = fs::read_to_string(world.here("deep/crate/Cargo.toml")).unwrap();
+    let codec = root().join("crates").canonicalize().unwrap().join("codec");
+    assert!(manifest.contains(&format!("path = \"{}\"", codec.display())), "{manifest}");
+    world.run("alice", &["generate", "bulk.toml", "-o", "deep/crate", "--check"]).ok();
+    let args = ["generate", "bulk.toml", "-o", "other", "--against", "deep"];
+    world.run("alice", &args).failed(2, "deep: Fusewire's crates are not there");
+    assert!(!world.here("other").exists());
 }
 
 #[test]
@@ -125,6 +169,12 @@ fn a_machine_that_is_none_is_said() {
     let example = example("bulk");
     let args = ["generate", &example, "--machine", "machine.json"];
     world.run("alice", &args).failed(1, "machine.json: ");
+    let head = "platform.machine = \"machine.json\"\nroles";
+    changed(&world, "bulk", "roles", head);
+    world.run("alice", &["generate", "bulk.toml"]).failed(1, "machine.json: ");
+    changed(&world, "bulk", "roles", &head.replace("machine.json", "/etc/passwd"));
+    let done = world.run("alice", &["generate", "bulk.toml"]).failed(1, "lie beside");
+    assert!(!done.err.contains("root"), "{}", done.err);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::Plan;
 use crate::choice::{Choice, Conflicting, Refusal};
 use crate::explain::{Explanation, explain};
 use crate::language::Checked;
+use crate::rust::without_code;
 
 /// A clause of a conflict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,6 +67,8 @@ pub struct Report {
     pub file: String,
     /// Whether it can be had.
     pub ok: bool,
+    /// It can be had, and this is why no code is made of it yet.
+    pub without_code: Option<String>,
     /// What is wrong, and warnings.
     pub diagnostics: Vec<Wrong>,
     /// Nothing is wrong, and it cannot be had.
@@ -95,6 +98,7 @@ pub fn report(checked: &Checked, chosen: Option<&Result<Choice, Box<Refusal>>>) 
     Report {
         file: checked.sources[0].name().to_owned(),
         ok: choice.is_some(),
+        without_code: choice.and_then(|choice| without_code(checked, choice)),
         diagnostics: diagnostics.collect(),
         refused: chosen.and_then(|c| c.as_ref().err()).map(|refusal| refused(checked, refusal)),
         plan: choice.map(|choice| choice.plan.clone()),

@@ -245,6 +245,9 @@ pub enum Error {
     /// Written by another version.
     #[error("the machine is of version {0}, this program wants {VERSION}: calibrate anew")]
     Version(u32),
+    /// Text that is no machine.
+    #[error("{0}; `fusewire model calibrate` writes it anew")]
+    Text(String),
     /// A value that no machine has.
     #[error("{of}: {parameter} is {found}: no machine has that; calibrate anew")]
     Absurd {
@@ -285,7 +288,29 @@ pub enum Error {
     Mixed(String, String),
 }
 
+/// What every version of the form has.
+#[derive(Deserialize)]
+struct Head {
+    version: u32,
+}
+
 impl Machine {
+    /// The machine of a file's text, checked.
+    ///
+    /// # Errors
+    /// [`Error::Text`]; [`Error::Version`] and [`Error::Absurd`] as [`Machine::check`].
+    pub fn of_json(text: &str) -> Result<Machine, Error> {
+        let unread = |error: serde_json::Error| Error::Text(error.to_string());
+        // The version first: another one has other fields.
+        let Head { version } = serde_json::from_str(text).map_err(unread)?;
+        if version != VERSION {
+            return Err(Error::Version(version));
+        }
+        let machine: Machine = serde_json::from_str(text).map_err(unread)?;
+        machine.check()?;
+        Ok(machine)
+    }
+
     /// Its stages at a CPU level.
     ///
     /// # Errors

@@ -53,14 +53,44 @@ pub fn files(source: &Source) -> Vec<String> {
     read::read(&mut Reader::new(source), source).specification.asn1
 }
 
+/// A file of ASN.1 that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// As the specification names it, or would.
+    pub name: String,
+    /// Why.
+    pub why: String,
+    /// Files of ASN.1 beside the specification.
+    pub beside: Vec<String>,
+}
+
 /// Reads a specification with its files of ASN.1, in the order that [`files`] says.
 pub fn check(source: Source, modules: Vec<Source>) -> Checked {
+    check_files(source, modules.into_iter().map(Ok).collect())
+}
+
+/// [`check`], where some of the files may not be there: that is said where they are named, with what else is wrong.
+pub fn check_files(source: Source, files: Vec<Result<Source, Absent>>) -> Checked {
     let mut reader = Reader::new(&source);
     let read = read::read(&mut reader, &source);
     let read::Read { mut specification, asn1_spans, role_spans } = read;
-    let parsed = modules.into_iter().enumerate();
-    let parsed: Vec<File> = parsed.map(|(place, source)| File::parse(place + 1, source)).collect();
-    types::check(&mut reader, &mut specification, &asn1_spans, &parsed);
+    let mut parsed: Vec<File> = Vec::new();
+    let mut is_whole = true;
+    for (place, file) in files.into_iter().enumerate() {
+        match file {
+            Ok(source) => parsed.push(File::parse(parsed.len() + 1, source)),
+            Err(absent) => {
+                is_whole = false;
+                types::absent(&mut reader, &specification, asn1_spans.get(place), &absent);
+            }
+        }
+    }
+    types::check(
+        &mut reader,
+        &mut specification,
+        &asn1_spans,
+        types::Files { parsed: &parsed, is_whole },
+    );
     contradictions::check(&mut reader, &specification);
     names::check(&mut reader, &specification, &role_spans);
     let mut diagnostics = reader.diagnostics;

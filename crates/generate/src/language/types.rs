@@ -5,6 +5,7 @@ use fusewire_asn1::names::nearest;
 use fusewire_asn1::rust::{Measured, Options, extents};
 use fusewire_asn1::{Diagnostic, File, Span, diagnose};
 
+use super::Absent;
 use super::reader::Reader;
 use super::specification::{CODECS, Specification};
 
@@ -14,17 +15,44 @@ pub fn options(specification: &Specification) -> Options {
     Options { narrow_integers: true, messages, ..Options::default() }
 }
 
-/// Looks at the types. `files` are those of `specification.asn1` that there are, numbered from 1.
+/// Files of ASN.1, numbered from 1.
+pub struct Files<'f> {
+    /// Those that there are.
+    pub parsed: &'f [File],
+    /// They are all that the specification names.
+    pub is_whole: bool,
+}
+
+/// Says that a file that is named, or that has the name of a type's module, cannot be read.
+pub fn absent(
+    reader: &mut Reader<'_>,
+    specification: &Specification,
+    span: Option<&Span>,
+    absent: &Absent,
+) {
+    let module = absent.name.strip_suffix(".asn1").unwrap_or(&absent.name);
+    let mut types = specification.adus.iter().map(|adu| &adu.ty);
+    let named = types.find(|ty| ty.value.split_once('.').is_some_and(|(of, _)| of == module));
+    let span = span.copied().or(named.map(|ty| ty.clause.span)).unwrap_or(Span::new(0, 0));
+    let help = match nearest(&absent.name, absent.beside.iter().map(String::as_str)) {
+        Some(meant) => format!("is `{meant}` meant?"),
+        None => "a file of ASN.1 lies beside the specification; `asn1` names those that are not called as their module".to_owned(),
+    };
+    let shown = fusewire_asn1::diagnostic::shortened(&absent.name);
+    reader.error(span, format!("`{shown}` cannot be read: {}", absent.why), help);
+}
+
+/// Looks at the types.
 pub fn check(
     reader: &mut Reader<'_>,
     specification: &mut Specification,
     spans: &[Span],
-    files: &[File],
+    Files { parsed: files, is_whole }: Files<'_>,
 ) {
     let wrong = diagnose(files);
     let is_readable = !wrong.iter().any(Diagnostic::is_error);
     reader.diagnostics.extend(wrong);
-    let names = Names::of(files);
+    let names = Names::of(files, is_whole);
     let mut is_there = true;
     for adu in specification.adus.iter().filter(|adu| !adu.ty.value.is_empty()) {
         is_there &= names.find(reader, &adu.ty.value, adu.ty.clause.span);
@@ -50,11 +78,13 @@ fn is_called(of: &Measured, name: &str) -> bool {
 
 /// Modules and the types in them.
 struct Names<'f> {
+    /// There are no others.
+    is_whole: bool,
     modules: Vec<(&'f str, Vec<&'f str>)>,
 }
 
 impl<'f> Names<'f> {
-    fn of(files: &'f [File]) -> Names<'f> {
+    fn of(files: &'f [File], is_whole: bool) -> Names<'f> {
         let modules = files.iter().flat_map(|file| &file.modules).map(|module| {
             let types = module
                 .assignments
@@ -62,13 +92,16 @@ impl<'f> Names<'f> {
                 .filter(|a| a.parameters.is_empty() && matches!(a.kind, AssignmentKind::Type(_)));
             (module.name.text.as_str(), types.map(|a| a.name.text.as_str()).collect())
         });
-        Names { modules: modules.collect() }
+        Names { is_whole, modules: modules.collect() }
     }
 
     /// Whether a type is there; says so if it is not.
     fn find(&self, reader: &mut Reader<'_>, name: &str, span: Span) -> bool {
         let Some((module, ty)) = name.split_once('.') else { return false };
         let Some((_, types)) = self.modules.iter().find(|(name, _)| *name == module) else {
+            if !self.is_whole {
+                return false;
+            }
             let help = match nearest(module, self.modules.iter().map(|(name, _)| *name)) {
                 Some(meant) => format!("is `{meant}` meant?"),
                 None => format!("name the file of module `{module}` in `asn1`"),

@@ -21,6 +21,17 @@ impl Against {
         crates.join("service/Cargo.toml").is_file().then(|| Against::Path(crates.to_owned()))
     }
 
+    /// The crates in a folder, by its whole path; `None` where they are not.
+    pub fn folder(crates: &Path) -> Option<Against> {
+        let is_there = crates.join("service/Cargo.toml").is_file();
+        let whole = crates.canonicalize().ok().filter(|_| is_there)?;
+        // A manifest is text.
+        whole
+            .to_str()
+            .is_some_and(|path| !path.contains(char::is_control))
+            .then_some(Against::Path(whole))
+    }
+
     /// What the crate in a folder was made against.
     pub fn of_crate(folder: &Path) -> Option<Against> {
         let text = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;

@@ -148,6 +148,11 @@ pub fn crate_of(
     ])
 }
 
+/// Why no code is made of what was chosen, if none is: a line for each clause that an end would not keep.
+pub fn without_code(checked: &Checked, choice: &Choice) -> Option<String> {
+    supported::check(checked, &choice.plan).err().map(|error| error.to_string())
+}
+
 /// The ends and types as one module, and the contract tests as another, for a crate to include.
 ///
 /// # Errors
