@@ -192,6 +192,28 @@ fn a_program_is_told_that_its_outboard_was_killed_and_goes_on_with_the_next() {
 }
 
 #[test]
+fn an_outboard_that_has_ipv6_of_loopback_alone_leaves_it_to_the_kernel() {
+    let name = "an_outboard_that_has_ipv6_of_loopback_alone_leaves_it_to_the_kernel";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        sh(&format!(
+            "ip link add k0 type veth peer name k1 netns {}\n\
+             ip addr add fd08::2/64 dev k0 nodad\nip link set k0 up",
+            hosts.peer.pid()
+        ));
+        hosts.peer.sh("ip addr add fd08::1/64 dev k1 nodad && ip link set k1 up");
+        let mut server = hosts.peer.command("python3");
+        server.args(["-u", "-m", "http.server", "8001", "--bind", "fd08::1"]);
+        let mut server = serving(server.current_dir(hosts.world.path("here")));
+        let ask = "import socket; s = socket.create_connection(('fd08::1', 8001), 5); print(s.getpeername()[0])";
+        let done = hosts.done(&[&OURS[..], &["--loopback"]].concat(), &["python3", "-c", ask]);
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert_eq!(done.ok().out, "fd08::1\n");
+    });
+}
+
+#[test]
 fn calls_say_what_they_say_on_the_kernels_sockets() {
     let name = "calls_say_what_they_say_on_the_kernels_sockets";
     in_namespace(name, Need::Root, "", || {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use fusewire_outboard::client::{self, Datagram, Leaving, Result};
+use fusewire_outboard::placeholder;
 use fusewire_outboard::protocol::{ADDRESS_LEN, Family};
 use fusewire_outboard::rules::{Owner, Purpose};
 use rustix::event::PollFlags;
@@ -308,6 +309,20 @@ pub fn next_len(library: &Library, socket: &Socket) -> Result<usize> {
 pub fn unread(library: &Library, socket: &Socket) -> Option<Result<usize>> {
     let (rings, way) = library.rings(socket)?;
     way.is_leased().then(|| rings.unread(socket.p(), way))
+}
+
+/// `SIOCOUTQ` of a stream: what its peer does not have yet, some of it twice while it is taken.
+pub fn unsent(library: &Library, socket: &Socket) -> Result<usize> {
+    let untaken = match library.rings(socket) {
+        Some((rings, way)) => rings.untaken(socket.p(), way)?,
+        None => placeholder::untaken(socket.p())?,
+    };
+    match library.client.unsent(socket.handle) {
+        Ok(unsent) => Ok(untaken + unsent),
+        // It has ended.
+        Err(Errno::BADF) => Ok(0),
+        Err(error) => Err(error),
+    }
 }
 
 /// A call by which the kernel moves bytes into the placeholder of a stream, or out of it: no other way from then on.

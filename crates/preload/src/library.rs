@@ -300,12 +300,16 @@ impl Library {
         self.welcome.get().copied().or_else(|| self.client.welcome().ok())
     }
 
+    /// The outboard has an address of the same version of IP as this one, or nobody knows.
+    pub fn has_version_of(&self, ip: IpAddr) -> bool {
+        self.welcome().is_none_or(|welcome| has_version(&welcome, ip))
+    }
+
     /// Whose a socket is that is wanted for an address.
     pub fn owner(&self, purpose: Purpose, kind: Kind, address: SocketAddr) -> Owner {
         let Some(welcome) = self.welcome() else { return Owner::Outboard };
         let ip = address.ip();
         let has = |ip: IpAddr| welcome.addresses().iter().any(|(own, _)| *own == ip);
-        let has_family = |own: &(IpAddr, u8)| own.0.is_ipv4() == ip.is_ipv4();
         let has_loopback = welcome.addresses().iter().any(|(own, _)| own.is_loopback());
         let place = match purpose {
             _ if ip.is_loopback() => Place::Loopback,
@@ -317,12 +321,18 @@ impl Library {
         if place == Place::Elsewhere && !ip.is_unspecified() {
             // It has no way there, or it is the kernel's to have.
             let is_foreign = purpose == Purpose::Bind && !ip.is_multicast();
-            if is_foreign || !welcome.addresses().iter().any(has_family) {
+            if is_foreign || !has_version(&welcome, ip) {
                 return Owner::Kernel;
             }
         }
         self.rules.owner(&Wanted { purpose, kind, address, place }, has_loopback)
     }
+}
+
+/// It has an address of this one's version, by which others reach it.
+fn has_version(welcome: &Welcome, ip: IpAddr) -> bool {
+    let is_alike = |own: &IpAddr| own.is_ipv4() == ip.is_ipv4() && !own.is_loopback();
+    welcome.addresses().iter().any(|(own, _)| is_alike(own))
 }
 
 fn assignment(name: &str, value: &OsStr) -> Box<[u8]> {

@@ -116,7 +116,11 @@ pub fn bind(number: i32, address: &[u8]) -> Option<Result<()>> {
         Err(error) => return Some(Err(error)),
     };
     let is_fresh = !socket.is(stage::BOUND | stage::CONNECTED | stage::CONNECTING);
-    if is_fresh && library.owner(Purpose::Bind, socket.of.kind, local) == Owner::Kernel {
+    let owner = || match is_of_another_version(library, &socket, local) {
+        true => Owner::Kernel,
+        false => library.owner(Purpose::Bind, socket.of.kind, local),
+    };
+    if is_fresh && owner() == Owner::Kernel {
         return give_up(library, &socket);
     }
     let bound = library.client.bind(socket.handle, local);
@@ -124,6 +128,18 @@ pub fn bind(number: i32, address: &[u8]) -> Option<Result<()>> {
         library.table.change(&mut socket, stage::BOUND, 0);
     }
     Some(bound)
+}
+
+/// Whoever asks there, asks by a version of IP of which the outboard has no address.
+fn is_of_another_version(library: &Library, socket: &Socket, local: SocketAddr) -> bool {
+    let name = OptionName { level: libc::IPPROTO_IPV6, name: libc::IPV6_V6ONLY };
+    let is_v6_alone = || {
+        let mut value = [0; 4];
+        library.client.option(socket.handle, name, &mut value).is_ok() && value != [0; 4]
+    };
+    local.ip().is_unspecified()
+        && !library.has_version_of(local.ip())
+        && (local.is_ipv4() || is_v6_alone())
 }
 
 /// `listen`

@@ -41,10 +41,11 @@ fn redis_is_asked() {
     asks("databases::redis_is_asked", &REDIS);
 }
 
+/// It gives up its user before it has a socket.
 const MEMCACHED: Program = Program {
     needs: &["memcached", "memccapable", "memcslap", "memccp", "memccat"],
     prepare: "head -c 700000 content >item",
-    serve: "exec memcached -u root -t 4",
+    serve: "exec memcached -u nobody -t 4",
     port: 11211,
     ask: r#"
         memccapable -b -h $SERVER -p 11211 >capable || { cat capable; exit 1; }

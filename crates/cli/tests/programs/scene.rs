@@ -216,7 +216,9 @@ impl Outboard {
             world.command("alice", &["outboard", "--device", "packet:v0", "--json", "--loopback"]);
         command.args(["--address", &address, "--socket"]).arg(&path);
         // Whoever a server becomes.
-        command.args(["--allow", sh("id -u postgres || echo 0").trim()]);
+        for user in ["postgres", "nobody"] {
+            command.args(["--allow", sh(&format!("id -u {user} || echo 0")).trim()]);
+        }
         command.env("XDG_RUNTIME_DIR", world.path("run"));
         command.stderr(File::create(world.path("outboard.log")).unwrap());
         let mut child = command.spawn().unwrap();

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 
 use crate::scene::{End, Program, asks, serves};
 
-/// Four workers, which are replaced while they are asked.
+/// Four workers of another user, which are replaced while they are asked.
 const NGINX: Program = Program {
     needs: &["nginx", "curl", "ab", "wrk", "openssl"],
     prepare: r#"
@@ -12,7 +12,7 @@ const NGINX: Program = Program {
             -days 2 -subj /CN=test -addext subjectAltName=IP:$SERVER 2>/dev/null
         echo small >small
         cat >nginx.conf <<END
-        user root; worker_processes 4; daemon off; pid nginx.pid; error_log error.log;
+        user www-data; worker_processes 4; daemon off; pid nginx.pid; error_log error.log;
         events { worker_connections 9000; }
         http {
             access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000; root $PWD;

@@ -230,6 +230,18 @@ def by_a_stream_of_libc():
 
 
 @step
+def formatted_by_libc():
+    libc = ctypes.CDLL(None)
+    s, sent = tcp(), b""
+    # The first of them before there can be a lease, the last long after.
+    for n in range(30):
+        libc.dprintf(s.fileno(), b"head %d %s %.2f %d %d %d %d|", n, b"of", ctypes.c_double(n + 0.25), 1, 2, 3, 4)
+        s.sendall(b"body|")
+        sent += b"head %d of %.2f 1 2 3 4|body|" % (n, n + 0.25)
+    return exactly(s, len(sent)) == sent
+
+
+@step
 def refused():
     return said(tcp, CLOSED)
 
@@ -255,6 +267,17 @@ def again_after_a_refusal():
     return first, exactly(s, 3)
 
 
+def left(s):
+    # What has not arrived, after a while.
+    for _ in range(200):
+        n = array.array("i", [0])
+        fcntl.ioctl(s, termios.TIOCOUTQ, n)
+        if n[0] == 0:
+            break
+        time.sleep(0.005)
+    return n[0]
+
+
 @step
 def without_waiting():
     s = socket.socket()
@@ -278,7 +301,7 @@ def without_waiting():
             n += quiet.send(b"z" * 65536)
     except BlockingIOError:
         pass
-    return begun, ok, empty, s.recv(10), 0 < n < 1 << 28
+    return begun, ok, empty, s.recv(10), 0 < n < 1 << 28, left(quiet) > 100_000, left(s)
 
 
 @step
@@ -320,6 +343,15 @@ def timeouts():
         s.recv(1)
     except TimeoutError:
         return got, "timed out"
+
+
+@step
+def a_connection_that_takes_long():
+    # Nobody is there, which takes seconds to find out.
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 200_000))
+    begun = time.monotonic()
+    return said(s.connect, (FAR.rpartition(".")[0] + ".77", 7)), time.monotonic() - begun < 1
 
 
 @step
@@ -496,6 +528,21 @@ def kernels():
     v.sendto(b"udp", u.getsockname())
     return (begun in ("EINPROGRESS", 0), shown, s.recv(10), s.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0,
             os.get_blocking(s.fileno()), u.recv(10))
+
+
+@step
+def of_the_kernels_version():
+    # The outboard has no address of IPv6.
+    l = socket.socket(socket.AF_INET6)
+    l.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    l.bind(("::", 0))
+    l.listen()
+    s = socket.socket(socket.AF_INET6)
+    s.settimeout(5)
+    s.connect(("::1", l.getsockname()[1]))
+    c, _ = l.accept()
+    c.sendall(b"six")
+    return exactly(s, 3)
 
 
 @step

@@ -34,6 +34,7 @@ interposed! {
         match request & 0xffff_ffff {
             libc::FIONREAD if !socket.is_stream() => put(argument, bytes::next_len(library, &socket)),
             libc::FIONREAD => put(argument, bytes::unread(library, &socket)?),
+            libc::TIOCOUTQ if socket.is_stream() => put(argument, bytes::unsent(library, &socket)),
             SIOCATMARK => put(argument, Ok(0)),
             request if INTERFACES.contains(&request) => Some(sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0).and_then(|any| {
                 use std::os::fd::AsRawFd;

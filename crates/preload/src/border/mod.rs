@@ -7,6 +7,7 @@
 
 mod bytes;
 mod control;
+mod formatted;
 mod memory;
 mod names;
 mod numbers;

@@ -44,11 +44,16 @@ pub unsafe extern "C" fn syscall(
             libc::SYS_sendmsg => bytes::sendmsg(fd, b as _, int(c)) as c_long,
             libc::SYS_sendmmsg => bytes::sendmmsg(fd, b as _, c as c_uint, int(d)) as c_long,
             libc::SYS_sendfile => bytes::sendfile(fd, int(b), c as _, d) as c_long,
+            libc::SYS_splice => bytes::splice(fd, b as _, int(c), d as _, e, f as c_uint) as c_long,
+            libc::SYS_preadv2 => bytes::preadv2(fd, b as _, int(c), d as _, int(f)) as c_long,
+            libc::SYS_pwritev2 => bytes::pwritev2(fd, b as _, int(c), d as _, int(f)) as c_long,
             libc::SYS_close => numbers::close(fd) as c_long,
             libc::SYS_close_range => {
                 numbers::close_range(a as c_uint, b as c_uint, int(c)) as c_long
             }
             libc::SYS_dup => numbers::dup(fd) as c_long,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_dup2 => numbers::dup2(fd, int(b)) as c_long,
             libc::SYS_dup3 => numbers::dup3(fd, int(b), int(c)) as c_long,
             libc::SYS_epoll_ctl => numbers::epoll_ctl(fd, int(b), int(c), d as _) as c_long,
             libc::SYS_fcntl => control::fcntl(fd, int(b), c) as c_long,

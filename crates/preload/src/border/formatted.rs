@@ -1,0 +1,127 @@
+//! `dprintf` and its forms: libc lays the text down and writes it to the descriptor by itself. So the socket's lease is given
+//! up before, and its bytes go by the placeholder in the order in which they are written.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use rustix::io::Errno;
+
+use super::answer;
+use super::numbers::next;
+use crate::library::ours;
+
+/// libc's functions of these names, looked up at their first use.
+const NAMES: [&std::ffi::CStr; 4] = [c"dprintf", c"__dprintf_chk", c"vdprintf", c"__vdprintf_chk"];
+static FOUND: [AtomicPtr<c_void>; NAMES.len()] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];
+
+/// A list of arguments: a pointer, or handed over as one.
+type Arguments = *mut c_void;
+
+/// libc writes to this number next, by the function of this name.
+extern "C" fn before(fd: c_int, which: usize) -> *mut c_void {
+    if let Some((library, socket)) = ours(fd) {
+        library.give_up(&socket);
+    }
+    let place = &FOUND[which];
+    if place.load(Ordering::Relaxed).is_null() {
+        place.store(next(NAMES[which]), Ordering::Relaxed);
+    }
+    match place.load(Ordering::Relaxed) {
+        none if none.is_null() => absent as extern "C" fn() -> c_int as *mut c_void,
+        found => found,
+    }
+}
+
+/// In the place of what libc does not have.
+extern "C" fn absent() -> c_int {
+    answer(Err(Errno::NOSYS)) as c_int
+}
+
+/// A function of any number of arguments: it keeps all that they may lie in, asks [`before`], and goes on as libc's, which
+/// finds registers and stack as the caller left them.
+#[cfg(target_arch = "x86_64")]
+macro_rules! goes_on {
+    ($which:literal) => {
+        std::arch::naked_asm!(
+            "push rbp",
+            "mov rbp, rsp",
+            "sub rsp, 192",
+            "mov [rsp], rdi",
+            "mov [rsp + 8], rsi",
+            "mov [rsp + 16], rdx",
+            "mov [rsp + 24], rcx",
+            "mov [rsp + 32], r8",
+            "mov [rsp + 40], r9",
+            // How many of the vectors are used.
+            "mov [rsp + 48], rax",
+            "movups [rsp + 64], xmm0",
+            "movups [rsp + 80], xmm1",
+            "movups [rsp + 96], xmm2",
+            "movups [rsp + 112], xmm3",
+            "movups [rsp + 128], xmm4",
+            "movups [rsp + 144], xmm5",
+            "movups [rsp + 160], xmm6",
+            "movups [rsp + 176], xmm7",
+            "mov esi, {which}",
+            "call {before}",
+            "mov r11, rax",
+            "mov rdi, [rsp]",
+            "mov rsi, [rsp + 8]",
+            "mov rdx, [rsp + 16]",
+            "mov rcx, [rsp + 24]",
+            "mov r8, [rsp + 32]",
+            "mov r9, [rsp + 40]",
+            "mov rax, [rsp + 48]",
+            "movups xmm0, [rsp + 64]",
+            "movups xmm1, [rsp + 80]",
+            "movups xmm2, [rsp + 96]",
+            "movups xmm3, [rsp + 112]",
+            "movups xmm4, [rsp + 128]",
+            "movups xmm5, [rsp + 144]",
+            "movups xmm6, [rsp + 160]",
+            "movups xmm7, [rsp + 176]",
+            "leave",
+            "jmp r11",
+            which = const $which,
+            before = sym before,
+        )
+    };
+}
+
+/// Writes formatted text.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dprintf(fd: c_int, format: *const c_char) -> c_int {
+    goes_on!(0)
+}
+
+/// The same, checked.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn __dprintf_chk(fd: c_int, flag: c_int, format: *const c_char) -> c_int {
+    goes_on!(1)
+}
+
+/// The same with a list of arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vdprintf(fd: c_int, format: *const c_char, list: Arguments) -> c_int {
+    type Vdprintf = unsafe extern "C" fn(c_int, *const c_char, Arguments) -> c_int;
+    // SAFETY: what libc has under this name is of this type; the caller's obligation otherwise.
+    unsafe { std::mem::transmute::<*mut c_void, Vdprintf>(before(fd, 2))(fd, format, list) }
+}
+
+/// The same, checked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __vdprintf_chk(
+    fd: c_int,
+    flag: c_int,
+    format: *const c_char,
+    list: Arguments,
+) -> c_int {
+    type Checked = unsafe extern "C" fn(c_int, c_int, *const c_char, Arguments) -> c_int;
+    // SAFETY: what libc has under this name is of this type; the caller's obligation otherwise.
+    unsafe { std::mem::transmute::<*mut c_void, Checked>(before(fd, 3))(fd, flag, format, list) }
+}
