@@ -132,8 +132,8 @@ fn a_crate_is_written_and_drift_is_found() {
     fs::write(&lib, fs::read_to_string(&lib).unwrap() + "\n").unwrap();
     world.run("alice", &check).failed(1, "crate: src/lib.rs:");
     // Nothing is written of what cannot be had, or has no code yet.
-    let conference = example("conference");
-    world.run("alice", &["generate", &conference, "-o", "none"]).failed(3, "over datagrams");
+    let telemetry = example("telemetry");
+    world.run("alice", &["generate", &telemetry, "-o", "none"]).failed(3, "of a group");
     assert!(!world.here("none").exists());
     let why = "over datagrams cannot be generated yet";
     let said = world.run("alice", &["generate", &conference]).ok().out;

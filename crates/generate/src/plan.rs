@@ -236,6 +236,11 @@ pub struct AduPlan {
     /// Forward error correction, by the packets that an ADU has: the first step whose `packets_max` is not less
     /// serves it. Empty where there is none.
     pub fec: Vec<FecStep>,
+    /// The share of ADUs that may be lost; 0 where all must arrive.
+    pub loss: f64,
+    /// Bits a second that it takes on its way, headers and correction with it: the least that it can do with, and the most;
+    /// `None` where nobody says how much of it there is.
+    pub load_bits_per_s: (u64, Option<u64>),
     /// What its sender may not exceed.
     pub bucket: Option<Bucket>,
     /// How its arrivals are made even.

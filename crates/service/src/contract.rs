@@ -4,7 +4,9 @@
 //!
 //! The link has one seed, or `FUSEWIRE_SEEDS` of them one after the other; `FUSEWIRE_SEED` is that of a failure.
 
+pub mod datagrams;
 mod link;
+mod path;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};

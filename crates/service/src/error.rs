@@ -39,6 +39,12 @@ pub enum Error {
         /// The most.
         max: usize,
     },
+    /// As many ADUs wait as may, and none of them is less important.
+    #[error("no room for {adu}: as many ADUs wait as may")]
+    Full {
+        /// The ADU's type.
+        adu: &'static str,
+    },
     /// The deadline was over before there was room for it or before its answer came; where answers are wanted when they are
     /// late, too, [`PATIENCE`](crate::stream::PATIENCE) times it.
     #[error("{adu} expired")]

@@ -4,8 +4,8 @@
 //! bounded, and allocates only when it is made.
 //!
 //! Carriers, which `fusewire generate` writes ends around. They are generic over the constants that a specification became
-//! ([`profile`]), so that what it did not choose is not in the program: [`stream`], over TCP or XTP. [`contract`] observes what
-//! two ends promise. [`datagram`] is the carrier of what is worth nothing when it is late; nothing writes ends around it yet.
+//! ([`profile`]), so that what it did not choose is not in the program: [`stream`], over TCP or XTP, and [`datagram`], of what is worth
+//! nothing when it is late. [`contract`] observes what two ends promise.
 #![forbid(unsafe_code)]
 
 pub mod contract;
@@ -30,4 +30,5 @@ pub use {
     fusewire_codec as codec,
     fusewire_session::{Allow, Cipher, Fingerprint, Identity},
     fusewire_stack::Congestion,
+    fusewire_transport::media::Yields,
 };

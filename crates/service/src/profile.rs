@@ -95,6 +95,19 @@ pub struct Adapted {
     pub order: &'static [Yields],
 }
 
+/// The worst that is vouched for of a network: by which contracts are looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Network {
+    /// Half of the longest round trip.
+    pub one_way: Duration,
+    /// What comes on top of it, at most.
+    pub jitter: Duration,
+    /// The share of packets that are lost.
+    pub loss: f64,
+    /// Packets that are lost in a row, in the mean.
+    pub loss_burst: f64,
+}
+
 /// A type of ADU, as its clauses have it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adu {
@@ -128,6 +141,10 @@ pub struct Adu {
     pub fixed_bits: u64,
     /// ADUs that a receiver puts together, or holds: of datagrams.
     pub window: usize,
+    /// ADUs a second, at most; 0: nobody says. For contracts.
+    pub hz: f64,
+    /// The share of them that may be lost. For contracts.
+    pub loss_max: f64,
 }
 
 impl Adu {
@@ -149,6 +166,8 @@ impl Adu {
             adapted: None,
             fixed_bits: 0,
             window: 16,
+            hz: 0.0,
+            loss_max: 1.0,
         }
     }
 
@@ -192,6 +211,15 @@ pub trait Profile: Sized {
     /// Of datagrams: when to stop, where nobody answers, and where so much is lost at the least rate.
     const BREAKER: media::Limits =
         media::Limits { interval: Duration::from_secs(1), loss: 0.2, intervals: 10 };
+    /// Of datagrams: their code point of differentiated services (RFC 2474).
+    const DSCP: u8 = 0;
+    /// Of datagrams: what is vouched for.
+    const NETWORK: Network = Network {
+        one_way: Duration::from_millis(20),
+        jitter: Duration::ZERO,
+        loss: 0.0,
+        loss_burst: 1.0,
+    };
     /// Of datagrams: ADUs that wait at most.
     const ADUS: usize = 32;
 }
@@ -203,6 +231,18 @@ pub trait AduType {
     const ADU: Adu;
     /// How its values are written.
     type Encoding;
+}
+
+/// The lane of a type: its place among those of an end.
+///
+/// # Panics
+/// If it is none of them.
+pub const fn lane_of(adus: &[Adu], number: u8) -> usize {
+    let mut at = 0;
+    while adus[at].number != number {
+        at += 1;
+    }
+    at
 }
 
 /// The type of a number.

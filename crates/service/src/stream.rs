@@ -124,7 +124,7 @@ fn parsed<P: Profile>(adu: &[u8]) -> Result<(u8, &[u8])> {
 }
 
 /// Whether an ADU is as short as its clauses say.
-fn fits(adu: &Adu, len: usize) -> Result<()> {
+pub(crate) fn fits(adu: &Adu, len: usize) -> Result<()> {
     match len <= adu.len_max {
         true => Ok(()),
         false => Err(Error::TooLong { adu: adu.name, len, max: adu.len_max }),
@@ -132,7 +132,7 @@ fn fits(adu: &Adu, len: usize) -> Result<()> {
 }
 
 /// Settings of an endpoint.
-fn config<P: Profile>() -> Config {
+pub(crate) fn config<P: Profile>() -> Config {
     let protocol = match P::MACHINE {
         Machine::Xtp => Protocol::Xtp,
         _ => Protocol::Tcp,
@@ -154,13 +154,13 @@ fn body_len_max<P: Profile>() -> u32 {
 }
 
 /// What this end says in the handshake.
-fn say<P: Profile>(settings: &mut Settings) {
+pub(crate) fn say<P: Profile>(settings: &mut Settings) {
     settings.ciphers = P::CIPHERS.to_vec();
     settings.body_len_max = body_len_max::<P>();
     settings.terms = Terms::of(P::CLAUSES);
 }
 
-fn device(local: SocketAddr) -> Result<Box<dyn Device>> {
+pub(crate) fn device(local: SocketAddr) -> Result<Box<dyn Device>> {
     let device = udp::Udp::bind(local, &udp::Config::default());
     Ok(Box::new(device.map_err(stack::Error::os("binding the UDP socket"))?))
 }

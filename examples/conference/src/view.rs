@@ -1,9 +1,10 @@
 //! What a side sees of the call: a line a second.
 
-use core::time::Duration;
+use std::time::Duration;
 
 use fusewire_service::datagram::Counters;
-use fusewire_transport::media::{Made, Seen};
+
+use crate::coder::Target;
 
 const BAR: usize = 24;
 
@@ -26,8 +27,14 @@ pub fn head() {
 }
 
 /// A line: the path as it is (where that is known), what is made for it, and what came of the peer's.
-pub fn line(second: u64, path: Option<u64>, made: Option<Made>, seen: &Seen, came: &mut Second) {
-    let made = made.unwrap_or(Made { bits: 0, hz: 0.0, is_below: false });
+pub fn line(
+    second: u64,
+    path: Option<u64>,
+    target: Option<Target>,
+    queue: Duration,
+    came: &mut Second,
+) {
+    let made = target.unwrap_or(Target { bits: 0, hz: 0.0 });
     let video = made.bits as f64 * made.hz;
     let most = 2_500_000.0;
     let filled = ((video / most).sqrt() * BAR as f64).round() as usize;
@@ -40,7 +47,7 @@ pub fn line(second: u64, path: Option<u64>, made: Option<Made>, seen: &Seen, cam
         video / 1e6,
         made.hz,
         came.bytes as f64 * 8.0 / 1e6,
-        seen.queue.as_millis(),
+        queue.as_millis(),
         behind.as_millis(),
         came.audio,
         came.gone,

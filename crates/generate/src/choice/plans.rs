@@ -164,6 +164,11 @@ fn adu_plan(
         deadline_us: adu.deadline_ms.value.map(us),
         late: adu.late.value,
         fec: way.fec.clone(),
+        loss: adu.loss.value,
+        load_bits_per_s: (
+            way.figures.least_bits.floor() as u64,
+            way.figures.most_bits.map(|bits| bits.ceil() as u64),
+        ),
         bucket: way.figures.most_bits.map(|bits| Bucket {
             bytes_per_s: (bits / 8.0).ceil() as u64,
             burst_bytes: (way.figures.bytes * way.figures.load.max(1.0)

@@ -26,8 +26,12 @@ pub fn text(input: &Input<'_>, generated: &[Generated]) -> Result<String, Error>
     let mut writer = Writer { input, plan: input.plan, adus: &adus, out: Lines::new() };
     writer.head();
     writer.adu_types();
-    for role in 0..2 {
-        writer.end(role);
+    if input.plan.machine == Machine::Datagram {
+        writer.datagrams();
+    } else {
+        for role in 0..2 {
+            writer.end(role);
+        }
     }
     writer.answer_types();
     if terms(writer.plan).len() > TERMS_MAX {
@@ -46,10 +50,10 @@ pub(super) struct Adu<'a> {
     /// Of its calls.
     pub snake: String,
     /// Its type, without a lifetime.
-    path: String,
+    pub path: String,
     pub borrows: bool,
     /// Its codec's.
-    encoding: &'static str,
+    pub encoding: &'static str,
 }
 
 impl<'a> Adu<'a> {
@@ -86,7 +90,7 @@ impl<'a> Adu<'a> {
         if self.borrows { format!("{}<{lifetime}>", self.path) } else { self.path.clone() }
     }
 
-    fn is_sent_by(&self, role: usize) -> bool {
+    pub fn is_sent_by(&self, role: usize) -> bool {
         match self.plan.from {
             Sender::Both => true,
             Sender::Role(by) => usize::from(by) == role,
@@ -95,9 +99,9 @@ impl<'a> Adu<'a> {
 }
 
 pub(super) struct Writer<'a> {
-    input: &'a Input<'a>,
+    pub input: &'a Input<'a>,
     pub plan: &'a Plan,
-    adus: &'a [Adu<'a>],
+    pub adus: &'a [Adu<'a>],
     out: Lines,
 }
 
@@ -137,6 +141,7 @@ impl<'a> Writer<'a> {
         let (plan, specification) = (self.plan, &self.input.specification);
         let carrier = match plan.machine {
             Machine::Xtp => "XTP",
+            Machine::Datagram => "datagrams",
             _ => "TCP",
         };
         let roles = plan.roles.iter().map(|r| format!("[`{}`]", camel(r))).collect::<Vec<_>>();
@@ -153,7 +158,8 @@ impl<'a> Writer<'a> {
         writeln!(self, "pub mod types;");
         writeln!(self);
         writeln!(self, "use fusewire_service as service;");
-        writeln!(self, "pub use service::ends::*;");
+        let of = if plan.machine == Machine::Datagram { "datagram::" } else { "" };
+        writeln!(self, "pub use service::{of}ends::*;");
         let mut modules: Vec<String> = self.adus.iter().map(|adu| adu.path.clone()).collect();
         modules.sort();
         modules.dedup();
@@ -202,6 +208,9 @@ impl<'a> Writer<'a> {
                 fields.push(format!("drops_late: {}", plan.late == Late::Drop));
             }
             fields.push(format!("len_max: {}", plan.size_bytes.1));
+            if self.plan.machine == Machine::Datagram {
+                fields.extend(super::datagrams::fields(self.plan, plan));
+            }
             if let Some(number) = plan.reply {
                 fields.push(format!("answered_by: Some({number})"));
             } else if is_answer(self.plan, adu) {

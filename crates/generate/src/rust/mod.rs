@@ -4,6 +4,7 @@
 //! Generated code has types and codecs, constants, and for each role an end with a call for each type of ADU. Whatever has
 //! states or works on bytes is in `fusewire_service`, generic over those constants.
 
+mod datagrams;
 mod ends;
 mod files;
 mod manifest;

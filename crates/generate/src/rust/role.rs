@@ -3,7 +3,7 @@
 use fusewire_asn1::rust::camel;
 
 use super::ends::{Adu, Kind, Writer};
-use crate::plan::Late;
+use crate::plan::{Late, Machine};
 
 /// Where the calls of an end stand.
 #[derive(Clone, Copy)]
@@ -67,8 +67,12 @@ impl Writer<'_> {
         self.alternatives(role, &name);
     }
 
-    fn opens(&mut self, role: usize, name: &str) {
+    pub(super) fn opens(&mut self, role: usize, name: &str) {
         let other = camel(&self.plan.roles[1 - role]);
+        let (module, listener) = match self.plan.machine {
+            Machine::Datagram => ("datagram::session", "datagram::session::Listener"),
+            _ => ("stream", "Listener"),
+        };
         let identity = "at: std::net::SocketAddr, identity: std::sync::Arc<service::Identity>";
         if role == 0 {
             writeln!(
@@ -80,7 +84,7 @@ impl Writer<'_> {
                 self,
                 "pub fn connect({identity}, key: service::Fingerprint) -> service::Result<{name}> {{"
             );
-            writeln!(self, "service::stream::connect(at, identity, key)");
+            writeln!(self, "service::{module}::connect(at, identity, key)");
         } else {
             writeln!(
                 self,
@@ -89,9 +93,9 @@ impl Writer<'_> {
             self.errors(&["Stack"]);
             writeln!(
                 self,
-                "pub fn listen({identity}, allow: service::Allow) -> service::Result<service::Listener<{name}>> {{"
+                "pub fn listen({identity}, allow: service::Allow) -> service::Result<service::{listener}<{name}>> {{"
             );
-            writeln!(self, "service::Listener::bind(at, identity, allow)");
+            writeln!(self, "service::{listener}::bind(at, identity, allow)");
         }
         writeln!(self, "}}");
     }
@@ -269,7 +273,7 @@ impl Writer<'_> {
     }
 
     /// `<'a>` where one of the types that a role sends so borrows.
-    fn lifetime(&self, role: usize, kinds: &[Kind], lifetime: &str) -> String {
+    pub(super) fn lifetime(&self, role: usize, kinds: &[Kind], lifetime: &str) -> String {
         let borrows = |kind: &Kind| self.of(role, *kind).any(|adu| adu.borrows);
         if kinds.iter().any(borrows) { format!("<{lifetime}>") } else { String::new() }
     }

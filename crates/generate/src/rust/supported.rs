@@ -1,16 +1,22 @@
-//! What of a plan ends over streams do: what they would silently leave out is refused, and what costs no promise is said.
+//! What of a plan ends do: what they would silently leave out is refused, and what costs no promise is said.
 
 use super::Error;
+use super::datagrams::piece;
 use crate::explain::{Figure, cause};
 use crate::language::Checked;
 use crate::language::specification::{Adu, Integrity};
 use crate::language::value::{Clausal, Origin};
 use crate::plan::{
-    Acknowledge, AduPlan, Device, Execution, Late, Machine, Order, Plan, Resend, SetUp, Suite, Sum,
+    Acknowledge, AduPlan, Device, Execution, Fec, Late, Machine, Order, Plan, Resend, Sender,
+    SetUp, Suite, Sum,
 };
 
 /// The most types of ADU: a set of them is a word.
 const ADUS_MAX: usize = 64;
+/// Packets of an ADU over datagrams, with their parity no more than 255.
+const PACKETS_MAX: u64 = 200;
+/// What is no ADU, in what an end over datagrams gets.
+const TOLD: &str = "Told";
 
 /// Whether code is made of all of a plan.
 ///
@@ -22,9 +28,8 @@ pub fn check(checked: &Checked, plan: &Plan) -> Result<(), Error> {
         return not("a session without encryption");
     }
     match plan.machine {
-        Machine::Datagram => return not("an end over datagrams"),
         Machine::Group => return not("an end of a group"),
-        Machine::Tcp | Machine::Xtp => {}
+        Machine::Tcp | Machine::Xtp | Machine::Datagram => {}
     }
     if plan.set_up == SetUp::First {
         return not("a session that its first packet opens");
@@ -38,6 +43,10 @@ pub fn check(checked: &Checked, plan: &Plan) -> Result<(), Error> {
     let mut broken = Broken { checked, lines: Vec::new() };
     broken.shared(plan);
     for (adu, of) in checked.specification.adus.iter().zip(&plan.adus) {
+        if plan.machine == Machine::Datagram {
+            broken.datagram(plan, adu, of);
+            continue;
+        }
         broken.adu(plan, adu, of);
         if is_called(plan, of) {
             broken.call(adu, of);
@@ -57,6 +66,11 @@ fn at(plan: &Plan, number: u8) -> &AduPlan {
 /// Whether a type is a request, or answers one.
 fn is_called(plan: &Plan, of: &AduPlan) -> bool {
     of.reply.is_some() || plan.adus.iter().any(|asks| asks.reply == Some(of.number))
+}
+
+/// Whether one role sends both.
+fn shares(one: &AduPlan, other: &AduPlan) -> bool {
+    one.from == other.from || one.from == Sender::Both || other.from == Sender::Both
 }
 
 fn is_written(clause: &dyn Clausal) -> bool {
@@ -79,17 +93,20 @@ impl Broken<'_> {
     fn shared(&mut self, plan: &Plan) {
         let platform = &self.checked.specification.platform;
         if platform.memory_kib.value.is_some() {
-            let why = "an end over a stream has buffers of the stack's own size";
+            let why = match plan.machine {
+                Machine::Datagram => "an end over datagrams has buffers by its lengths and windows",
+                _ => "an end over a stream has buffers of the stack's own size",
+            };
             self.clause(&platform.memory_kib, why);
         }
-        // TCP has RFC 1071's in any case; over XTP there is none beside a tag.
+        // TCP has RFC 1071's in any case, and so have the kernel's datagrams; over XTP there is none beside a tag.
         match (plan.machine, plan.sum) {
-            (_, Sum::None) | (Machine::Tcp, Sum::Internet) => return,
+            (_, Sum::None) | (Machine::Tcp | Machine::Datagram, Sum::Internet) => return,
             (_, Sum::Internet | Sum::Cxor | Sum::Crc32c) => {}
         }
         let is_summed = |adu: &&Adu| adu.integrity.value == Integrity::Full;
         for adu in self.checked.specification.adus.iter().filter(is_summed) {
-            self.clause(&adu.integrity, "a sealed stream has no sum beside its tag");
+            self.clause(&adu.integrity, "what is sealed has no such sum beside its tag");
         }
     }
 
@@ -126,6 +143,54 @@ impl Broken<'_> {
         }
     }
 
+    /// Of an end over datagrams.
+    fn datagram(&mut self, plan: &Plan, adu: &Adu, of: &AduPlan) {
+        let others = |with: fn(&AduPlan) -> bool| {
+            plan.adus
+                .iter()
+                .any(|other| other.number != of.number && shares(of, other) && with(other))
+        };
+        if of.resend != Resend::None {
+            self.clause(&adu.reliability, "nothing is sent again");
+        }
+        if of.order == Order::All && others(|_| true) {
+            self.clause(&adu.order, "types do not wait for each other: `\"type\"` is kept");
+        }
+        if !of.after.is_empty() {
+            self.clause(&adu.after, "types do not wait for each other");
+        }
+        if is_called(plan, of) {
+            self.clause(&adu.reply, "calls go beside a stream");
+        }
+        if !of.adapt.is_empty() {
+            if others(|other| !other.adapt.is_empty()) {
+                self.clause(&adu.adapt, "one type of a role adapts");
+            }
+            let is_known = of.rate_millihertz.is_some_and(|(least, _)| least > 0)
+                && of.bitrate_bits_per_s.is_some();
+            if !is_known {
+                let why = "what adapts says how many there are, above 0, and how many bits: `rate_hz` and `bitrate_kbit`";
+                self.clause(&adu.adapt, why);
+            }
+        }
+        if of.size_bytes.0 == 0 {
+            self.clause(&adu.size_bytes, "an ADU over datagrams has a byte");
+        }
+        let piece = piece(plan, of);
+        let is_copied = of.fec.iter().any(|step| matches!(step.fec, Fec::Copy { .. }));
+        if is_copied && of.size_bytes.1 > piece {
+            let why = format!("what is copied fits into half of a datagram: {piece} bytes");
+            self.clause(&adu.size_bytes, &why);
+        }
+        if of.size_bytes.1 > piece * PACKETS_MAX {
+            let why = format!("an ADU over datagrams has at most {} bytes", piece * PACKETS_MAX);
+            self.clause(&adu.size_bytes, &why);
+        }
+        if of.name == TOLD {
+            self.clause(&adu.ty, "an end over datagrams has another `Told`");
+        }
+    }
+
     /// Of a request, or an answer.
     fn call(&mut self, adu: &Adu, of: &AduPlan) {
         let why = "calls overtake each other, and what is on the stream";
@@ -138,11 +203,33 @@ impl Broken<'_> {
     }
 }
 
+/// What of ends over datagrams is not as it was written, though every promise is kept.
+fn datagrams_not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
+    let mut all = Vec::new();
+    let mut say = |of, clause: &dyn Clausal, says: &str| {
+        all.push(Figure { of, says: says.to_owned(), causes: vec![cause(checked, clause)] });
+    };
+    let machine = &checked.specification.platform.machine;
+    if is_written(machine) || plan.adus.iter().any(|adu| adu.execution != Execution::Integrated) {
+        let says = "an ADU is marshalled into the memory where it waits; from there each piece is sealed in one loop";
+        say("data pass", machine, says);
+    }
+    for adu in &checked.specification.adus {
+        if is_written(&adu.rate_hz) && adu.adapt.value.is_empty() {
+            let says = "an end is held to the rates of all its types together, none to its own";
+            say("rate", &adu.rate_hz, says);
+        }
+    }
+    all
+}
+
 /// What is chosen or written and has no effect in ends over streams, without which every promise of the specification is
-/// kept all the same; nothing of other ends.
+/// kept all the same; nothing of groups.
 pub fn not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
-    if !matches!(plan.machine, Machine::Tcp | Machine::Xtp) {
-        return Vec::new();
+    match plan.machine {
+        Machine::Tcp | Machine::Xtp => {}
+        Machine::Datagram => return datagrams_not_applied(checked, plan),
+        Machine::Group => return Vec::new(),
     }
     let mut all = Vec::new();
     let mut say = |of, clauses: Vec<&dyn Clausal>, says: &str| {

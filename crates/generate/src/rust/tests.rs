@@ -3,7 +3,8 @@
 use fusewire_asn1::rust::{Lines, camel};
 
 use super::Input;
-use crate::plan::{AduPlan, Late, Plan, Sender};
+use super::datagrams::rates;
+use crate::plan::{AduPlan, Late, Machine, Plan, Sender};
 
 /// A test: its name, the contract's, and which roles it is for as the one that sends; or both ways at once.
 type Test = (&'static str, &'static str, fn(&Plan, &AduPlan) -> bool, Way);
@@ -14,6 +15,8 @@ enum Way {
     Each,
     /// What the contract itself does.
     Both,
+    /// From each role, with the rates that it may send at.
+    Rate,
 }
 
 const TESTS: &[Test] = &[
@@ -46,6 +49,39 @@ fn is_marked(plan: &Plan, adu: &AduPlan) -> bool {
 
 fn is_soon(adu: &AduPlan) -> bool {
     adu.deadline_us.is_some_and(|us| us <= DEADLINE_US_MAX)
+}
+
+/// Of ends over datagrams: what contracts look at there.
+const DATAGRAMS: &[Test] = &[
+    (
+        "each_comes_once_whole_in_order_and_no_more_is_lost_than_may",
+        "carries",
+        |_, _| true,
+        Way::Each,
+    ),
+    ("what_is_too_old_is_not_sent_and_told", "expires", is_expiring, Way::Each),
+    (
+        "what_comes_late_is_dropped_or_told",
+        "judges_late",
+        |_, adu| adu.deadline_us.is_some(),
+        Way::Each,
+    ),
+    (
+        "what_comes_unevenly_is_handed_over_evenly",
+        "evens",
+        |_, adu| adu.playout.is_some(),
+        Way::Each,
+    ),
+    ("what_adapts_is_told_by_its_clause", "adapts", |_, adu| !adu.adapt.is_empty(), Way::Each),
+    ("no_more_is_sent_than_may_be", "keeps_rate", |_, _| true, Way::Rate),
+    ("what_is_too_long_is_refused", "bounds", |_, _| true, Way::Each),
+    ("nothing_is_seen_on_the_link", "hides", |_, _| true, Way::Each),
+    ("what_was_changed_is_nothing", "judges_forged", |_, _| true, Way::Each),
+    ("another_specification_is_refused_by_its_clause", "refuses", |_, _| true, Way::Both),
+];
+
+fn is_expiring(_: &Plan, adu: &AduPlan) -> bool {
+    adu.deadline_us.is_some() && adu.late == Late::Drop
 }
 
 fn is_call(_: &Plan, adu: &AduPlan) -> bool {
@@ -88,7 +124,12 @@ pub fn text(input: &Input<'_>) -> String {
     );
     writeln!(out);
     writeln!(out, "use {name}::{{{first}, {second}}};");
-    for (test, contract, is_for, way) in TESTS {
+    let is_datagram = plan.machine == Machine::Datagram;
+    let (tests, module) = match is_datagram {
+        true => (DATAGRAMS, "contract::datagrams"),
+        false => (TESTS, "contract"),
+    };
+    for (test, contract, is_for, way) in tests {
         let sends = |role: usize| {
             let mut sent = plan.adus.iter().filter(|adu| match adu.from {
                 Sender::Both => true,
@@ -105,8 +146,13 @@ pub fn text(input: &Input<'_>) -> String {
         writeln!(out, "fn {test}() {{");
         let ways = if *way == Way::Both { vec![0] } else { ways };
         for from in ways {
+            let rate =
+                if *way == Way::Rate { rates(plan, from).1.to_string() } else { String::new() };
             let (from, to) = (&roles[from], &roles[1 - from]);
-            writeln!(out, "fusewire_service::contract::{contract}::<{from}, {to}>().unwrap();");
+            writeln!(
+                out,
+                "fusewire_service::{module}::{contract}::<{from}, {to}>({rate}).unwrap();"
+            );
         }
         writeln!(out, "}}");
     }

@@ -9,18 +9,25 @@
 //! An [`End`] does no I/O and reads no clock: give it what came ([`End::handle_datagram`]) and time
 //! ([`End::handle_timeout`]), send what it has ([`End::poll_transmit`]), and ask it for events ([`End::poll_event`]). It is generic
 //! over a [`Profile`] of constants, and allocates when it is made, and then only where a key epoch of 65,536 packets begins.
-//! The keys come from a session ([`Datagrams`]), whatever carries that; [`udp`] puts an end on a socket.
+//! The keys come from a session ([`Datagrams`]), whatever carries that; [`udp`] puts an end on a socket, and [`session`] both together
+//! is what generated ends are made of.
 
 mod packet;
 mod receiver;
 mod sender;
+pub mod session;
 pub mod udp;
+/// What stands beside generated ends; a role or a type of theirs that is called so is in its place.
+pub mod ends {
+    pub use super::session::{Came, Listener, Told};
+    pub use crate::{Allow, Error, Fingerprint, Identity, Result};
+}
 
 use core::fmt;
 use core::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_session::{self as session, Datagrams};
+use fusewire_session::Datagrams;
 use fusewire_transport::media::{self, Adapt, Made};
 use fusewire_wire::feedback;
 
@@ -128,12 +135,12 @@ impl<P: Profile> End<P> {
     /// of one specification do so in their handshake.
     ///
     /// # Errors
-    /// [`Misuse::BodyTooLong`](session::Misuse::BodyTooLong): the peer takes no records as long as the profile's datagrams.
+    /// [`Misuse::BodyTooLong`](fusewire_session::Misuse::BodyTooLong): the peer takes no records as long as the profile's datagrams.
     ///
     /// # Panics
     /// If the profile has more lanes than [`LANES_MAX`], a lane has a length that is zero or takes more than 255 packets, one
     /// that is copied takes more than one, or a datagram has no room for what is around a piece.
-    pub fn new(now: Instant, datagrams: Datagrams) -> Result<End<P>, session::Error> {
+    pub fn new(now: Instant, datagrams: Datagrams) -> Result<End<P>, fusewire_session::Error> {
         const { assert!(P::RATES.0 > 0 && P::RATES.0 <= P::RATES.1, "a profile of datagrams has rates") };
         let Datagrams { id, sender, receiver } = datagrams;
         assert!(P::SENDS.len() <= LANES_MAX && P::TAKES.len() <= LANES_MAX);
@@ -163,7 +170,18 @@ impl<P: Profile> End<P> {
     /// # Panics
     /// If there is no such lane.
     pub fn push(&mut self, now: Instant, lane: usize, adu: &[u8]) -> Result<u64, Refused> {
-        self.sender.push(now, lane, adu)
+        self.sender.push(now, lane, adu.len(), |bytes| bytes.extend_from_slice(adu))
+    }
+
+    /// [`push`](Self::push) of an ADU of so many bytes, which `fill` writes into an empty vector with room for them.
+    pub(crate) fn push_with(
+        &mut self,
+        now: Instant,
+        lane: usize,
+        len: usize,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<u64, Refused> {
+        self.sender.push(now, lane, len, fill)
     }
 
     /// A datagram came, with these two bits of ECN. What is not the peer's is passed over.
@@ -180,13 +198,13 @@ impl<P: Profile> End<P> {
     /// Writes the next datagram that may leave, and says how long it is; `out` has room for [`Profile::MTU`].
     ///
     /// # Errors
-    /// Those of [`NumberedSender::seal`](session::record::NumberedSender::seal): after 2^32 packets the session is at its end.
-    /// [`IntegrityLimit`](session::Error::IntegrityLimit) when more came that was forged than its cipher bears: the session must end.
+    /// Those of [`NumberedSender::seal`](fusewire_session::record::NumberedSender::seal): after 2^32 packets the session is at its end.
+    /// [`IntegrityLimit`](fusewire_session::Error::IntegrityLimit) when more came that was forged than its cipher bears: the session must end.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
         out: &mut [u8],
-    ) -> Result<Option<usize>, session::Error> {
+    ) -> Result<Option<usize>, fusewire_session::Error> {
         if let Some(error) = self.receiver.take_error() {
             return Err(error);
         }
@@ -195,10 +213,22 @@ impl<P: Profile> End<P> {
 
     /// The next of what there is to tell.
     pub fn poll_event(&mut self, now: Instant) -> Option<Event<'_>> {
-        if let Some(event) = self.poll_told() {
-            return Some(event);
-        }
-        self.receiver.poll_event(now)
+        Some(match self.poll(now)? {
+            Event::Adu { lane, number, behind, is_late, .. } => {
+                Event::Adu { lane, number, behind, is_late, bytes: self.bytes() }
+            }
+            event => event,
+        })
+    }
+
+    /// [`poll_event`](Self::poll_event) without the bytes of an ADU, which [`bytes`](Self::bytes) has.
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Event<'static>> {
+        self.poll_told().or_else(|| self.receiver.poll_event(now))
+    }
+
+    /// The ADU that was delivered last, until the next event is asked for.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.receiver.bytes_of_last()
     }
 
     /// Events are to be asked for before more datagrams come: a lane has no room left ([`Adu::window`](crate::profile::Adu::window)).
@@ -249,6 +279,11 @@ impl<P: Profile> End<P> {
     /// What may be sent now, in bits a second, headers included.
     pub fn target_bits(&self) -> u64 {
         self.sender.target_bits()
+    }
+
+    /// What to make now of the lane that adapts, as it was told last.
+    pub fn made(&self) -> Option<Made> {
+        self.made
     }
 
     /// How long behind the fastest a lane's ADUs are handed over now.

@@ -388,7 +388,8 @@ impl<P: Profile> Receiver<P> {
         true
     }
 
-    pub fn poll_event(&mut self, now: Instant) -> Option<Event<'_>> {
+    /// The next event, of which an ADU's bytes are [`bytes_of_last`](Self::bytes_of_last).
+    pub fn poll_event(&mut self, now: Instant) -> Option<Event<'static>> {
         if let Some((lane, at)) = self.last.take() {
             self.lanes[lane].slots[at].state = State::Free;
         }
@@ -407,10 +408,8 @@ impl<P: Profile> Receiver<P> {
                     }
                     self.last = Some((lane, adu));
                     self.counters.delivered += 1;
-                    let slot = &self.lanes[lane].slots[adu];
-                    let (bytes, behind) = (&slot.bytes[..slot.len], slot.behind);
-                    let is_late = slot.is_late;
-                    return Some(Event::Adu { lane, number, bytes, behind, is_late });
+                    let Slot { behind, is_late, .. } = self.lanes[lane].slots[adu];
+                    return Some(Event::Adu { lane, number, bytes: &[], behind, is_late });
                 }
                 None => {}
             }
@@ -422,6 +421,13 @@ impl<P: Profile> Receiver<P> {
             let (lane, at) = self.lanes.iter_mut().enumerate().find_map(due)?;
             self.play(now, lane, at);
         }
+    }
+
+    /// The ADU that was delivered last, until the next event is asked for.
+    pub fn bytes_of_last(&self) -> &[u8] {
+        let Some((lane, at)) = self.last else { return &[] };
+        let slot = &self.lanes[lane].slots[at];
+        &slot.bytes[..slot.len]
     }
 
     /// A lane has no room for what one more datagram may make whole: two ADUs, where one is a copy.

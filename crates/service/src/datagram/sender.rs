@@ -180,9 +180,16 @@ impl<P: Profile> Sender<P> {
         self.around = AROUND_MAX;
     }
 
-    pub fn push(&mut self, now: Instant, lane: usize, adu: &[u8]) -> Result<u64, Refused> {
+    /// Queues an ADU of so many bytes, which `fill` writes.
+    pub fn push(
+        &mut self,
+        now: Instant,
+        lane: usize,
+        len: usize,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<u64, Refused> {
         let clauses = &P::SENDS[lane];
-        if adu.is_empty() || adu.len() > clauses.len_max {
+        if len == 0 || len > clauses.len_max {
             return Err(Refused::Length);
         }
         let slot = self.free.pop().ok_or(Refused::Full)?;
@@ -190,12 +197,13 @@ impl<P: Profile> Sender<P> {
             Some(deadline) if clauses.drops_late => Lifetime::of(now, deadline),
             _ => Lifetime::ENDLESS,
         };
-        let pushed = self.queue.push(lane, adu.len(), lifetime, slot);
+        let pushed = self.queue.push(lane, len, lifetime, slot);
         if pushed.is_ok() {
             let (at, bytes) = &mut self.slots[slot];
             *at = now;
             bytes.clear();
-            bytes.extend_from_slice(adu);
+            fill(bytes);
+            debug_assert_eq!(bytes.len(), len);
         }
         self.note_lost();
         self.pace();

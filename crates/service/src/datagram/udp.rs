@@ -7,6 +7,7 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::udp::is_remark;
 use fusewire_session::Datagrams;
+use rustix::net::sockopt;
 
 use super::End;
 use crate::profile::Profile;
@@ -32,12 +33,31 @@ impl<P: Profile> Udp<P> {
     /// What the operating system says; as [`ErrorKind::InvalidInput`] those of [`End::new`].
     pub fn new(socket: UdpSocket, peer: SocketAddr, datagrams: Datagrams) -> io::Result<Udp<P>> {
         socket.connect(peer)?;
+        if P::DSCP != 0 {
+            mark(&socket, peer, P::DSCP)?;
+        }
         let mut end = End::new(Instant::ZERO, datagrams)
             .map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
         if peer.is_ipv6() {
             end.set_ipv6();
         }
         Ok(Udp { end, socket, begun: std::time::Instant::now(), memory: vec![0; P::MTU].into() })
+    }
+
+    /// Where its socket is.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// From now on datagrams go to this address, and come from there: of a relay between the two.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn go_by(&self, relay: SocketAddr) -> io::Result<()> {
+        self.socket.connect(relay)
     }
 
     /// The end itself.
@@ -83,7 +103,11 @@ impl<P: Profile> Udp<P> {
         self.send()
     }
 
-    fn send(&mut self) -> io::Result<()> {
+    /// Sends what may leave now.
+    ///
+    /// # Errors
+    /// As [`Udp::drive`].
+    pub fn send(&mut self) -> io::Result<()> {
         let now = self.now();
         while let Some(len) =
             self.end.poll_transmit(now, &mut self.memory).map_err(io::Error::other)?
@@ -103,6 +127,15 @@ impl<P: Profile> Udp<P> {
         }
         Ok(())
     }
+}
+
+/// Datagrams go with this code point (RFC 2474): the upper six bits of the byte that ECN has the others of.
+fn mark(socket: &UdpSocket, peer: SocketAddr, dscp: u8) -> io::Result<()> {
+    match peer {
+        SocketAddr::V4(_) => sockopt::set_ip_tos(socket, dscp << 2)?,
+        SocketAddr::V6(_) => sockopt::set_ipv6_tclass(socket, u32::from(dscp) << 2)?,
+    }
+    Ok(())
 }
 
 /// Nothing is there, or no room.

@@ -1,0 +1,286 @@
+//! `src/lib.rs` of ends over datagrams: constants, and an end for each role.
+
+use fusewire_asn1::rust::camel;
+
+use super::ends::{Adu, Kind, Writer};
+use super::quoted;
+use crate::plan::{Adapt, AduPlan, Congestion, Fec, Plan, Playout, Sender};
+
+/// Bytes around an ADU's piece in a datagram that is copied, or has parity behind it: no fewer than there are
+/// (`docs/service.md`, section Datagrams).
+const AROUND: u64 = 160;
+/// ADUs that a receiver puts together, or holds, at least.
+const WINDOW: u64 = 16;
+/// Of what is held for playout a receiver's lane may be half full.
+const HELD: u64 = 2;
+/// Bits a second, where neither a specification nor its network says how much there is.
+const RATE_MAX: u64 = 1_000_000_000;
+/// Of ADUs for adaptive playout so many may come too late, in thousandths.
+const LATE: f64 = 0.001;
+/// Bits a second below which no rate is a rate.
+const RATE_MIN: u64 = 16_000;
+
+/// Bytes of an ADU in one datagram, at least.
+pub fn piece(plan: &Plan, of: &AduPlan) -> u64 {
+    let mtu = u64::from(plan.mtu_bytes);
+    match of.fec.first().map(|step| step.fec) {
+        Some(Fec::Copy { .. }) => (mtu / 2).saturating_sub(AROUND / 2),
+        _ => mtu.saturating_sub(AROUND),
+    }
+}
+
+/// ADUs a second, at most; 0: nobody says.
+fn hz(of: &AduPlan) -> f64 {
+    of.rate_millihertz.map_or(0.0, |(_, most)| most as f64 / 1000.0)
+}
+
+/// What a type has beside what every end has of it.
+pub fn fields(plan: &Plan, of: &AduPlan) -> Vec<String> {
+    let us = |us: u64| format!("std::time::Duration::from_micros({us})");
+    let mut fields = vec![format!("priority: {}", of.priority)];
+    let steps: Vec<String> = of
+        .fec
+        .iter()
+        .map(|step| {
+            let repairs = match step.fec {
+                Fec::None | Fec::Copy { .. } => 0,
+                Fec::Xor => 1,
+                Fec::ReedSolomon { parity } => parity,
+            };
+            format!(
+                "service::profile::Step {{ packets_max: {}, repairs: {repairs} }}",
+                step.packets_max.min(255)
+            )
+        })
+        .collect();
+    match of.fec.first().map(|step| step.fec) {
+        _ if of.fec.iter().all(|step| step.fec == Fec::None) => {}
+        None => {}
+        Some(Fec::Copy { distance }) => {
+            fields.push(format!("fec: service::profile::Fec::Copy {{ distance: {distance} }}"));
+        }
+        Some(_) => {
+            fields.push(format!("fec: service::profile::Fec::Parity(&[{}])", steps.join(", ")))
+        }
+    }
+    // The plan counts from when an ADU is sent, a receiver from the fastest: on the longest way the two are half of a round trip apart.
+    let way = plan.network.rtt_us.1 / 2;
+    let mut held = 0;
+    match of.playout {
+        None => {}
+        Some(Playout::Fixed { delay_us }) => {
+            held = delay_us.saturating_sub(way);
+            fields.push(format!("playout: service::playout::Mode::Fixed({})", us(held)));
+        }
+        Some(Playout::Adaptive { delay_us_max }) => {
+            held = delay_us_max.saturating_sub(way);
+            let least = held.saturating_sub(plan.network.jitter_us);
+            fields.push(format!(
+                "playout: service::playout::Mode::Adaptive {{ least: {}, most: {}, late: {LATE:?} }}",
+                us(least),
+                us(held)
+            ));
+        }
+    }
+    let bits = of.bitrate_bits_per_s;
+    if of.adapt.is_empty() {
+        let most = bits.map(|(_, most)| most);
+        let most = most.or((hz(of) > 0.0).then(|| (hz(of) * of.size_bytes.1 as f64 * 8.0) as u64));
+        fields.push(format!("fixed_bits: {}", most.unwrap_or(0)));
+    } else if let (Some(bits), Some((least, most))) = (bits, of.rate_millihertz) {
+        let yields = |adapt: &Adapt| format!("service::Yields::{adapt:?}");
+        let order: Vec<String> = of.adapt.iter().map(yields).collect();
+        let hz = |millihertz: u64| millihertz as f64 / 1000.0;
+        fields.push(format!(
+            "adapted: Some(service::profile::Adapted {{ bits: {bits:?}, hz: ({:?}, {:?}), order: &[{}] }})",
+            hz(least),
+            hz(most),
+            order.join(", ")
+        ));
+    }
+    let window = WINDOW.max(HELD * (hz(of) * held as f64 / 1e6).ceil() as u64 + 4);
+    if window > WINDOW {
+        fields.push(format!("window: {window}"));
+    }
+    fields.push(format!("hz: {:?}", hz(of)));
+    fields.push(format!("loss_max: {:?}", of.loss));
+    fields
+}
+
+/// Rates of all that a role sends, in bits a second: alike, where nothing adapts.
+pub fn rates(plan: &Plan, role: usize) -> (u64, u64) {
+    let sends = |adu: &&AduPlan| match adu.from {
+        Sender::Both => true,
+        Sender::Role(by) => usize::from(by) == role,
+    };
+    let sent: Vec<&AduPlan> = plan.adus.iter().filter(sends).collect();
+    let least: u64 = sent.iter().map(|adu| adu.load_bits_per_s.0).sum();
+    let most: Option<u64> = sent.iter().map(|adu| adu.load_bits_per_s.1).sum();
+    let path = plan.network.rate_bytes_per_s.1 * 8;
+    let path = if path == 0 { RATE_MAX } else { path };
+    // Who sends nothing sends reports, which are not paced.
+    let most = most.filter(|most| *most > 0).unwrap_or(path).max(RATE_MIN);
+    match plan.congestion {
+        Congestion::Media => (least.clamp(RATE_MIN, most), most),
+        _ => (most, most),
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// The two ends.
+    pub fn datagrams(&mut self) {
+        self.network();
+        for role in 0..2 {
+            self.datagrams_end(role);
+        }
+    }
+
+    /// What is vouched for.
+    fn network(&mut self) {
+        let network = &self.plan.network;
+        writeln!(self);
+        writeln!(self, "/// The worst that is vouched for of the network.");
+        writeln!(self, "const NETWORK: service::profile::Network = service::profile::Network {{");
+        writeln!(self, "one_way: std::time::Duration::from_micros({}),", network.rtt_us.1 / 2);
+        writeln!(self, "jitter: std::time::Duration::from_micros({}),", network.jitter_us);
+        writeln!(self, "loss: {:?},", network.loss);
+        writeln!(self, "loss_burst: {:?},", network.loss_burst.max(1.0));
+        writeln!(self, "}};");
+    }
+
+    fn datagrams_end(&mut self, role: usize) {
+        let (plan, name) = (self.plan, camel(&self.plan.roles[role]));
+        let session = format!("service::datagram::session::Session<{name}>");
+        writeln!(self);
+        writeln!(self, "/// The end of the role `{}`.", plan.roles[role]);
+        writeln!(self, "pub struct {name} {{ session: {session} }}");
+        self.datagrams_profile(role, &name);
+        writeln!(self);
+        writeln!(self, "impl std::convert::From<{session}> for {name} {{");
+        writeln!(self, "fn from(session: {session}) -> {name} {{");
+        writeln!(self, "{name} {{ session }}");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "impl {name} {{");
+        self.opens(role, &name);
+        self.datagrams_sends(role);
+        self.datagrams_takes(role, &name);
+        writeln!(self);
+        writeln!(
+            self,
+            "/// The session: its addresses, the path as it is seen, what became of datagrams."
+        );
+        writeln!(self, "pub fn session(&mut self) -> &mut {session} {{");
+        writeln!(self, "&mut self.session");
+        writeln!(self, "}}");
+        writeln!(self);
+        writeln!(self, "/// Ends this side, and waits until the peer has ended its own.");
+        self.errors(&["Stack"]);
+        writeln!(self, "pub fn finish(self) -> service::Result<()> {{");
+        writeln!(self, "self.session.finish()");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
+        self.datagrams_alternatives(role, &name);
+    }
+
+    fn datagrams_profile(&mut self, role: usize, name: &str) {
+        let plan = self.plan;
+        let list = |role: usize| {
+            let sent = self.adus.iter().filter(|adu| adu.is_sent_by(role));
+            let all: Vec<_> = sent
+                .map(|adu| format!("<adu::{} as service::profile::AduType>::ADU", adu.camel))
+                .collect();
+            format!("&[{}]", all.join(", "))
+        };
+        let (sends, takes) = (list(role), list(1 - role));
+        writeln!(self);
+        writeln!(self, "impl service::profile::Profile for {name} {{");
+        writeln!(self, "const NAME: &'static str = {};", quoted(&plan.name));
+        writeln!(self, "const CLAUSES: &'static [&'static str] = CLAUSES;");
+        writeln!(
+            self,
+            "const MACHINE: service::profile::Machine = service::profile::Machine::Datagram;"
+        );
+        writeln!(self, "const SENDS: &'static [service::profile::Adu] = {sends};");
+        writeln!(self, "const TAKES: &'static [service::profile::Adu] = {takes};");
+        writeln!(self, "const MTU: usize = {};", plan.mtu_bytes);
+        writeln!(self, "const RATES: (u64, u64) = {:?};", rates(plan, role));
+        if plan.dscp != 0 {
+            writeln!(self, "const DSCP: u8 = {};", plan.dscp);
+        }
+        writeln!(self, "const NETWORK: service::profile::Network = NETWORK;");
+        writeln!(self, "}}");
+    }
+
+    fn datagrams_sends(&mut self, role: usize) {
+        for adu in self.of(role, Kind::Message) {
+            let Adu { camel, snake, .. } = adu;
+            let ty = adu.ty("'_");
+            writeln!(self);
+            writeln!(
+                self,
+                "/// Sends one as soon as the path lets it; its number. What else becomes of it is told."
+            );
+            self.errors(&["Codec", "TooLong", "Full", "Stack"]);
+            writeln!(
+                self,
+                "pub fn send_{snake}(&mut self, value: &{ty}) -> service::Result<u64> {{"
+            );
+            writeln!(self, "self.session.send::<adu::{camel}, _>(value)");
+            writeln!(self, "}}");
+        }
+    }
+
+    fn datagrams_takes(&mut self, role: usize, name: &str) {
+        let lifetime = self.lifetime(1 - role, &[Kind::Message], "'_");
+        writeln!(self);
+        writeln!(
+            self,
+            "/// What comes or is told next, which is waited for so long at most; an ADU stays until the next call. What is due"
+        );
+        writeln!(
+            self,
+            "/// is sent in that time: it is called whenever there is nothing else to do."
+        );
+        self.errors(&["Codec", "Stack"]);
+        writeln!(
+            self,
+            "pub fn recv(&mut self, timeout: std::time::Duration) -> service::Result<Option<To{name}{lifetime}>> {{"
+        );
+        writeln!(self, "Ok(match self.session.recv(timeout)? {{");
+        writeln!(self, "None => None,");
+        writeln!(
+            self,
+            "Some(service::datagram::session::Heard::Told(told)) => Some(To{name}::Told(told)),"
+        );
+        let taken = self.adus.iter().filter(|adu| adu.is_sent_by(1 - role));
+        let taken: Vec<&Adu<'_>> = taken.collect();
+        for (lane, Adu { camel, .. }) in taken.iter().enumerate() {
+            writeln!(
+                self,
+                "Some(service::datagram::session::Heard::Adu({lane}, adu, came)) => Some(To{name}::{camel}(service::stream::read::<adu::{camel}, _>(adu)?, came)),"
+            );
+        }
+        writeln!(self, "Some(service::datagram::session::Heard::Adu(..)) => None,");
+        writeln!(self, "}})");
+        writeln!(self, "}}");
+    }
+
+    fn datagrams_alternatives(&mut self, role: usize, name: &str) {
+        let other = 1 - role;
+        let lifetime = self.lifetime(other, &[Kind::Message], "'a");
+        writeln!(self);
+        writeln!(self, "/// What a {name} gets.");
+        writeln!(self, "#[derive(Debug)]");
+        writeln!(self, "pub enum To{name}{lifetime} {{");
+        for adu in self.of(other, Kind::Message) {
+            let (camel, ty) = (&adu.camel, adu.ty("'a"));
+            writeln!(self, "/// `{camel}`, and how it came.");
+            writeln!(self, "{camel}({ty}, service::datagram::session::Came),");
+        }
+        writeln!(self, "/// What is no ADU.");
+        writeln!(self, "Told(service::datagram::session::Told),");
+        writeln!(self, "}}");
+    }
+}

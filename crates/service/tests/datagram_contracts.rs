@@ -1,0 +1,165 @@
+//! Contracts of ends over datagrams that hold, and what each says where a mechanism is switched off at one of two ends: a contract
+//! that cannot be broken proves nothing.
+
+use core::time::Duration;
+
+use fusewire_service::contract::datagrams;
+use fusewire_service::playout::Mode;
+use fusewire_service::profile::{Adapted, Adu, Fec, Machine, Network, Order, Profile, Step};
+use fusewire_service::{Yields, datagram::session::Session};
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// An end: what it sends and takes, and at which rates.
+macro_rules! end {
+    ($name:ident: $sends:expr, $takes:expr, $rates:expr) => {
+        struct $name(#[expect(dead_code)] Session<$name>);
+
+        impl From<Session<$name>> for $name {
+            fn from(session: Session<$name>) -> $name {
+                $name(session)
+            }
+        }
+
+        impl Profile for $name {
+            const NAME: &'static str = "tested";
+            const CLAUSES: &'static [&'static str] = &["the one", "the other"];
+            const MACHINE: Machine = Machine::Datagram;
+            const SENDS: &'static [Adu] = $sends;
+            const TAKES: &'static [Adu] = $takes;
+            const RATES: (u64, u64) = $rates;
+            const NETWORK: Network =
+                Network { one_way: ms(60), jitter: ms(30), loss: 0.02, loss_burst: 2.0 };
+        }
+    };
+}
+
+const SOUND: Adu = Adu {
+    priority: 0,
+    order: Order::Newest,
+    deadline: Some(ms(180)),
+    fec: Fec::Copy { distance: 3 },
+    playout: Mode::Fixed(ms(113)),
+    fixed_bits: 64_000,
+    hz: 50.0,
+    loss_max: 0.005,
+    ..Adu::as_it_comes("Sound", 200)
+};
+const PICTURE: Adu = Adu {
+    order: Order::Type,
+    deadline: Some(ms(250)),
+    fec: Fec::Parity(&[Step { packets_max: 4, repairs: 1 }, Step { packets_max: 60, repairs: 3 }]),
+    adapted: Some(Adapted {
+        bits: (150_000, 2_500_000),
+        hz: (5.0, 30.0),
+        order: &[Yields::Quality, Yields::Frequency],
+    }),
+    hz: 30.0,
+    loss_max: 0.03,
+    number: 1,
+    ..Adu::as_it_comes("Picture", 65_000)
+};
+const ALL: &[Adu] = &[SOUND, PICTURE];
+const RATES: (u64, u64) = (400_000, 3_500_000);
+
+end!(Whole: ALL, ALL, RATES);
+
+#[test]
+fn all_of_it_is_kept() {
+    datagrams::carries::<Whole, Whole>().unwrap();
+    datagrams::expires::<Whole, Whole>().unwrap();
+    datagrams::judges_late::<Whole, Whole>().unwrap();
+    datagrams::evens::<Whole, Whole>().unwrap();
+    datagrams::adapts::<Whole, Whole>().unwrap();
+    datagrams::keeps_rate::<Whole, Whole>(RATES.1).unwrap();
+    datagrams::bounds::<Whole, Whole>().unwrap();
+    datagrams::hides::<Whole, Whole>().unwrap();
+    datagrams::judges_forged::<Whole, Whole>().unwrap();
+    datagrams::refuses::<Whole, Whole>().unwrap();
+}
+
+/// What a contract says of a broken end.
+fn says(broken: Result<(), datagrams::Broken>, what: [&str; 2]) {
+    let broken = broken.expect_err(what[1]).to_string();
+    assert!(broken.starts_with(what[0]) && broken.contains(what[1]), "{broken}");
+}
+
+const BARE: &[Adu] =
+    &[Adu { fec: Fec::None, ..SOUND }, Adu { fec: Fec::None, loss_max: 0.01, ..PICTURE }];
+end!(Bare: BARE, BARE, RATES);
+
+#[test]
+fn without_correction_more_is_lost_than_may_be() {
+    says(datagrams::carries::<Bare, Bare>(), ["Sound: ", "are lost, and"]);
+    const PICTURES: &[Adu] = &[BARE[1]];
+    end!(BarePictures: PICTURES, PICTURES, RATES);
+    says(datagrams::carries::<BarePictures, BarePictures>(), ["Picture: ", "are lost, and"]);
+}
+
+#[test]
+fn without_an_order_what_is_older_comes_behind() {
+    // Playout puts into order, too: without it.
+    const NEWEST: &[Adu] = &[Adu { fec: Fec::None, playout: Mode::None, ..SOUND }];
+    const ANY: &[Adu] = &[Adu { order: Order::None, ..NEWEST[0] }];
+    end!(Sends: NEWEST, NEWEST, RATES);
+    end!(TakesAny: NEWEST, ANY, RATES);
+    says(datagrams::carries::<Sends, TakesAny>(), ["Sound: ", "has come behind"]);
+    const IN_A_ROW: &[Adu] = &[Adu { order: Order::Type, loss_max: 0.1, ..NEWEST[0] }];
+    const NO_ROW: &[Adu] = &[Adu { order: Order::None, ..IN_A_ROW[0] }];
+    end!(SendsInARow: IN_A_ROW, IN_A_ROW, RATES);
+    end!(TakesNoRow: IN_A_ROW, NO_ROW, RATES);
+    datagrams::carries::<SendsInARow, SendsInARow>().unwrap();
+    says(datagrams::carries::<SendsInARow, TakesNoRow>(), ["Sound: ", "has come behind"]);
+}
+
+#[test]
+fn without_a_deadline_nothing_expires_and_nothing_is_late() {
+    const EVER: &[Adu] = &[Adu { deadline: None, ..SOUND }, Adu { deadline: None, ..PICTURE }];
+    end!(SendsForEver: EVER, ALL, RATES);
+    says(datagrams::expires::<SendsForEver, Whole>(), ["Sound: ", "0 of 3 are told"]);
+    const PICTURES: &[Adu] = &[PICTURE];
+    end!(Pictures: PICTURES, PICTURES, RATES);
+    end!(TakesForEver: PICTURES, &[EVER[1]], RATES);
+    says(datagrams::judges_late::<Pictures, TakesForEver>(), ["Picture: ", "not told to be late"]);
+    // One that is handed over late is told to be so.
+    const TOLD: &[Adu] = &[Adu { drops_late: false, ..PICTURE }];
+    end!(Tells: TOLD, TOLD, RATES);
+    datagrams::judges_late::<Tells, Tells>().unwrap();
+    says(datagrams::judges_late::<Pictures, Tells>(), ["Picture: ", "old, and not told"]);
+}
+
+#[test]
+fn without_playout_it_is_uneven() {
+    const AT_ONCE: &[Adu] = &[Adu { playout: Mode::None, ..SOUND }, PICTURE];
+    end!(TakesAtOnce: ALL, AT_ONCE, RATES);
+    says(datagrams::evens::<Whole, TakesAtOnce>(), ["Sound: ", "come unevenly"]);
+}
+
+#[test]
+fn what_yields_in_another_order_is_seen() {
+    const OTHER: &[Adu] = &[
+        SOUND,
+        Adu {
+            adapted: Some(Adapted {
+                bits: (150_000, 2_500_000),
+                hz: (5.0, 30.0),
+                order: &[Yields::Frequency, Yields::Quality],
+            }),
+            ..PICTURE
+        },
+    ];
+    end!(YieldsOtherwise: OTHER, OTHER, RATES);
+    datagrams::adapts::<YieldsOtherwise, YieldsOtherwise>().unwrap();
+    says(datagrams::adapts::<YieldsOtherwise, Whole>(), ["Picture: ", "yield first"]);
+}
+
+#[test]
+fn without_its_bounds_more_and_longer_is_sent() {
+    end!(Fast: ALL, ALL, (40_000_000, 40_000_000));
+    says(datagrams::keeps_rate::<Fast, Whole>(RATES.1), ["Sound: ", "bit/s are sent"]);
+    const LONG: &[Adu] = &[Adu { len_max: 400, ..SOUND }, PICTURE];
+    end!(SendsLong: LONG, ALL, RATES);
+    says(datagrams::bounds::<SendsLong, Whole>(), ["Sound: ", "too long"]);
+}
