@@ -9,7 +9,7 @@ use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::interface::memory::{self, Memory};
 use fusewire_device::memory::Network;
 use fusewire_stack::Clock;
-use fusewire_stack::group::{Receiver, ReceiverConfig, Sender, SenderConfig};
+use fusewire_stack::group::{Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig};
 use fusewire_stack::ip::{self, net};
 use fusewire_stack::on_interface::OnInterface;
 
@@ -58,6 +58,54 @@ fn a_device_that_loses_brings_every_message_too() {
     let clock = Clock::new();
     let near = Impair::new(near, rules, rules, 5, move || clock.now());
     groups::from_one_to_another(near, far, group, &lens(100));
+}
+
+/// A loss costs the message that was lost and not the next one, too, where messages prove themselves.
+#[test]
+fn without_answers_a_loss_costs_one_message() {
+    const COUNT: u64 = 1000;
+    let network = Network::default();
+    let group = group(4);
+    let [near, far] = [([10, 0, 0, 1], 7).into(), group].map(|at| network.attach(at).unwrap());
+    let clock = Clock::new();
+    let rules = Rules { loss: 0.1, ..Rules::NONE };
+    let far = Impair::new(far, Rules::NONE, rules, 7, move || clock.now());
+    let config = SenderConfig {
+        reliable: false,
+        rate: Some(2_000_000),
+        nocheck: true,
+        ..SenderConfig::new(group)
+    };
+    let mut sender = Sender::over(near, &config).unwrap();
+    let config = ReceiverConfig { nocheck: true, ..ReceiverConfig::new(group) };
+    let mut receiver = Receiver::over(far, &config);
+    let (mut sent, mut whole, mut others, mut reads) = (0, 0, 0, false);
+    let begun = std::time::Instant::now();
+    while !receiver.is_over() {
+        assert!(begun.elapsed().as_secs() < 60, "{sent} {whole} {others}");
+        for _ in 0..2 {
+            sender.drive(Some(std::time::Duration::from_millis(1))).unwrap();
+            receiver.drive(Some(std::time::Duration::from_millis(1))).unwrap();
+        }
+        while let Some(event) = receiver.poll_event() {
+            match event {
+                ReceiverEvent::Heard(heard) => receiver.join(&heard, 1).unwrap(),
+                ReceiverEvent::Joined { .. } => reads = true,
+                _ => {}
+            }
+        }
+        while reads && sent < COUNT && sender.send(64, |_, bytes| bytes.fill(9)).is_some() {
+            sent += 1;
+        }
+        if sent == COUNT {
+            sender.finish();
+        }
+        while let Some(is_whole) = receiver.recv(|_, bytes| *bytes == [9; 64]) {
+            whole += u64::from(is_whole);
+            others += u64::from(!is_whole);
+        }
+    }
+    assert!((850..=940).contains(&whole) && others == 0, "{whole} {others}");
 }
 
 /// XTP as protocol 36 of IP, on an address of its own.

@@ -111,7 +111,8 @@ pub struct ReceiverConfig {
     pub interface: Option<String>,
     /// Bytes of memory for what has not been taken.
     pub buffer: usize,
-    /// Messages prove themselves to who takes them: what has no sum beside UDP's is taken (NOCHECK).
+    /// Messages prove themselves to who takes them: what has no sum beside UDP's is taken (NOCHECK). Without answers what lies
+    /// behind a gap is handed over as a message, which it is if the one before ended in the gap.
     pub nocheck: bool,
     /// A member that hears nothing of its sender for so long gives up.
     pub patience: Duration,

@@ -330,6 +330,12 @@ impl<D: Device> Sender<D> {
         self.machine.is_over()
     }
 
+    /// Time until [`Sender::drive`] has something to do though nothing has come: for who sleeps on several devices'
+    /// descriptors. `None`: it has not.
+    pub fn next_timeout(&self) -> Option<Duration> {
+        self.turns.due(self.machine.poll_timeout())
+    }
+
     /// Wakes [`Sender::drive`] from another thread.
     pub fn waker(&self) -> Waker {
         self.turns.device.waker()

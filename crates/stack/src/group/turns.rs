@@ -156,6 +156,13 @@ impl<D: Device> Turns<D> {
         self.watch.begin(|| feed::of_device(caps.name, local, number, options, now))
     }
 
+    /// Time until `next`, or until the device has something by itself.
+    pub fn due(&self, next: Option<Instant>) -> Option<Duration> {
+        let now = self.clock.now();
+        let next = next.map(|at| at.saturating_since(now));
+        [next, self.device.next_timeout()].into_iter().flatten().min()
+    }
+
     /// Sleeps until something comes, `next` or `timeout`; a near timer is waited for awake.
     pub fn sleep(&mut self, next: Option<Instant>, timeout: Option<Duration>) -> Result<()> {
         let now = self.clock.now();

@@ -257,14 +257,21 @@ impl Receiver {
                 return Some(message);
             }
             let lost = range.clone();
-            self.tell_lost(lost);
+            // Where the message before ended may be lost, too: what lies behind the gap is one, or proves itself none.
+            let behind = self.recv.gaps.iter().take_while(|gap| gap.0 < lost.end).last();
+            let behind = behind.map(|gap| gap.1).filter(|start| *start < lost.end);
+            if let Some(start) = behind.filter(|_| self.cfg.nocheck) {
+                self.note_lost(lost.start..start);
+                return Some(Message { range: start..lost.end, tag: message.tag });
+            }
+            self.consumed(lost.end);
+            self.note_lost(lost);
         }
         None
     }
 
     /// These bytes lack some.
-    pub(super) fn tell_lost(&mut self, range: Range<u64>) {
-        self.consumed(range.end);
+    fn note_lost(&mut self, range: Range<u64>) {
         if self.events.len() < EVENTS_MAX {
             self.events.push_back(ReceiverEvent::Lost(range));
         }
