@@ -5,6 +5,7 @@
 //! The link has one seed, or `FUSEWIRE_SEEDS` of them one after the other; `FUSEWIRE_SEED` is that of a failure.
 
 pub mod datagrams;
+pub mod group;
 mod link;
 mod path;
 

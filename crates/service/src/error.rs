@@ -48,6 +48,17 @@ pub enum Error {
     /// The deadline was over before there was room for it or before its answer came; where answers are wanted when they are
     /// late, too, [`PATIENCE`](crate::stream::PATIENCE) times it.
     #[error("{adu} expired")]
+    /// The group has as many receivers as its clauses let it have.
+    #[error("the group has as many receivers as it may")]
+    Full,
+    /// The group goes on without this receiver: it was too slow, said nothing for too long, or was removed.
+    #[error("the group goes on without this receiver")]
+    LetGo,
+    /// What is said of the group is none of this protocol, or it has ended and its sender does not say so.
+    #[error("the group's sender: {0}")]
+    Group(&'static str),
+    /// The deadline was over before it could be sent: it was not.
+    #[error("{adu} expired before there was room for it")]
     Expired {
         /// The ADU's type.
         adu: &'static str,

@@ -4,8 +4,8 @@
 //! bounded, and allocates only when it is made.
 //!
 //! Carriers, which `fusewire generate` writes ends around. They are generic over the constants that a specification became
-//! ([`profile`]), so that what it did not choose is not in the program: [`stream`], over TCP or XTP, and [`datagram`], of what is worth
-//! nothing when it is late. [`contract`] observes what two ends promise.
+//! ([`profile`]), so that what it did not choose is not in the program: [`stream`], over TCP or XTP, [`datagram`], of what is worth
+//! nothing when it is late, and [`group`], over XTP's multicast. [`contract`] observes what ends promise.
 #![forbid(unsafe_code)]
 
 pub mod contract;
@@ -17,6 +17,7 @@ pub mod ends {
     pub use crate::{Allow, Error, Fingerprint, Identity, Result};
 }
 pub mod fec;
+pub mod group;
 pub mod lifetime;
 pub mod order;
 pub mod playout;

@@ -129,6 +129,8 @@ pub struct Adu {
     pub answered_by: Option<u8>,
     /// It answers, and nothing else.
     pub is_answer: bool,
+    /// It is sent again until it has arrived, or else once: of groups.
+    pub is_resent: bool,
     /// The least goes first (RFC 9622, msgPriority): of datagrams.
     pub priority: u32,
     /// Its correction: of datagrams.
@@ -160,6 +162,7 @@ impl Adu {
             len_max: 1 << 20,
             answered_by: None,
             is_answer: false,
+            is_resent: true,
             priority: 100,
             fec: Fec::None,
             playout: Mode::None,
@@ -222,6 +225,15 @@ pub trait Profile: Sized {
     };
     /// Of datagrams: ADUs that wait at most.
     const ADUS: usize = 32;
+
+    /// Of groups: the fewest and the most receivers.
+    const RECEIVERS: (usize, usize) = (1, 256);
+    /// Of groups: bytes a second below which a receiver is let go that others wait for.
+    const FLOOR: u32 = 0;
+    /// Of groups: bytes a second at most of what is sent again, and of what is not; headers of XTP count.
+    const CAST_RATES: [u32; 2] = [125_000, 12_500];
+    /// Of groups: bytes of memory for each of the two, at both ends, at least.
+    const CAST_BUFFERS: [usize; 2] = [1 << 20, 64 << 10];
 }
 
 /// Names a type of ADU where code is generic over it. What its values are in Rust is not said here: two types may have the

@@ -47,7 +47,7 @@ impl Wire {
 
 /// The device of one end.
 pub struct Link {
-    inner: Impair<Udp>,
+    inner: Impair<Box<dyn Device>>,
     wire: Arc<Wire>,
 }
 
@@ -56,9 +56,14 @@ impl Link {
     pub fn new(local: SocketAddr, rules: Rules, seed: u64, wire: Arc<Wire>) -> Result<Link> {
         let udp = Udp::bind(local, &udp::Config::default());
         let udp = udp.map_err(stack::Error::os("binding the UDP socket"))?;
+        Ok(Link::over(Box::new(udp), rules, seed, wire))
+    }
+
+    /// Around a device.
+    pub fn over(device: Box<dyn Device>, rules: Rules, seed: u64, wire: Arc<Wire>) -> Link {
         let begun = std::time::Instant::now();
         let clock = move || Instant::from_us(begun.elapsed().as_micros() as u64);
-        Ok(Link { inner: Impair::new(udp, rules, rules, seed, clock), wire })
+        Link { inner: Impair::new(device, rules, rules, seed, clock), wire }
     }
 }
 

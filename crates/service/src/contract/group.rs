@@ -1,0 +1,467 @@
+//! What the clauses of a group promise, observed between its sender and eight receivers over loopback: each of them on a link
+//! of its own that loses, reorders, repeats and damages frames both ways.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fusewire_device::Device;
+use fusewire_device::impair::Rules;
+use fusewire_session::{Allow, Fingerprint, Identity, Terms};
+use fusewire_stack as stack;
+
+use super::link::{BAD, Link, MARK, Wire};
+use super::{Broken, NUMBER_LEN, SLACK, fill, identity, length, loopback, with_seeds};
+use crate::group::{Counters, Event, Leaving, Place, Receiver, SILENCE, Sender, visit};
+use crate::profile::{self, Adu, Order, Profile};
+use crate::{Error, Result};
+
+type Outcome<T = ()> = std::result::Result<T, Broken>;
+
+/// Receivers, where the group may have so many.
+const RECEIVERS: usize = 8;
+/// ADUs of each type.
+const EACH: u32 = 30;
+/// How long it may take until all are there; until the end is known.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Of what is sent once, a link loses 3 of 100 frames, damages 2, and lets 5 be passed by others: of 30 more than a half are lost
+/// once in a hundred million.
+const LOST_SHARE: u32 = 2;
+
+/// A group of this process's, like no other of it.
+fn place() -> Place {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let (pid, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let group = ([239, 255, (pid >> 8) as u8, pid as u8], 20_000 + next % 10_000 * 2);
+    Place { interface: Some("lo".into()), ..Place::new(loopback(), group.into()) }
+}
+
+/// Where receivers find a sender.
+struct Host<A> {
+    sender: Sender<A>,
+    identity: Arc<Identity>,
+    wire: Arc<Wire>,
+    at: SocketAddr,
+    key: Fingerprint,
+}
+
+impl<A: Profile> Host<A> {
+    fn new() -> Result<Host<A>> {
+        let (identity, wire) = (identity()?, Arc::new(Wire::default()));
+        let heard = Arc::clone(&wire);
+        let sender = Sender::over(&place(), identity.clone(), Allow::OwnKey, move |config| {
+            let device: Box<dyn Device> = Box::new(config.udp_device()?);
+            Ok(Box::new(Link::over(device, Rules::NONE, 0, heard.clone())))
+        })?;
+        let (at, key) = (sender.local_addr(), identity.fingerprint());
+        Ok(Host { sender, identity, wire, at, key })
+    }
+
+    /// One more receiver, with these terms, on such a link.
+    fn join<B: Profile>(&self, terms: &Terms, rules: Rules, seed: u64) -> Result<Receiver<B>> {
+        let (wire, identity) = (Arc::clone(&self.wire), self.identity.clone());
+        Receiver::with_terms(self.at, Some("lo"), identity, self.key, terms.clone(), |config| {
+            let device: Box<dyn Device> = Box::new(config.udp_device()?);
+            Ok(Box::new(Link::over(device, rules, seed, wire.clone())))
+        })
+    }
+
+    fn join_alike<B: Profile>(&self, rules: Rules, seed: u64) -> Result<Receiver<B>> {
+        self.join(&Terms::of(B::CLAUSES), rules, seed)
+    }
+
+    /// Waits until so many are there.
+    fn wait_for(&self, count: usize) -> Outcome {
+        let begun = Instant::now();
+        while self.sender.receivers() < count {
+            if begun.elapsed() > PATIENCE {
+                return broken::<A>(format!("{} of {count} have come", self.sender.receivers()));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Sends one; what finds no room is tried again.
+    fn send(&self, n: u32, adu: &Adu) -> Outcome {
+        let mut body = vec![0; length(n, adu)];
+        fill(n, &mut body);
+        let begun = Instant::now();
+        while !self.sender.send_message(adu, &&body[..])? {
+            if begun.elapsed() > PATIENCE {
+                return clause(adu, format!("{n} is not sent"));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+fn clause<T>(adu: &Adu, what: String) -> Outcome<T> {
+    Err(Broken::Clause { adu: adu.name, what })
+}
+
+fn broken<A: Profile>(what: String) -> Outcome {
+    Err(Broken::Clause { adu: A::NAME, what })
+}
+
+/// Types that are looked at.
+fn looked_at<A: Profile>() -> Vec<Adu> {
+    A::SENDS.iter().filter(|adu| adu.len_max >= NUMBER_LEN).copied().collect()
+}
+
+/// The type and place of an ADU, if it is one that was sent.
+fn which<A: Profile>(number: u8, body: &[u8]) -> Option<u32> {
+    let adu = profile::of_number(A::SENDS, number)?;
+    let n = u32::from_be_bytes(*body.first_chunk()?);
+    let mut whole = vec![0; length(n, adu)];
+    fill(n, &mut whole);
+    (whole == body).then_some(n)
+}
+
+/// What a receiver has: of each type, places in the order in which they came, and when.
+#[derive(Debug, Default)]
+struct Seen {
+    came: BTreeMap<u8, Vec<(u32, Instant)>>,
+    counters: Counters,
+}
+
+/// Takes all up to the end.
+fn take<A: Profile, B: Profile>(mut receiver: Receiver<B>) -> Outcome<Seen> {
+    let mut seen = Seen::default();
+    let is_one = |number, body: &[u8]| which::<A>(number, body).is_some();
+    while let Some((number, body)) = receiver.recv(Some(PATIENCE), is_one)? {
+        let n = which::<A>(number, body).unwrap_or(u32::MAX);
+        seen.came.entry(number).or_default().push((n, Instant::now()));
+    }
+    seen.counters = receiver.counters();
+    Ok(seen)
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, Outcome<T>>) -> Outcome<T> {
+    let panicked = |_| Broken::Clause { adu: "", what: "a receiver has panicked".into() };
+    thread.join().map_err(panicked)?
+}
+
+/// When each was sent, by its place.
+type Sent = Mutex<BTreeMap<u32, Instant>>;
+
+/// Sends the same number of each type in turn, from this place on; how many there are now.
+fn send_all<A: Profile>(host: &Host<A>, from: u32, each: u32, sent: &Sent) -> Outcome<u32> {
+    let adus = looked_at::<A>();
+    let end = from + each * adus.len() as u32;
+    for n in from..end {
+        sent.lock().unwrap_or_else(PoisonError::into_inner).insert(n, Instant::now());
+        host.send(n, &adus[n as usize % adus.len()])?;
+        thread::sleep(Duration::from_millis(2));
+    }
+    Ok(end)
+}
+
+/// What must arrive does at each receiver, once, in its order, and in time; what may be lost is lost in bounds, and never comes
+/// behind a newer one.
+///
+/// # Errors
+/// What does not hold.
+pub fn reaches<A: Profile, B: Profile>() -> Outcome {
+    with_seeds(reaches_once::<A, B>)
+}
+
+fn reaches_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
+    let (host, sent) = (Host::<A>::new()?, Sent::default());
+    let count = RECEIVERS.min(A::RECEIVERS.1);
+    thread::scope(|scope| {
+        let mut receivers = Vec::new();
+        for n in 0..count as u64 {
+            let receiver = host.join_alike::<B>(BAD, seed * 100 + n)?;
+            receivers.push(scope.spawn(|| take::<A, B>(receiver)));
+        }
+        host.wait_for(count)?;
+        let end = send_all(&host, 0, EACH, &sent)?;
+        host.sender.finish(PATIENCE)?;
+        let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+        for receiver in receivers {
+            has_all::<A>(&joined(receiver)?, 0..end, &sent)?;
+        }
+        Ok(())
+    })
+}
+
+/// Whether a receiver has what it should of what was sent.
+fn has_all<A: Profile>(
+    seen: &Seen,
+    places: std::ops::Range<u32>,
+    sent: &BTreeMap<u32, Instant>,
+) -> Outcome {
+    let adus = looked_at::<A>();
+    for (at, adu) in adus.iter().enumerate() {
+        let none = Vec::new();
+        let came = seen.came.get(&adu.number).unwrap_or(&none);
+        if let Some(pair) = came.windows(2).find(|pair| pair[0].0 >= pair[1].0)
+            && (adu.order != Order::None || pair[0].0 == pair[1].0)
+        {
+            return clause(adu, format!("{} has come behind {}", pair[1].0, pair[0].0));
+        }
+        let should = places.clone().filter(|n| *n as usize % adus.len() == at).count() as u32;
+        let has = came.iter().filter(|(n, _)| places.contains(n)).count() as u32;
+        let late = |(n, at): &&(u32, Instant)| {
+            let took = sent.get(n).map(|sent| at.saturating_duration_since(*sent));
+            adu.deadline.is_some_and(|deadline| took.is_none_or(|took| took > deadline))
+        };
+        let late = came.iter().filter(late).count() as u32;
+        let lost = should.saturating_sub(has);
+        // A machine that has no time for us makes one or the other late.
+        if late > EACH / 10 {
+            return clause(adu, format!("{late} of {should} were late"));
+        }
+        if adu.is_resent && lost > 0 {
+            return clause(adu, format!("{has} of {should} have come: {:?}", seen.counters));
+        }
+        let overtaken = if adu.order == Order::Newest { seen.counters.overtaken } else { 0 };
+        if lost > should / LOST_SHARE + overtaken as u32 {
+            return clause(adu, format!("{has} of {should} have come: {:?}", seen.counters));
+        }
+    }
+    Ok(())
+}
+
+/// One receiver that is frozen holds nobody: the others get what they should in time, and it is let go, and told so.
+///
+/// # Errors
+/// What does not hold.
+pub fn goes_on<A: Profile, B: Profile>() -> Outcome {
+    with_seeds(goes_on_once::<A, B>)
+}
+
+fn goes_on_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
+    let (host, sent) = (Host::<A>::new()?, Sent::default());
+    let count = RECEIVERS.min(A::RECEIVERS.1);
+    if count < 2 || !A::SENDS.iter().any(|adu| adu.is_resent) {
+        return Ok(());
+    }
+    thread::scope(|scope| {
+        let mut receivers = Vec::new();
+        for n in 1..count as u64 {
+            let receiver = host.join_alike::<B>(BAD, seed * 100 + n)?;
+            receivers.push(scope.spawn(|| take::<A, B>(receiver)));
+        }
+        let mut frozen = host.join_alike::<B>(Rules::NONE, seed)?;
+        while host.sender.receivers() < count {
+            match frozen.recv(Some(Duration::from_millis(5)), |_, _| true) {
+                Err(Error::Stack(stack::Error::Elapsed)) => {}
+                other => return other.map_err(Broken::from).map(drop),
+            }
+        }
+        while host.sender.next_event(Duration::ZERO)?.is_some() {}
+        let begun = Instant::now();
+        let mut end = send_all(&host, 0, EACH, &sent)?;
+        let gone = loop {
+            match host.sender.next_event(Duration::from_millis(50))? {
+                Some(Event::Left { why, .. }) => break why,
+                _ if begun.elapsed() > SILENCE + PATIENCE => {
+                    return broken::<A>("who is frozen is not let go".into());
+                }
+                _ => end = send_all(&host, end, 1, &sent)?,
+            }
+        };
+        if !matches!(gone, Leaving::Silent | Leaving::Slow) {
+            return broken::<A>(format!("who is frozen has left: {gone:?}"));
+        }
+        end = send_all(&host, end, 2, &sent)?;
+        host.sender.finish(PATIENCE)?;
+        {
+            let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+            for receiver in receivers {
+                has_all::<A>(&joined(receiver)?, 0..end, &sent)?;
+            }
+        }
+        // It has what came until it was let go, and is told that this is not all.
+        match take::<A, B>(frozen) {
+            Err(Broken::End(Error::LetGo)) => Ok(()),
+            other => broken::<A>(format!("who was let go is not told so: {other:?}")),
+        }
+    })
+}
+
+/// Who has left can read nothing that is sent from then on, though it hears it and has the keys that it was told; the others
+/// go on.
+///
+/// # Errors
+/// What does not hold.
+pub fn forgets<A: Profile, B: Profile>() -> Outcome {
+    with_seeds(forgets_once::<A, B>)
+}
+
+fn forgets_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
+    let (host, sent) = (Host::<A>::new()?, Sent::default());
+    if A::RECEIVERS.1 < 2 || looked_at::<A>().iter().all(|adu| adu.is_resent) {
+        return Ok(());
+    }
+    thread::scope(|scope| {
+        let stays = host.join_alike::<B>(Rules::NONE, seed)?;
+        let stays = scope.spawn(|| take::<A, B>(stays));
+        let leaves = host.join_alike::<B>(Rules::NONE, seed + 1)?;
+        let listening = scope.spawn(|| overhears::<A, B>(leaves));
+        host.wait_for(2)?;
+        let first = send_all(&host, 0, EACH / 3, &sent)?;
+        // It has left when the sender knows that its session has ended; keys are new before anything else is sent.
+        loop {
+            match host.sender.next_event(PATIENCE)? {
+                Some(Event::Left { .. }) => break,
+                Some(_) => {}
+                None => return broken::<A>("nobody has left".into()),
+            }
+        }
+        let from = send_all(&host, first, 1, &sent)?;
+        let end = send_all(&host, from, EACH / 3, &sent)?;
+        host.sender.finish(PATIENCE)?;
+        let heard = joined(listening)?;
+        match heard.iter().find(|n| (first..end).contains(n)) {
+            Some(n) => {
+                return broken::<A>(format!("{n} is read by who had left before it was sent"));
+            }
+            None if heard.is_empty() => return broken::<A>("nothing was heard before".into()),
+            None => {}
+        }
+        let stays = joined(stays)?;
+        let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+        has_all::<A>(&stays, 0..end, &sent)
+    })
+}
+
+/// Ends its session when it has something, and goes on to listen for a second; what it can read.
+fn overhears<A: Profile, B: Profile>(mut receiver: Receiver<B>) -> Outcome<Vec<u32>> {
+    let (mut heard, mut end) = (Vec::new(), None);
+    let is_one = |number, body: &[u8]| which::<A>(number, body).is_some();
+    while end.is_none_or(|end| Instant::now() < end) {
+        match receiver.recv(Some(Duration::from_millis(20)), is_one) {
+            Ok(Some((number, body))) => heard.extend(which::<A>(number, body)),
+            Ok(None) => break,
+            // Its own session has ended, and what it listens to goes on.
+            Err(_) => thread::sleep(Duration::from_millis(5)),
+        }
+        if !heard.is_empty() && end.is_none() {
+            receiver.hang_up();
+            end = Some(Instant::now() + Duration::from_secs(4));
+        }
+    }
+    Ok(heard)
+}
+
+/// What a member has forged, or nobody has encoded so, ends nobody: it is passed over and counted.
+///
+/// # Errors
+/// What does not hold.
+pub fn passes_over<A: Profile, B: Profile>() -> Outcome {
+    let (host, sent) = (Host::<A>::new()?, Sent::default());
+    let adus = looked_at::<A>();
+    thread::scope(|scope| {
+        let receiver = host.join_alike::<B>(Rules::NONE, 0)?;
+        let receiver = scope.spawn(|| take::<A, B>(receiver));
+        host.wait_for(1)?;
+        let mut forged = 0;
+        for adu in &adus {
+            let other = Adu { number: 63, ..*adu };
+            let long = vec![7; adu.len_max + 1];
+            // No encoding, none of the types, longer than one may be, and nothing at all.
+            let bodies =
+                [(adu, &[7; 3][..]), (&other, &[7; 8][..]), (adu, &long[..]), (adu, &[][..])];
+            let longest = A::SENDS.iter().filter(|other| other.is_resent == adu.is_resent);
+            let longest = longest.map(|other| other.len_max).max().unwrap_or(0);
+            for (adu, body) in bodies.into_iter().filter(|(_, body)| body.len() <= longest) {
+                let begun = Instant::now();
+                while !host.sender.send_message(adu, &body)? && begun.elapsed() < PATIENCE {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                forged += 1;
+            }
+        }
+        let end = send_all(&host, 0, EACH / 3, &sent)?;
+        host.sender.finish(PATIENCE)?;
+        let seen = joined(receiver)?;
+        let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+        has_all::<A>(&seen, 0..end, &sent)?;
+        match seen.counters.refused {
+            found if found >= forged => Ok(()),
+            found => broken::<A>(format!("{found} of {forged} forged messages were refused")),
+        }
+    })
+}
+
+/// Nothing of an ADU is seen by who listens to the group.
+///
+/// # Errors
+/// What does not hold.
+pub fn hides<A: Profile, B: Profile>() -> Outcome {
+    let host = Host::<A>::new()?;
+    let receiver = host.join_alike::<B>(Rules::NONE, 0)?;
+    thread::scope(|scope| {
+        let taking = scope.spawn(|| take_any(receiver));
+        host.wait_for(1)?;
+        for adu in A::SENDS.iter().filter(|adu| adu.len_max >= MARK.len()) {
+            host.sender.send_message(adu, &&MARK[..])?;
+        }
+        host.sender.finish(PATIENCE)?;
+        let came = joined(taking)?;
+        let wire = &host.wire;
+        match A::SENDS.iter().find(|adu| adu.is_resent && adu.len_max >= MARK.len()) {
+            Some(adu) if came == 0 => return clause(adu, "was not taken".into()),
+            _ => {}
+        }
+        if wire.shown.load(Ordering::Relaxed) > 0 || wire.frames.load(Ordering::Relaxed) == 0 {
+            return broken::<A>("is in the clear on the link".into());
+        }
+        Ok(())
+    })
+}
+
+/// Takes whatever comes; how much.
+fn take_any<B: Profile>(mut receiver: Receiver<B>) -> Outcome<usize> {
+    let mut count = 0;
+    while receiver.recv(Some(PATIENCE), |_, _| true)?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// As many receivers come as may, and no more; who says nothing keeps nobody out.
+///
+/// # Errors
+/// What does not hold.
+pub fn admits<A: Profile, B: Profile>() -> Outcome {
+    let host = Host::<A>::new()?;
+    let visit = |says| visit::<A>(host.at, host.identity.clone(), host.key, says);
+    let silent = visit(None)?;
+    let mut inside = Vec::new();
+    for n in 1..=A::RECEIVERS.1 as u64 {
+        inside.push(visit(Some(n))?);
+        inside[inside.len() - 1].recv_adu_timeout(SLACK).map_err(Error::from)?;
+    }
+    match host.join_alike::<B>(Rules::NONE, 0) {
+        Err(Error::Full) => {}
+        Ok(_) => return broken::<A>("more receivers are let in than may be".into()),
+        Err(error) => return Err(error.into()),
+    }
+    drop((silent, inside));
+    Ok(())
+}
+
+/// A receiver that has all clauses alike but one is refused, and told which, whichever it is.
+///
+/// # Errors
+/// What does not hold.
+pub fn refuses<A: Profile, B: Profile>() -> Outcome {
+    let host = Host::<A>::new()?;
+    for at in 0..B::CLAUSES.len() {
+        let mut clauses = B::CLAUSES.to_vec();
+        clauses[at] = "another";
+        match host.join::<B>(&Terms::of(&clauses), Rules::NONE, 0) {
+            Err(Error::Differs { clause }) if clause == B::CLAUSES[at] => {}
+            _ => return Err(Broken::Accepted(B::CLAUSES[at])),
+        }
+    }
+    Ok(())
+}

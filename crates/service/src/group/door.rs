@@ -1,0 +1,280 @@
+//! The sender's sessions: who comes, what it is told, and when it has gone. Nothing here waits for anybody.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use fusewire_session::{Allow, Fingerprint, Identity, ServerConfig, Settings, Terms};
+use fusewire_stack::group::MemberId;
+use fusewire_stack::transport::{self, Protocol};
+use fusewire_stack::{Config, Connection, Endpoint, Listener};
+
+use super::code;
+use super::wire::{self, Keys, TOLD_MAX, Welcome};
+use crate::Result;
+use crate::profile::Profile;
+
+/// Sessions that have not said yet that they are a receiver's; of more the oldest is ended.
+const VISITORS_MAX: usize = 64;
+/// How long one may not say it.
+const VISIT: Duration = Duration::from_secs(5);
+/// How long a receiver may not take what it is told.
+const TELLING: Duration = Duration::from_secs(5);
+
+/// A session.
+pub(super) struct Session {
+    pub connection: Connection,
+    pub peer: Fingerprint,
+    /// Under which the group's packets know it, once it has said so.
+    pub key: Option<u64>,
+    /// It was told where the group is.
+    is_welcome: bool,
+    /// The epoch whose keys it was told last.
+    told: u32,
+    /// Its part in the stream of what is sent again.
+    pub member: Option<MemberId>,
+    /// It is a receiver that hears what is sent, and the application knows.
+    pub is_in: bool,
+    /// Since when it has not said, or taken, what it should have.
+    waits: Option<Instant>,
+}
+
+/// Settings of the sessions' endpoint, at both ends.
+pub(super) fn config() -> Config {
+    let transport = transport::Config::of_records(Protocol::default());
+    Config { transport, max_adu: Some(TOLD_MAX as u32), ..Config::default() }
+}
+
+/// What both ends say in the handshake.
+pub(super) fn say<P: Profile>(settings: &mut Settings, terms: Terms) {
+    settings.ciphers = P::CIPHERS.to_vec();
+    settings.body_len_max = TOLD_MAX as u32;
+    settings.idle_timeout = Some(Duration::from_secs(10));
+    settings.terms = terms;
+}
+
+/// Sessions, and where they come from.
+pub(super) struct Door {
+    endpoint: Endpoint,
+    /// `None` when nobody more is let in.
+    listener: Option<Listener>,
+    sessions: Vec<Session>,
+    receivers_max: usize,
+    pub welcome: Welcome,
+}
+
+/// What a look at the sessions has brought.
+pub(super) enum Change {
+    /// It is a receiver, and hears what is sent from now on.
+    Hears(Fingerprint),
+    /// It has gone: in order, or not.
+    Gone { part: Part, in_order: bool },
+}
+
+/// What a session was of the group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub peer: Fingerprint,
+    pub member: Option<MemberId>,
+    pub is_in: bool,
+    /// It knows keys.
+    pub knows: bool,
+}
+
+impl Door {
+    pub fn open<P: Profile>(
+        local: SocketAddr,
+        identity: Arc<Identity>,
+        allow: Allow,
+        receivers_max: usize,
+        welcome: Welcome,
+    ) -> Result<Door> {
+        let endpoint = Endpoint::new(crate::stream::device(local)?, config())?;
+        let mut server = ServerConfig::new(identity);
+        server.allow = allow;
+        say::<P>(&mut server.settings, Terms::of(P::CLAUSES));
+        let listener = Some(endpoint.listen(server)?);
+        let sessions = Vec::with_capacity(receivers_max + VISITORS_MAX);
+        Ok(Door { endpoint, listener, sessions, receivers_max, welcome })
+    }
+
+    pub fn local_addr(&self) -> SocketAddr {
+        self.endpoint.local_addr()
+    }
+
+    pub fn sessions(&self) -> &[Session] {
+        &self.sessions
+    }
+
+    pub fn session(&mut self, is_it: impl Fn(&Session) -> bool) -> Option<&mut Session> {
+        self.sessions.iter_mut().find(|session| is_it(session))
+    }
+
+    /// Ends a session; it was this one's.
+    pub fn end(&mut self, is_it: impl Fn(&Session) -> bool, code: u64) -> Option<Session> {
+        let at = self.sessions.iter().position(is_it)?;
+        let session = self.sessions.swap_remove(at);
+        session.connection.close(code);
+        Some(session)
+    }
+
+    /// Nobody more comes in, and whoever is here is told that all has been said.
+    pub fn close(&mut self) {
+        self.listener = None;
+        for session in &self.sessions {
+            session.connection.finish_sending();
+        }
+    }
+
+    /// Takes who comes and what they say, and tells them what there is to tell. Who is a receiver
+    /// from now on, and who has gone, is handed to `change`.
+    pub fn look(&mut self, cx: &mut Context<'_>, keys: &Keys, mut change: impl FnMut(Change)) {
+        self.let_in(cx);
+        let mut at = 0;
+        while at < self.sessions.len() {
+            let heard = self.hear(at, cx);
+            let session = &mut self.sessions[at];
+            let outcome = match heard {
+                Outcome::Hears => {
+                    session.is_in = true;
+                    change(Change::Hears(session.peer));
+                    Outcome::Stays
+                }
+                Outcome::Stays if session.key.is_some() && self.listener.is_some() => {
+                    session.tell(cx, &self.welcome, keys)
+                }
+                heard => heard,
+            };
+            let in_order = match outcome {
+                Outcome::Stays | Outcome::Hears => {
+                    at += 1;
+                    continue;
+                }
+                Outcome::Gone { in_order } => in_order,
+                Outcome::Ends(code) => {
+                    session.connection.close(code);
+                    false
+                }
+            };
+            let part = self.sessions.swap_remove(at).part();
+            change(Change::Gone { part, in_order });
+        }
+    }
+
+    /// Who has come. Whoever has not said what it wants makes room for the next.
+    fn let_in(&mut self, cx: &mut Context<'_>) {
+        let Some(listener) = &self.listener else { return };
+        while let Poll::Ready(Ok(connection)) = listener.poll_accept(cx) {
+            let visits = |session: &Session| session.key.is_none();
+            if self.sessions.iter().filter(|session| visits(session)).count() >= VISITORS_MAX {
+                let oldest = self.sessions.iter().enumerate().filter(|(_, one)| visits(one));
+                let oldest = oldest.min_by_key(|(_, session)| session.waits).map(|(at, _)| at);
+                if let Some(at) = oldest {
+                    self.sessions.swap_remove(at).connection.close(code::FULL);
+                }
+            }
+            self.sessions.push(Session {
+                peer: connection.peer(),
+                connection,
+                key: None,
+                is_welcome: false,
+                told: 0,
+                member: None,
+                is_in: false,
+                waits: Some(Instant::now()),
+            });
+        }
+    }
+
+    /// What a session says: once, that it is a receiver's.
+    fn hear(&mut self, at: usize, cx: &mut Context<'_>) -> Outcome {
+        let mut message = [0; TOLD_MAX];
+        let session = &self.sessions[at];
+        let len = match session.connection.poll_recv(cx, &mut message) {
+            Poll::Pending => return session.overdue(),
+            Poll::Ready(Ok(Some(len))) => len,
+            Poll::Ready(Ok(None)) => return Outcome::Gone { in_order: true },
+            Poll::Ready(Err(_)) => return Outcome::Gone { in_order: false },
+        };
+        if message[..len] == wire::READY && session.knows() && !session.is_in {
+            return Outcome::Hears;
+        }
+        let Some(key) = wire::parse_join(&message[..len]) else {
+            return Outcome::Ends(code::WRONG);
+        };
+        let is_known = self.sessions.iter().any(|other| other.key == Some(key));
+        if session.key.is_some() || is_known {
+            return Outcome::Ends(code::WRONG);
+        }
+        if self.sessions.iter().filter(|other| other.key.is_some()).count() >= self.receivers_max {
+            return Outcome::Ends(code::FULL);
+        }
+        let session = &mut self.sessions[at];
+        (session.key, session.waits) = (Some(key), None);
+        Outcome::Stays
+    }
+}
+
+/// What became of a session.
+enum Outcome {
+    Stays,
+    /// It hears both streams.
+    Hears,
+    /// It has ended.
+    Gone {
+        in_order: bool,
+    },
+    /// It is to be ended, with this code.
+    Ends(u64),
+}
+
+impl Session {
+    /// Whether it has let us wait for too long.
+    fn overdue(&self) -> Outcome {
+        let (most, code) = match self.key {
+            None => (VISIT, code::WRONG),
+            Some(_) => (TELLING, code::LET_GO),
+        };
+        match self.waits {
+            Some(since) if since.elapsed() > most => Outcome::Ends(code),
+            _ => Outcome::Stays,
+        }
+    }
+
+    /// Tells a receiver where the group is, and the keys of this epoch.
+    fn tell(&mut self, cx: &mut Context<'_>, welcome: &Welcome, keys: &Keys) -> Outcome {
+        if !self.is_welcome {
+            match self.connection.poll_send(cx, &welcome.emit()) {
+                Poll::Pending => return self.wait(),
+                Poll::Ready(Ok(())) => self.is_welcome = true,
+                Poll::Ready(Err(_)) => return Outcome::Gone { in_order: false },
+            }
+        }
+        if self.told < keys.epoch() {
+            match self.connection.poll_send(cx, &*keys.emit()) {
+                Poll::Pending => return self.wait(),
+                Poll::Ready(Ok(())) => self.told = keys.epoch(),
+                Poll::Ready(Err(_)) => return Outcome::Gone { in_order: false },
+            }
+        }
+        self.waits = None;
+        Outcome::Stays
+    }
+
+    fn wait(&mut self) -> Outcome {
+        self.waits.get_or_insert_with(Instant::now);
+        Outcome::Stays
+    }
+
+    /// It knows keys.
+    pub fn knows(&self) -> bool {
+        self.told > 0
+    }
+
+    /// What it is of the group.
+    pub fn part(&self) -> Part {
+        let Session { peer, member, is_in, .. } = *self;
+        Part { peer, member, is_in, knows: self.knows() }
+    }
+}

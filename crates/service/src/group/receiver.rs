@@ -1,0 +1,525 @@
+//! The end that receives: two streams of the group's, and the session that says how to read them.
+
+use std::marker::PhantomData;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use fusewire_device::{Device, random};
+use fusewire_session::group::{GroupOpened, GroupReceiver};
+use fusewire_session::{
+    ClientConfig, DataPass, Error as SessionError, Fingerprint, Identity, Terms, Trust,
+};
+use fusewire_stack::group::{ReceiverConfig, ReceiverEvent};
+use fusewire_stack::{self as stack, Clock, Connection, Endpoint};
+
+use super::wait::{STREAMS, Sleeper};
+use super::wire::{self, Head, Keys, TOLD_MAX, Welcome};
+use super::{ONCE, Place, RESENT, body_len_max, body_max, buffer, code, door, stream_of};
+use crate::playout::{Mode, Playout};
+use crate::profile::{self, Adu, Order, Profile};
+use crate::{Error, Result};
+
+/// How long the sender may take to say where the group is.
+const WELCOMING: Duration = Duration::from_secs(10);
+/// How long one end may be told of before the other is.
+const ENDING: Duration = Duration::from_secs(3);
+/// Sleeps are no longer.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What became of what the group was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// ADUs that were handed over.
+    pub delivered: u64,
+    /// That were handed over late.
+    pub late: u64,
+    /// That were dropped, as they were late.
+    pub expired: u64,
+    /// That a newer one took the place of before they were handed over.
+    pub overtaken: u64,
+    /// That did not come, by the numbers of those that did.
+    pub lost: u64,
+    /// Messages that were not genuine, or none of the specification's: whoever has the keys could have sent those.
+    pub refused: u64,
+}
+
+/// A stream of the group's, and what opens it.
+struct Ear {
+    receiver: stack::group::Receiver<Box<dyn Device>>,
+    opens: GroupReceiver,
+    body_max: usize,
+    /// The stream's key.
+    key: u64,
+    /// A message of an epoch whose keys have not come yet.
+    held: Vec<u8>,
+    is_held: bool,
+    has_joined: bool,
+    /// It reads from here on.
+    hears: bool,
+    has_finished: bool,
+}
+
+/// One ADU of a type of which the newest counts, until it is handed over.
+struct Newest {
+    number: u8,
+    body: Vec<u8>,
+    age: Duration,
+    is_there: bool,
+}
+
+/// The end that receives. Dropped, it is a receiver no more.
+pub struct Receiver<P> {
+    connection: Connection,
+    sleeper: Sleeper,
+    waker: Waker,
+    ears: [Option<Ear>; STREAMS],
+    /// This end's key in the group.
+    own: u64,
+    clock: Clock,
+    /// How long ADUs were on their way.
+    times: Playout<()>,
+    /// Half of the least round trip of the session.
+    one_way: Duration,
+    /// The index that the next ADU of a type has, if one has come.
+    next: [Option<u32>; 64],
+    newest: Box<[Newest]>,
+    /// What was opened last, its head with it.
+    body: Vec<u8>,
+    age: Duration,
+    is_late: bool,
+    counters: Counters,
+    /// The sender was told that this end hears.
+    is_ready: bool,
+    /// The session has ended in order.
+    has_ended: Option<Instant>,
+    /// Nothing more comes, for this.
+    failed: Option<Error>,
+    profile: PhantomData<fn() -> P>,
+}
+
+impl<P: Profile> Receiver<P> {
+    /// Becomes a receiver of the group whose sender has its sessions there, and this key; `interface` leads to the group, by
+    /// name, or is the kernel's choice.
+    ///
+    /// # Errors
+    /// [`Error::Differs`]; [`Error::Full`]; [`Error::Stack`].
+    pub fn join(
+        sender: SocketAddr,
+        interface: Option<&str>,
+        identity: Arc<Identity>,
+        key: Fingerprint,
+    ) -> Result<Receiver<P>> {
+        let device = |config: &ReceiverConfig| Ok(Box::new(config.udp_device()?) as Box<_>);
+        Self::over(sender, interface, identity, key, device)
+    }
+
+    /// [`Receiver::join`], where `device` makes what carries each of the streams.
+    ///
+    /// # Errors
+    /// As [`Receiver::join`].
+    pub fn over(
+        sender: SocketAddr,
+        interface: Option<&str>,
+        identity: Arc<Identity>,
+        key: Fingerprint,
+        device: impl FnMut(&ReceiverConfig) -> Result<Box<dyn Device>>,
+    ) -> Result<Receiver<P>> {
+        Self::with_terms(sender, interface, identity, key, Terms::of(P::CLAUSES), device)
+    }
+
+    /// [`Receiver::over`], with these terms.
+    pub(crate) fn with_terms(
+        sender: SocketAddr,
+        interface: Option<&str>,
+        identity: Arc<Identity>,
+        key: Fingerprint,
+        terms: Terms,
+        mut device: impl FnMut(&ReceiverConfig) -> Result<Box<dyn Device>>,
+    ) -> Result<Receiver<P>> {
+        let connection = session::<P>(sender, identity, key, terms)?;
+        let own = draw_key()?;
+        connection.send(&wire::join(own))?;
+        let mut told = [0; TOLD_MAX];
+        let len = connection.recv_timeout(&mut told, WELCOMING).map_err(ended)?.unwrap_or(0);
+        let welcome = Welcome::parse(&told[..len]).ok_or(Error::Group("says no group"))?;
+        let sleeper = Sleeper::new()?;
+        let waker = Waker::from(Arc::clone(&sleeper.news));
+        let newest = |adu: &&Adu| adu.order == Order::Newest;
+        let newest = P::TAKES.iter().filter(newest).map(|adu| Newest {
+            number: adu.number,
+            body: Vec::with_capacity(wire::HEAD_LEN + adu.len_max),
+            age: Duration::ZERO,
+            is_there: false,
+        });
+        let mut receiver = Receiver {
+            connection,
+            sleeper,
+            waker,
+            ears: [None, None],
+            own,
+            clock: Clock::new(),
+            times: Playout::new(Mode::None, 1),
+            one_way: Duration::ZERO,
+            next: [None; 64],
+            newest: newest.collect(),
+            body: Vec::with_capacity(wire::HEAD_LEN + profile::len_max(P::TAKES)),
+            age: Duration::ZERO,
+            is_late: false,
+            counters: Counters::default(),
+            is_ready: false,
+            has_ended: None,
+            failed: None,
+            profile: PhantomData,
+        };
+        for stream in [RESENT, ONCE] {
+            let Some(body_max) = body_max(P::TAKES, stream) else { continue };
+            if welcome.streams[stream] == 0 {
+                return Err(Error::Group("has no such stream"));
+            }
+            let config = ReceiverConfig {
+                interface: interface.map(str::to_owned),
+                buffer: buffer::<P>(stream, body_max),
+                nocheck: stream == ONCE,
+                ..ReceiverConfig::new(Place::of(welcome.group, stream))
+            };
+            let ear = Ear::new(device(&config)?, &config, welcome.streams[stream], body_max);
+            receiver.sleeper.watch(stream, &**ear.receiver.device())?;
+            receiver.ears[stream] = Some(ear);
+        }
+        Ok(receiver)
+    }
+
+    /// The next ADU that is one of its type, by `is_one`: its number and bytes, which stay until the next call; `None` after
+    /// the sender's end.
+    ///
+    /// # Errors
+    /// [`Error::LetGo`]; [`Error::Group`]; [`Error::Stack`], among them `Elapsed` where nothing has come in time.
+    pub fn recv(
+        &mut self,
+        timeout: Option<Duration>,
+        is_one: impl Fn(u8, &[u8]) -> bool,
+    ) -> Result<Option<(u8, &[u8])>> {
+        let until = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            self.hear_session();
+            self.drive()?;
+            self.say_ready();
+            if let Some(number) = self.next_adu(&is_one)? {
+                self.counters.delivered += 1;
+                return Ok(Some((number, &self.body[wire::HEAD_LEN..])));
+            }
+            if let Some(error) = &self.failed {
+                return Err(error.clone());
+            }
+            if self.is_over()? {
+                // The sender waits for this a while, and has said all.
+                let _ = self.connection.finish_timeout(ENDING);
+                return Ok(None);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Err(stack::Error::Elapsed.into());
+            }
+            let timers = self.ears.iter().flatten().filter_map(|ear| ear.receiver.next_timeout());
+            self.sleeper.sleep(timers.chain(left).chain([LOOK_EVERY]).min())?;
+        }
+    }
+
+    /// How old the last ADU was when it was handed over, counted from the fastest that came lately, and half of the session's
+    /// least round trip: the sender's clock is another.
+    pub fn age(&self) -> Duration {
+        self.age
+    }
+
+    /// The last ADU came after its deadline, and is handed over all the same.
+    pub fn is_late(&self) -> bool {
+        self.is_late
+    }
+
+    /// What became of what the group was sent.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Is a receiver no more, and says so.
+    ///
+    /// # Errors
+    /// [`Error::Stack`].
+    pub fn leave(mut self) -> Result<()> {
+        if let Some(ear) = &mut self.ears[RESENT] {
+            ear.receiver.leave();
+            ear.receiver.drive(Some(Duration::ZERO))?;
+        }
+        // The sender ends the session in its turn, or has done so already.
+        let _ = self.connection.finish_timeout(ENDING);
+        Ok(())
+    }
+
+    /// Ends the session, and hears the group as before.
+    pub(crate) fn hang_up(&mut self) {
+        self.connection.close(0);
+    }
+
+    /// What the sender says in the session.
+    fn hear_session(&mut self) {
+        if !self.sleeper.news.take() || self.has_ended.is_some() || self.failed.is_some() {
+            return;
+        }
+        self.one_way = self.connection.info().map_or(Duration::ZERO, |info| info.min_rtt) / 2;
+        let (waker, mut told) = (self.waker.clone(), [0; TOLD_MAX]);
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            match self.connection.poll_recv(&mut cx, &mut told) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(Some(len))) => match Keys::parse(&told[..len]) {
+                    Some(keys) => self.learn(&keys),
+                    None => {
+                        self.failed = Some(Error::Group("says what is none of this protocol"));
+                        return;
+                    }
+                },
+                Poll::Ready(Ok(None)) => {
+                    self.has_ended = Some(Instant::now());
+                    return;
+                }
+                Poll::Ready(Err(error)) => {
+                    self.failed = Some(ended(error));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn learn(&mut self, keys: &Keys) {
+        for (ear, key) in self.ears.iter_mut().zip(&keys.0) {
+            let Some(ear) = ear else { continue };
+            if ear.opens.learn(key.clone()).is_err() {
+                // So many epochs began while nothing of them came that what was said in them is gone for good.
+                ear.opens = GroupReceiver::new(body_len_max(ear.body_max), DataPass::detect());
+                let _ = ear.opens.learn(key.clone());
+            }
+        }
+    }
+
+    /// Frames and timers of both streams, and what is heard of them.
+    fn drive(&mut self) -> Result<()> {
+        for stream in [RESENT, ONCE] {
+            let Some(ear) = &mut self.ears[stream] else { continue };
+            ear.receiver.drive(Some(Duration::ZERO))?;
+            while let Some(event) = ear.receiver.poll_event() {
+                match event {
+                    // Anybody can announce a group: the session says which.
+                    ReceiverEvent::Heard(heard) if !ear.has_joined && heard.key() == ear.key => {
+                        ear.receiver.join(&heard, self.own)?;
+                        ear.has_joined = true;
+                    }
+                    ReceiverEvent::Joined { .. } => ear.hears = true,
+                    ReceiverEvent::Finished { .. } | ReceiverEvent::Ended => {
+                        ear.has_finished = true;
+                    }
+                    // The session says why, if it still can.
+                    ReceiverEvent::Refused(_) | ReceiverEvent::Dropped(_) => {
+                        self.failed.get_or_insert(Error::LetGo);
+                    }
+                    ReceiverEvent::TimedOut => {
+                        self.failed.get_or_insert(Error::Group("is not heard any more"));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says, once, that what is sent from now on is heard.
+    fn say_ready(&mut self) {
+        let hears = |ear: &Ear| ear.hears;
+        if !self.is_ready && self.failed.is_none() && self.ears.iter().flatten().all(hears) {
+            self.is_ready = true;
+            // The sender's end, if it is that, is told by what comes.
+            let _ = self.connection.try_send(&wire::READY);
+        }
+    }
+
+    /// The sender has ended, and nothing waits.
+    fn is_over(&self) -> Result<bool> {
+        let Some(since) = self.has_ended else { return Ok(false) };
+        match &self.ears[RESENT] {
+            Some(ear) if !ear.has_finished && since.elapsed() > ENDING => {
+                Err(Error::Group("has ended, and not all has come"))
+            }
+            Some(ear) => Ok(ear.has_finished),
+            None => Ok(true),
+        }
+    }
+
+    /// Opens what has come until there is one to hand over, which is then in `body`; its number.
+    fn next_adu(&mut self, is_one: &impl Fn(u8, &[u8]) -> bool) -> Result<Option<u8>> {
+        for stream in [RESENT, ONCE] {
+            while self.open_next(stream)? {
+                let Some((adu, age)) = self.judge(stream, is_one) else { continue };
+                let slot = self.newest.iter_mut().find(|slot| slot.number == adu.number);
+                let Some(slot) = slot else {
+                    self.hand_over(adu, age);
+                    return Ok(Some(adu.number));
+                };
+                self.counters.overtaken += u64::from(slot.is_there);
+                std::mem::swap(&mut slot.body, &mut self.body);
+                (slot.age, slot.is_there) = (age, true);
+            }
+        }
+        let Some(slot) = self.newest.iter_mut().find(|slot| slot.is_there) else { return Ok(None) };
+        slot.is_there = false;
+        std::mem::swap(&mut slot.body, &mut self.body);
+        let (number, age) = (slot.number, slot.age);
+        if let Some(adu) = profile::of_number(P::TAKES, number) {
+            self.hand_over(adu, age);
+        }
+        Ok(Some(number))
+    }
+
+    fn hand_over(&mut self, adu: &Adu, age: Duration) {
+        (self.age, self.is_late) = (age, adu.deadline.is_some_and(|deadline| age > deadline));
+        self.counters.late += u64::from(self.is_late);
+    }
+
+    /// Opens the next message of a stream into `body`; false: there is none that can be.
+    fn open_next(&mut self, stream: usize) -> Result<bool> {
+        let (body, counters) = (&mut self.body, &mut self.counters);
+        let Some(ear) = &mut self.ears[stream] else { return Ok(false) };
+        loop {
+            let Ear { receiver, opens, held, is_held, .. } = ear;
+            let opened = if *is_held { Some(opens.open(held, body)) } else { None };
+            let opened = match opened {
+                Some(Ok(GroupOpened::Later)) if stream == RESENT => return Ok(false),
+                Some(Ok(GroupOpened::Later)) | None => {
+                    let next = receiver.recv(|_, message| {
+                        let opened = opens.open(message, body);
+                        if matches!(opened, Ok(GroupOpened::Later)) {
+                            // Of what is not sent again the last is kept.
+                            counters.lost += u64::from(std::mem::replace(is_held, true));
+                            held.clear();
+                            held.extend_from_slice(message);
+                        }
+                        opened
+                    });
+                    let Some(opened) = next else { return Ok(false) };
+                    opened
+                }
+                Some(opened) => {
+                    *is_held = false;
+                    opened
+                }
+            };
+            match opened {
+                Ok(GroupOpened::Genuine) => return Ok(true),
+                Ok(GroupOpened::Later) => {}
+                Err(error @ SessionError::IntegrityLimit { .. }) => {
+                    return Err(stack::Error::from(error).into());
+                }
+                Err(_) => counters.refused += 1,
+            }
+        }
+    }
+
+    /// Whether what lies in `body` is an ADU that is handed over; and how old it is.
+    fn judge(
+        &mut self,
+        stream: usize,
+        is_one: &impl Fn(u8, &[u8]) -> bool,
+    ) -> Option<(&'static Adu, Duration)> {
+        let (now, taken) = (self.clock.now(), Head::parse(&self.body));
+        let taken = taken.and_then(|(head, bytes)| {
+            let adu = profile::of_number(P::TAKES, head.number)?;
+            let is_its = stream_of(adu) == stream;
+            let is_right = is_its && bytes.len() <= adu.len_max && is_one(head.number, bytes);
+            is_right.then_some((head, adu))
+        });
+        let Some((head, adu)) = taken else {
+            self.counters.refused += 1;
+            return None;
+        };
+        let next = &mut self.next[usize::from(head.number) % 64];
+        let missing = next.map_or(0, |next| head.index.wrapping_sub(next));
+        if missing < 1 << 31 {
+            self.counters.lost += u64::from(missing);
+        }
+        *next = Some(head.index.wrapping_add(1));
+        let _ = self.times.push(now, head.sent, Duration::MAX, ());
+        while self.times.poll(now).is_some() {}
+        let age = self.times.behind() + self.one_way;
+        if adu.drops_late && adu.deadline.is_some_and(|deadline| age > deadline) {
+            self.counters.expired += 1;
+            return None;
+        }
+        Some((adu, age))
+    }
+}
+
+impl Ear {
+    fn new(device: Box<dyn Device>, config: &ReceiverConfig, key: u64, body_max: usize) -> Ear {
+        Ear {
+            receiver: stack::group::Receiver::over(device, config),
+            opens: GroupReceiver::new(body_len_max(body_max), DataPass::detect()),
+            body_max,
+            key,
+            held: Vec::with_capacity(body_max + 256),
+            is_held: false,
+            has_joined: false,
+            hears: false,
+            has_finished: false,
+        }
+    }
+}
+
+/// A session of a sender's, whose other side says that it is a receiver by this key, or nothing.
+pub(crate) fn visit<P: Profile>(
+    sender: SocketAddr,
+    identity: Arc<Identity>,
+    key: Fingerprint,
+    says: Option<u64>,
+) -> Result<Connection> {
+    let connection = session::<P>(sender, identity, key, Terms::of(P::CLAUSES))?;
+    if let Some(own) = says {
+        connection.send(&wire::join(own))?;
+    }
+    Ok(connection)
+}
+
+fn session<P: Profile>(
+    sender: SocketAddr,
+    identity: Arc<Identity>,
+    key: Fingerprint,
+    terms: Terms,
+) -> Result<Connection> {
+    let local: SocketAddr = match sender {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let mut client = ClientConfig::new(identity, Trust::Pinned(key));
+    door::say::<P>(&mut client.settings, terms);
+    let endpoint = Endpoint::new(crate::stream::device(local)?, door::config())?;
+    endpoint.connect(sender, &client).map_err(|error| Error::of(error, P::CLAUSES))
+}
+
+/// What ended a session, as the group has it.
+fn ended(error: stack::Error) -> Error {
+    match error {
+        stack::Error::PeerClosed { code: code::FULL, .. } => Error::Full,
+        stack::Error::PeerClosed { code: code::LET_GO, .. } => Error::LetGo,
+        error => Error::Stack(error),
+    }
+}
+
+/// A key in the group that nobody foretells.
+fn draw_key() -> Result<u64> {
+    loop {
+        let drawn = random().map_err(stack::Error::os("drawing a key"))?;
+        let key = u64::from_be_bytes(drawn) >> 1;
+        if key != 0 {
+            return Ok(key);
+        }
+    }
+}
