@@ -83,6 +83,9 @@ pub struct Group {
     pub receivers: (u32, u32),
     /// The rate that never falls below, whoever is slow.
     pub floor_bytes_per_s: u64,
+    /// What may be sent at the worst corner, headers and resending with it; a number without meaning where the network's rate
+    /// is not known.
+    pub rate_bytes_per_s: u64,
     /// The first guess of the greatest round trip time, before any was measured.
     pub grtt_first_us: u64,
 }

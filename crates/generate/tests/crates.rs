@@ -15,7 +15,7 @@ fn written(name: &str, folder: &Path) -> Vec<CrateFile> {
 
 #[test]
 fn the_same_specification_gives_the_same_bytes() {
-    for name in ["bulk", "rpc", "conference"] {
+    for name in ["bulk", "rpc", "conference", "telemetry"] {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         assert_eq!(written(name, one.path()), written(name, other.path()));
         assert_eq!(make::check(&specification(name), one.path()).unwrap(), []);
@@ -88,14 +88,6 @@ fn where_ours_are_is_no_drift() {
         assert_eq!(Against::of_crate(folder.path()), Some(against));
         assert_eq!(make::check(&specification("bulk"), folder.path()).unwrap(), []);
     }
-}
-
-#[test]
-fn what_has_no_code_is_said() {
-    let folder = tempfile::tempdir().unwrap();
-    let error = make::write(&specification("telemetry"), folder.path(), None).unwrap_err();
-    assert!(matches!(error, Error::Crate(_)), "{error}");
-    assert!(error.to_string().contains("cannot be generated yet"), "{error}");
 }
 
 /// Of what goes in datagrams an end would not keep these.
@@ -198,6 +190,55 @@ fn what_an_end_would_not_keep_is_refused_with_its_clause() {
     }
 }
 
+#[test]
+fn what_an_end_of_a_group_would_not_keep_is_refused_with_its_clause() {
+    let group = |x: &str, y: &str| {
+        format!(
+            "peers = {{shape = \"group\", receivers = [1, 8], floor_kbit = 200}}\n\
+             adu.X = {{type = \"Mm.T\", {x}}}\nadu.Y = {{type = \"Mm.U\", {y}}}\n"
+        )
+    };
+    let (again, once) =
+        ("order = \"type\"", "reliability = \"avoid\", order = \"newest\", rate_hz = [10, 10]");
+    for fine in [
+        group(again, once),
+        group(again, again),
+        group(once, once),
+        group("order = \"all\"", "order = \"all\""),
+    ] {
+        let files = made(&fine).unwrap_or_else(|error| panic!("{fine}: {error}"));
+        let text = |path: &str| &files.iter().find(|f| f.path == Path::new(path)).unwrap().text;
+        let is_once = text("src/lib.rs").contains("is_resent: false");
+        assert_eq!(is_once, fine.contains("avoid"));
+        let is_again = text("EXPLAIN.md").contains("is missed before it is acknowledged");
+        assert_eq!(is_again, fine.contains("\"type\"") || fine.contains("\"all\""), "{fine}");
+    }
+    let late = "reliability = \"avoid\", order = \"newest\", rate_hz = [10, 10], loss = 0.0001";
+    for (lines, clause) in [
+        (
+            group("order = \"all\"", "reliability = \"avoid\", order = \"all\""),
+            "`adu.Y.order = \"all\"`",
+        ),
+        (group(again, &format!("{once}, after = [\"X\"]")), "`adu.Y.after = "),
+        (group(&format!("{again}, after = [\"Y\"]"), once), "`adu.X.after = "),
+        (group(again, late), "`adu.Y.loss = 0.0001`"),
+        (
+            format!("network.jitter_ms = 10\n{}", group(again, &format!("{once}, jitter_ms = 1"))),
+            "`adu.Y.jitter_ms = 1`",
+        ),
+        (
+            format!("platform.memory_kib = 100000\n{}", group(again, once)),
+            "`platform.memory_kib = 100000`",
+        ),
+    ] {
+        let error = made(&lines).expect_err(&lines).to_string();
+        assert!(
+            error.contains(clause) && error.contains("cannot be generated yet"),
+            "{lines}{error}"
+        );
+    }
+}
+
 /// A session has 128 terms: of each specification every clause is in one of its own, or in that of its type.
 #[test]
 fn every_clause_is_in_a_term_that_a_session_has() {
@@ -272,7 +313,7 @@ fn what_is_wrong_or_cannot_be_had_is_told_with_its_place() {
 /// Generated code says nothing by `unsafe`, has no states, and is small.
 #[test]
 fn generated_code_is_safe_and_small() {
-    for name in ["bulk", "rpc", "conference"] {
+    for name in ["bulk", "rpc", "conference", "telemetry"] {
         let folder = tempfile::tempdir().unwrap();
         let files = written(name, folder.path());
         let text = |path: &str| &files.iter().find(|f| f.path == Path::new(path)).unwrap().text;
@@ -288,7 +329,7 @@ fn generated_code_is_safe_and_small() {
 #[ignore = "builds what a session is made of once more: `cargo xtask soak` runs it"]
 fn a_crate_builds_by_itself() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for name in ["bulk", "rpc", "conference"] {
+    for name in ["bulk", "rpc", "conference", "telemetry"] {
         let folder = tempfile::tempdir().unwrap();
         make::write(&specification(name), folder.path(), None).unwrap();
         // The versions that are there.

@@ -41,13 +41,10 @@ pub enum Error {
     },
     /// As many ADUs wait as may, and none of them is less important.
     #[error("no room for {adu}: as many ADUs wait as may")]
-    Full {
+    NoRoom {
         /// The ADU's type.
         adu: &'static str,
     },
-    /// The deadline was over before there was room for it or before its answer came; where answers are wanted when they are
-    /// late, too, [`PATIENCE`](crate::stream::PATIENCE) times it.
-    #[error("{adu} expired")]
     /// The group has as many receivers as its clauses let it have.
     #[error("the group has as many receivers as it may")]
     Full,
@@ -57,8 +54,9 @@ pub enum Error {
     /// What is said of the group is none of this protocol, or it has ended and its sender does not say so.
     #[error("the group's sender: {0}")]
     Group(&'static str),
-    /// The deadline was over before it could be sent: it was not.
-    #[error("{adu} expired before there was room for it")]
+    /// The deadline was over before there was room for it or before its answer came; where answers are wanted when they are
+    /// late, too, [`PATIENCE`](crate::stream::PATIENCE) times it.
+    #[error("{adu} expired")]
     Expired {
         /// The ADU's type.
         adu: &'static str,

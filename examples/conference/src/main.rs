@@ -146,7 +146,7 @@ fn talk(
 /// What has no room was made in vain: the next will be smaller.
 fn made(sent: Result<u64, EndError>) -> Outcome {
     match sent {
-        Ok(_) | Err(EndError::Full { .. }) => Ok(()),
+        Ok(_) | Err(EndError::NoRoom { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

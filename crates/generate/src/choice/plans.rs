@@ -81,6 +81,7 @@ pub fn plan(
         group: (of.peers.shape.value == Shape::Group).then(|| Group {
             receivers: (of.peers.receivers.value.low as u32, of.peers.receivers.value.high as u32),
             floor_bytes_per_s: (of.peers.floor_kbit.value * 125.0) as u64,
+            rate_bytes_per_s: (chosen.totals.allowed_bits / 8.0) as u64,
             grtt_first_us: us(of.network.rtt_ms.value.high),
         }),
         adus,

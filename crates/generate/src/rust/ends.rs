@@ -4,7 +4,7 @@ use std::fmt;
 
 use fusewire_asn1::rust::{Generated, Lines, camel};
 
-use super::{Error, Input, quoted};
+use super::{Error, Input, group, quoted};
 use crate::language::names;
 use crate::plan::{AduPlan, Codec, Congestion, Late, Machine, Order, Plan, Profile, Sender};
 
@@ -26,12 +26,10 @@ pub fn text(input: &Input<'_>, generated: &[Generated]) -> Result<String, Error>
     let mut writer = Writer { input, plan: input.plan, adus: &adus, out: Lines::new() };
     writer.head();
     writer.adu_types();
-    if input.plan.machine == Machine::Datagram {
-        writer.datagrams();
-    } else {
-        for role in 0..2 {
-            writer.end(role);
-        }
+    match input.plan.machine {
+        Machine::Datagram => writer.datagrams(),
+        Machine::Group => (0..2).for_each(|role| writer.end_of_group(role)),
+        Machine::Tcp | Machine::Xtp => (0..2).for_each(|role| writer.end(role)),
     }
     writer.answer_types();
     if terms(writer.plan).len() > TERMS_MAX {
@@ -142,6 +140,7 @@ impl<'a> Writer<'a> {
         let carrier = match plan.machine {
             Machine::Xtp => "XTP",
             Machine::Datagram => "datagrams",
+            Machine::Group => "XTP to a group",
             _ => "TCP",
         };
         let roles = plan.roles.iter().map(|r| format!("[`{}`]", camel(r))).collect::<Vec<_>>();
@@ -160,6 +159,9 @@ impl<'a> Writer<'a> {
         writeln!(self, "use fusewire_service as service;");
         let of = if plan.machine == Machine::Datagram { "datagram::" } else { "" };
         writeln!(self, "pub use service::{of}ends::*;");
+        if plan.machine == Machine::Group {
+            writeln!(self, "pub use service::group::ends::*;");
+        }
         let mut modules: Vec<String> = self.adus.iter().map(|adu| adu.path.clone()).collect();
         modules.sort();
         modules.dedup();
@@ -211,6 +213,9 @@ impl<'a> Writer<'a> {
             if self.plan.machine == Machine::Datagram {
                 fields.extend(super::datagrams::fields(self.plan, plan));
             }
+            if self.plan.machine == Machine::Group && !group::is_resent(plan) {
+                fields.push("is_resent: false".to_owned());
+            }
             if let Some(number) = plan.reply {
                 fields.push(format!("answered_by: Some({number})"));
             } else if is_answer(self.plan, adu) {
@@ -244,7 +249,11 @@ impl<'a> Writer<'a> {
             format!("&[{}]", all.join(", "))
         };
         let (sends, takes) = (list(role), list(1 - role));
-        let machine = if plan.machine == Machine::Xtp { "Xtp" } else { "Tcp" };
+        let machine = match plan.machine {
+            Machine::Xtp => "Xtp",
+            Machine::Group => "Group",
+            _ => "Tcp",
+        };
         let congestion = match plan.congestion {
             Congestion::Bbr => "Bbr",
             Congestion::NewReno => "NewReno",
@@ -273,6 +282,7 @@ impl<'a> Writer<'a> {
         }
         writeln!(self, "const SENDS: &'static [service::profile::Adu] = {sends};");
         writeln!(self, "const TAKES: &'static [service::profile::Adu] = {takes};");
+        self.of_group();
         writeln!(self, "}}");
     }
 

@@ -7,6 +7,7 @@
 mod datagrams;
 mod ends;
 mod files;
+mod group;
 mod manifest;
 mod role;
 mod supported;

@@ -279,7 +279,7 @@ impl Writer<'_> {
     }
 
     /// What comes to a role.
-    fn alternatives(&mut self, role: usize, name: &str) {
+    pub(super) fn alternatives(&mut self, role: usize, name: &str) {
         let other = 1 - role;
         let mut both = Vec::new();
         for (kind, prefix, what) in

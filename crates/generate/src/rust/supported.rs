@@ -1,7 +1,7 @@
 //! What of a plan ends do: what they would silently leave out is refused, and what costs no promise is said.
 
-use super::Error;
 use super::datagrams::piece;
+use super::{Error, group};
 use crate::explain::{Figure, cause};
 use crate::language::Checked;
 use crate::language::specification::{Adu, Integrity};
@@ -18,6 +18,9 @@ const PACKETS_MAX: u64 = 200;
 /// What is no ADU, in what an end over datagrams gets.
 const TOLD: &str = "Told";
 
+/// Bytes of a record's body, without what stands before an ADU to a group.
+const BODY_MAX: u64 = (1 << 24) - 16;
+
 /// Whether code is made of all of a plan.
 ///
 /// # Errors
@@ -26,10 +29,6 @@ pub fn check(checked: &Checked, plan: &Plan) -> Result<(), Error> {
     let not = |what: &str| Err(Error::Unsupported(what.to_owned()));
     if plan.suite == Suite::Plain {
         return not("a session without encryption");
-    }
-    match plan.machine {
-        Machine::Group => return not("an end of a group"),
-        Machine::Tcp | Machine::Xtp | Machine::Datagram => {}
     }
     if plan.set_up == SetUp::First {
         return not("a session that its first packet opens");
@@ -41,6 +40,10 @@ pub fn check(checked: &Checked, plan: &Plan) -> Result<(), Error> {
         return not("a specification of more than 64 types of ADU");
     }
     let mut broken = Broken { checked, lines: Vec::new() };
+    if plan.machine == Machine::Group {
+        broken.group(plan);
+        return broken.into_result();
+    }
     broken.shared(plan);
     for (adu, of) in checked.specification.adus.iter().zip(&plan.adus) {
         if plan.machine == Machine::Datagram {
@@ -56,7 +59,7 @@ pub fn check(checked: &Checked, plan: &Plan) -> Result<(), Error> {
             broken.clause(&adu.after, &why);
         }
     }
-    if broken.lines.is_empty() { Ok(()) } else { Err(Error::NotApplied(broken.lines)) }
+    broken.into_result()
 }
 
 fn at(plan: &Plan, number: u8) -> &AduPlan {
@@ -84,6 +87,10 @@ struct Broken<'c> {
 }
 
 impl Broken<'_> {
+    fn into_result(self) -> Result<(), Error> {
+        if self.lines.is_empty() { Ok(()) } else { Err(Error::NotApplied(self.lines)) }
+    }
+
     fn clause(&mut self, clause: &dyn Clausal, why: &str) {
         let (place, name) = (self.checked.place(clause.clause()), &clause.clause().name);
         let value = clause.text();
@@ -191,6 +198,65 @@ impl Broken<'_> {
         }
     }
 
+    /// Of a group: what its ends would not keep.
+    fn group(&mut self, plan: &Plan) {
+        let specification = &self.checked.specification;
+        if specification.platform.memory_kib.value.is_some() {
+            let why = "sessions of receivers have buffers of the stack's own size";
+            self.clause(&specification.platform.memory_kib, why);
+        }
+        if group::rates(plan).is_none() {
+            let why = "what is sent once has a rate, and neither it nor the network's is said";
+            self.clause(&specification.network.rate_mbit, why);
+        }
+        let all = |is_resent| {
+            let of_all = |adu: &&AduPlan| adu.order == Order::All;
+            plan.adus.iter().filter(of_all).any(|adu| group::is_resent(adu) == is_resent)
+        };
+        let is_split = all(true) && all(false);
+        for (adu, of) in specification.adus.iter().zip(&plan.adus) {
+            if adu.integrity.value == Integrity::Full && plan.sum != Sum::None {
+                self.clause(&adu.integrity, "a group's records have no sum beside their tag");
+            }
+            self.of_group(plan, adu, of);
+            if is_split && of.order == Order::All && !group::is_resent(of) {
+                let why =
+                    "what is sent again and what is not go in two streams, each in its own order";
+                self.clause(&adu.order, why);
+            }
+        }
+    }
+
+    fn of_group(&mut self, plan: &Plan, adu: &Adu, of: &AduPlan) {
+        if matches!(of.resend, Resend::GoBackN | Resend::UntilDeadline) {
+            let why = "a group sends again what is missing until it has arrived, or nothing";
+            self.clause(&adu.reliability, why);
+        }
+        if !of.fec.is_empty() {
+            self.clause(&adu.loss, "an end of a group sends nothing beside the data");
+        }
+        if of.playout.is_some() {
+            self.clause(&adu.jitter_ms, "a group hands over what has come, and has no playout");
+        }
+        if !of.adapt.is_empty() {
+            self.clause(&adu.adapt, "an end of a group tells its application no target");
+        }
+        if of.size_bytes.1 > BODY_MAX {
+            self.clause(&adu.size_bytes, "a message of a group has at most 16777200 bytes");
+        }
+        let waits = |n: &u8| {
+            let other = at(plan, *n);
+            group::is_resent(other) != group::is_resent(of) || other.order == Order::Newest
+        };
+        if let Some(other) = of.after.iter().find(|n| waits(n)) {
+            let other = &at(plan, *other).name;
+            self.clause(
+                &adu.after,
+                &format!("{other} goes by another way, which this does not wait for"),
+            );
+        }
+    }
+
     /// Of a request, or an answer.
     fn call(&mut self, adu: &Adu, of: &AduPlan) {
         let why = "calls overtake each other, and what is on the stream";
@@ -223,13 +289,12 @@ fn datagrams_not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
     all
 }
 
-/// What is chosen or written and has no effect in ends over streams, without which every promise of the specification is
-/// kept all the same; nothing of groups.
+/// What is chosen or written and has no effect in ends, without which every promise of the specification is
+/// kept all the same.
 pub fn not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
     match plan.machine {
-        Machine::Tcp | Machine::Xtp => {}
+        Machine::Tcp | Machine::Xtp | Machine::Group => {}
         Machine::Datagram => return datagrams_not_applied(checked, plan),
-        Machine::Group => return Vec::new(),
     }
     let mut all = Vec::new();
     let mut say = |of, clauses: Vec<&dyn Clausal>, says: &str| {
@@ -238,7 +303,11 @@ pub fn not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
             all.push(Figure { of, says: says.to_owned(), causes });
         }
     };
+    let is_group = plan.machine == Machine::Group;
     let adus = &checked.specification.adus;
+    if is_group {
+        of_group(checked, plan, &mut say);
+    }
     let profiles = || adus.iter().map(|adu| &adu.profile as &dyn Clausal);
     if plan.dscp != 0 {
         let says = "packets go without a code point of differentiated services";
@@ -271,15 +340,31 @@ pub fn not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
                     "calls overtake each other, and what is on the stream",
                 );
             }
-        } else if of.deadline_us.is_some() && of.late == Late::Deliver {
+        } else if of.deadline_us.is_some() && of.late == Late::Deliver && !is_group {
             let says = "no receiver of what is no answer is told that it is late";
             say("lateness", vec![&adu.deadline_ms], says);
         }
         for rate in [&adu.rate_hz, &adu.bitrate_kbit] {
-            if is_written(rate) {
+            // What a group is sent once is held to its rate.
+            if is_written(rate) && (!is_group || group::is_resent(of)) {
                 say("rate", vec![rate], "is what the choice counts with; no sender is held to it");
             }
         }
     }
     all
+}
+
+/// The same, of groups alone.
+fn of_group(
+    checked: &Checked,
+    plan: &Plan,
+    say: &mut impl FnMut(&'static str, Vec<&dyn Clausal>, &str),
+) {
+    let shape: &dyn Clausal = &checked.specification.peers.shape;
+    if plan.adus.iter().any(group::is_resent) {
+        let says = "what is sent again goes with XTP's own: a packet that was damaged is missed before it is acknowledged";
+        say("sum", vec![shape], says);
+    }
+    let says = "keeps to the rate that the network's clauses allow; no breaker stops it, as nobody answers what is sent once";
+    say("congestion control", vec![shape], says);
 }

@@ -26,8 +26,28 @@ const TESTS: &[Test] = &[
     ("an_answer_that_is_late_says_so", "tells_late", is_told, Way::Each),
     ("what_is_too_long_is_refused", "bounds", |plan, adu| !is_answer(plan, adu), Way::Each),
     ("nothing_is_seen_on_the_link", "hides", is_marked, Way::Each),
-    ("another_specification_is_refused_by_its_clause", "refuses", |_, _| true, Way::Both),
+    ("another_specification_is_refused_by_its_clause", "refuses", any, Way::Both),
 ];
+
+/// Those of a group, from the one that sends to all others.
+const OF_GROUPS: &[Test] = &[
+    (
+        "each_receiver_gets_what_must_arrive_in_time_and_of_the_rest_all_but_a_few",
+        "group::reaches",
+        any,
+        Way::Both,
+    ),
+    ("who_is_frozen_holds_nobody_and_is_let_go", "group::goes_on", any, Way::Both),
+    ("who_has_left_reads_nothing_more", "group::forgets", any, Way::Both),
+    ("what_a_member_forges_ends_nobody", "group::passes_over", any, Way::Both),
+    ("nothing_is_seen_on_the_link", "group::hides", any, Way::Both),
+    ("as_many_receivers_come_as_may", "group::admits", any, Way::Both),
+    ("another_specification_is_refused_by_its_clause", "group::refuses", any, Way::Both),
+];
+
+fn any(_: &Plan, _: &AduPlan) -> bool {
+    true
+}
 
 /// Bytes by which contracts tell ADUs apart, and those that a listener looks for: of shorter types there are no tests.
 const NUMBER_LEN: u64 = 4;
@@ -124,10 +144,10 @@ pub fn text(input: &Input<'_>) -> String {
     );
     writeln!(out);
     writeln!(out, "use {name}::{{{first}, {second}}};");
-    let is_datagram = plan.machine == Machine::Datagram;
-    let (tests, module) = match is_datagram {
-        true => (DATAGRAMS, "contract::datagrams"),
-        false => (TESTS, "contract"),
+    let (tests, module) = match plan.machine {
+        Machine::Datagram => (DATAGRAMS, "contract::datagrams"),
+        Machine::Group => (OF_GROUPS, "contract"),
+        Machine::Tcp | Machine::Xtp => (TESTS, "contract"),
     };
     for (test, contract, is_for, way) in tests {
         let sends = |role: usize| {

@@ -207,7 +207,7 @@ impl<P: Profile> Session<P> {
     /// where it waits, and sealed from there.
     ///
     /// # Errors
-    /// [`Error::Codec`] for a value that is none of its type; [`Error::TooLong`]; [`Error::Full`]; [`Error::Stack`].
+    /// [`Error::Codec`] for a value that is none of its type; [`Error::TooLong`]; [`Error::NoRoom`]; [`Error::Stack`].
     #[inline]
     pub fn send<A: AduType, T>(&mut self, adu: &T) -> Result<u64>
     where
@@ -222,7 +222,7 @@ impl<P: Profile> Session<P> {
             // It was counted: it is of its type, and has so many bytes.
             let _ = A::Encoding::encode(adu, bytes);
         });
-        let number = pushed.map_err(|_| Error::Full { adu: A::ADU.name })?;
+        let number = pushed.map_err(|_| Error::NoRoom { adu: A::ADU.name })?;
         self.udp.send().map_err(of_socket)?;
         Ok(number)
     }

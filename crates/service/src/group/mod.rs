@@ -28,11 +28,15 @@ use std::time::Duration;
 
 use crate::profile::{Adu, Profile};
 
-pub use crate::stream::read;
 pub use fusewire_stack::group::Leaving;
 pub(crate) use receiver::visit;
 pub use receiver::{Counters, Receiver};
 pub use sender::{Event, Sender};
+
+/// What the crate of a group's ends names as its own.
+pub mod ends {
+    pub use super::{Counters, Event, Leaving, Place};
+}
 
 /// The stream of what is sent again.
 const RESENT: usize = 0;

@@ -1,0 +1,4 @@
+//! The ends of `telemetry.toml`.
+#![forbid(unsafe_code)]
+
+include!(concat!(env!("OUT_DIR"), "/telemetry.rs"));
