@@ -300,9 +300,10 @@ impl Library {
         self.welcome.get().copied().or_else(|| self.client.welcome().ok())
     }
 
-    /// The outboard has an address of the same version of IP as this one, or nobody knows.
+    /// The outboard has an address of the same version of IP as this one, of loopback too, or nobody knows.
     pub fn has_version_of(&self, ip: IpAddr) -> bool {
-        self.welcome().is_none_or(|welcome| has_version(&welcome, ip))
+        let is_alike = |own: &(IpAddr, u8)| own.0.is_ipv4() == ip.is_ipv4();
+        self.welcome().is_none_or(|welcome| welcome.addresses().iter().any(is_alike))
     }
 
     /// Whose a socket is that is wanted for an address.

@@ -91,7 +91,7 @@ impl Program {
         let line = match self {
             Program::Redis => {
                 format!(
-                    "redis-server --protected-mode no --save  --dir {folder} --loglevel warning"
+                    "redis-server --protected-mode no --bind 0.0.0.0 --save  --dir {folder} --loglevel warning"
                 )
             }
             Program::Nginx => format!("nginx -p {folder} -c nginx.conf -e error.log"),
