@@ -13,7 +13,6 @@ mod eager;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_session::Draws;
@@ -53,15 +52,7 @@ pub(crate) struct Beside {
     under_way: VecDeque<(u32, Key)>,
     answers: VecDeque<(CallId, Answer)>,
     asked: VecDeque<(Asked, Vec<u8>)>,
-    /// Packets that the path took at once of the latest answer of ours that had several, and when that was over.
-    window: Option<(u32, Instant)>,
 }
-
-/// How long what a path took at once says something of it (RFC 5681, section 4.1: one retransmission timeout, the least of
-/// which is this).
-const WINDOW_AGE: Duration = Duration::from_secs(1);
-/// Packets of an answer that leave at once, at most, whatever the path took: what no queue should be filled by at a blow.
-const WINDOW_PACKETS_MAX: u32 = 64;
 
 impl Beside {
     pub fn new(keys: fusewire_session::Calls) -> Beside {
@@ -71,19 +62,7 @@ impl Beside {
             under_way: VecDeque::new(),
             answers: VecDeque::new(),
             asked: VecDeque::new(),
-            window: None,
         }
-    }
-
-    /// The path took so many packets of an answer at once.
-    pub fn took(&mut self, packets: u32, now: Instant) {
-        self.window = Some((packets, now));
-    }
-
-    /// Packets of an answer that may leave at once, where the path took some lately.
-    pub fn window_packets(&self, now: Instant) -> Option<u32> {
-        let (packets, at) = self.window?;
-        (now.saturating_since(at) < WINDOW_AGE).then_some(packets.min(WINDOW_PACKETS_MAX))
     }
 
     /// The next number, if one more call may be under way: all that are lie within the window in which the peer knows
@@ -170,8 +149,6 @@ pub(crate) struct Outgoing {
 #[derive(Default)]
 pub(crate) struct Incoming {
     pub bytes: Vec<u8>,
-    /// Who answers, once it is answered.
-    pub by: Option<ConnectionId>,
 }
 
 /// All calls of a stack.

@@ -1,7 +1,7 @@
 //! Calls: between the device, the machine of transactions, and the lists of connections.
 
 use fusewire_session::{Calls as Keys, Marshal};
-use fusewire_transport::machine::{DropCause, Initial, PayloadPlan, TransmitKind, Verdict};
+use fusewire_transport::machine::{DropCause, Initial, PayloadPlan, Verdict};
 use fusewire_transport::xtp::single::{self, Message, Outcome, Request};
 use fusewire_transport::xtp::{self, Header as Packet, Transmit};
 use fusewire_wire::xtp::{self as wire, Body, CHECK_AT, HEADER_LEN, Options, Service};
@@ -10,9 +10,6 @@ use super::*;
 use crate::calls::{Asked, Beside, CallId, Outgoing, RECORD_MAX};
 use crate::machine::{as_xtp, xtp_settings};
 use fusewire_device::TxFrame;
-
-/// Packets that are handed to the device together, where a request or an answer has more than one.
-const BATCH: usize = 16;
 
 /// How long an answer may take before its request goes again, where nothing is known of the path.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -144,15 +141,11 @@ impl Stack {
             return Err(Error::TooLong { len, max });
         }
         let record = beside.keys.replies.seal(asked.number, answer)?;
-        let window = beside.window_packets(now);
         let Some(incoming) = self.calls.incoming.get_mut(&asked.id) else { return Ok(()) };
         let len = record.len() as u32;
-        (incoming.bytes, incoming.by) = (record, Some(id));
+        incoming.bytes = record;
         let responder = self.calls.responder(&cfg, now);
         responder.set_tpdu_len(asked.id, cfg.send_tpdu_len);
-        if let Some(packets) = window {
-            responder.set_window_packets(asked.id, packets);
-        }
         responder.answer(now, asked.id, len, true);
         self.send_replies(now);
         self.last_work = now;
@@ -183,7 +176,6 @@ impl Stack {
             recv_window: RECORD_MAX,
             initial_recv_window: RECORD_MAX,
             send_buffer: RECORD_MAX,
-            answer_alloc: RECORD_MAX,
             ..cfg.clone()
         })
     }
@@ -334,7 +326,7 @@ impl Stack {
         let len = payload.len() as u32;
         let initial = match responder.handle_initial(now, &ends, is_proven, h, len) {
             single::Incoming::Take(initial) => initial,
-            single::Incoming::Reply(reply) => return self.send_packet(peer, reply, "call"),
+            single::Incoming::Reply(reply) => return self.send_packet(peer, reply, &[], "call"),
             single::Incoming::Drop(_) | single::Incoming::Datagram(_) => {
                 return self.drop_frame(Cause::CallStray);
             }
@@ -374,7 +366,7 @@ impl Stack {
             self.calls.responder.as_mut().and_then(single::Responder::poll_event)
         {
             let single::Event::Arrived(arrived) = event else {
-                self.forget_asked(now, id);
+                self.calls.incoming.remove(&id);
                 continue;
             };
             let btag = arrived.btag.unwrap_or(0);
@@ -401,17 +393,6 @@ impl Stack {
                     }
                 }
             }
-        }
-    }
-
-    /// A request is over. What its answer has found out of the path is for the next.
-    fn forget_asked(&mut self, now: Instant, id: single::Id) {
-        let Some(incoming) = self.calls.incoming.remove(&id) else { return };
-        let packets = self.calls.responder.as_ref().and_then(|r| r.window_packets(id));
-        let connection = incoming.by.and_then(|by| self.get_mut(by));
-        if let (Some(packets), Some(beside)) = (packets, connection.and_then(|c| c.calls.as_mut()))
-        {
-            beside.took(packets, now);
         }
     }
 
@@ -451,80 +432,59 @@ impl Stack {
     }
 
     fn send_requests(&mut self, now: Instant, outgoing: &mut Outgoing) {
-        let to = outgoing.remote;
-        loop {
-            let next = || Some((to, outgoing.request.poll_transmit(now)?));
-            let leaving: Vec<_> = std::iter::from_fn(next).take(BATCH).collect();
-            let packets =
-                leaving.iter().map(|(to, transmit)| (*to, transmit, &outgoing.record[..]));
-            self.send_batch(packets, "call");
-            if leaving.len() < BATCH {
-                return;
-            }
+        while let Some(transmit) = outgoing.request.poll_transmit(now) {
+            self.send_transmit(outgoing.remote, &transmit, &outgoing.record, "call");
         }
     }
 
     /// What responders have to say.
     fn send_replies(&mut self, now: Instant) {
         self.take_call_events(None);
-        loop {
-            let next = || self.calls.responder.as_mut()?.poll_transmit(now);
-            let leaving: Vec<_> = std::iter::from_fn(next).take(BATCH).collect();
-            let incoming = std::mem::take(&mut self.calls.incoming);
-            let packets = leaving.iter().map(|(id, to, transmit)| {
-                let record = incoming.get(id).map_or(&[][..], |incoming| &incoming.bytes);
-                (*to, transmit, record)
-            });
-            self.send_batch(packets, "answer to a call");
-            self.calls.incoming = incoming;
-            if leaving.len() < BATCH {
-                return;
+        while let Some((id, to, transmit)) =
+            self.calls.responder.as_mut().and_then(|r| r.poll_transmit(now))
+        {
+            let incoming = self.calls.incoming.remove(&id);
+            let record = incoming.as_ref().map_or(&[][..], |incoming| &incoming.bytes);
+            self.send_transmit(to, &transmit, record, "answer to a call");
+            if let Some(incoming) = incoming {
+                self.calls.incoming.insert(id, incoming);
             }
         }
     }
 
-    /// A packet of a call's that has nothing of a record.
-    fn send_packet(&mut self, to: SocketAddr, header: Packet, word: &'static str) {
-        let kind = TransmitKind::Ack;
-        let transmit =
-            Transmit { header, payload: None, retransmission: false, kind, ecn_capable: false };
-        self.send_batch(std::iter::once((to, &transmit, &[][..])), word);
-    }
-
-    /// Packets of calls, each with the record that its payload is a part of.
-    fn send_batch<'p>(
+    fn send_transmit(
         &mut self,
-        packets: impl Iterator<Item = (SocketAddr, &'p Transmit, &'p [u8])>,
+        to: SocketAddr,
+        transmit: &Transmit,
+        record: &[u8],
         word: &'static str,
     ) {
-        let mut frames: Vec<TxFrame<'_>> = Vec::with_capacity(BATCH);
-        for ((peer, transmit, record), buffer) in packets.zip(self.headers.iter_mut()) {
-            let range = transmit.payload.clone().unwrap_or(0..0);
-            let payload = record.get(range.start as usize..range.end as usize).unwrap_or(&[]);
-            if payload.len() != transmit.header.data_len as usize {
-                continue;
-            }
-            let h = &transmit.header;
-            let len = h.emit(buffer);
-            let covered = if h.checks_all() { len } else { HEADER_LEN };
-            let mut sum = fusewire_kernels::sum(self.config.level, &buffer[..covered]);
-            if h.checks_all() {
-                sum += fusewire_kernels::sum(self.config.level, payload);
-            }
-            buffer[CHECK_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
-            frames.push(TxFrame { peer, header: &buffer[..len], payload, ecn: Ecn::NotEct });
+        let range = transmit.payload.clone().unwrap_or(0..0);
+        let payload = record.get(range.start as usize..range.end as usize).unwrap_or(&[]);
+        if payload.len() == transmit.header.data_len as usize {
+            self.send_packet(to, transmit.header, payload, word);
         }
-        if frames.is_empty() {
-            return;
+    }
+
+    /// A packet of a call's.
+    fn send_packet(&mut self, to: SocketAddr, h: Packet, payload: &[u8], word: &'static str) {
+        let mut buffer = [0; HEADER_LEN + 24 + 16 * xtp::SPANS];
+        let len = h.emit(&mut buffer);
+        let covered = if h.checks_all() { len } else { HEADER_LEN };
+        let mut sum = fusewire_kernels::sum(self.config.level, &buffer[..covered]);
+        if h.checks_all() {
+            sum += fusewire_kernels::sum(self.config.level, payload);
         }
-        self.watch.sent_tpdus(&frames, |_| [word, ""]);
-        if frames.iter().any(|frame| !frame.payload.is_empty()) {
+        buffer[CHECK_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
+        let frame = TxFrame { peer: to, header: &buffer[..len], payload, ecn: Ecn::NotEct };
+        self.watch.sent_tpdus(&[frame], |_| [word, ""]);
+        if !payload.is_empty() {
             // It is no stream that comes: who waits for an answer looks for it all the time.
             (self.streamed, self.napped_at) = (0, 0);
             self.last_work = self.clock.now();
         }
-        if let Err(error) = self.device.transmit(&frames) {
-            tracing::debug!(%error, "cannot send {} packets", frames.len());
+        if let Err(error) = self.device.transmit(&[frame]) {
+            tracing::debug!(%error, "cannot send to {to}");
         }
     }
 

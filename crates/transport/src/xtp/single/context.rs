@@ -59,8 +59,6 @@ pub(super) struct Context {
     pub len: u32,
     /// Bytes of a packet on its path, where that is known.
     pub tpdu_len: Option<usize>,
-    /// Packets of an answer that leave at once, where that is known of the path.
-    pub window_packets: Option<u32>,
     /// The priority of what is said.
     sort: Option<u16>,
     /// It has something to say.
@@ -98,7 +96,6 @@ impl Context {
             phase: Phase::Gathering(Box::new(gathered)),
             len: 0,
             tpdu_len: None,
-            window_packets: None,
             sort,
             is_ready: false,
             is_retired: false,
@@ -174,7 +171,7 @@ impl Context {
         let maxdata = self.limits.map_or(u32::MAX, |limits| limits.dlen_max());
         packet_len <= self.tpdu_len.unwrap_or(cfg.send_tpdu_len) as u64
             && len <= maxdata
-            && len <= cfg.answer_alloc
+            && u64::from(len) <= INITIAL_ALLOC
             && packet_len <= self.credit
     }
 
@@ -191,8 +188,7 @@ impl Context {
                 credit: self.credit,
             };
             let send_tpdu_len = self.tpdu_len.unwrap_or(cfg.send_tpdu_len);
-            let initial_window_packets = self.window_packets.unwrap_or(cfg.initial_window_packets);
-            let cfg = Config { send_tpdu_len, initial_window_packets, ..cfg.clone() };
+            let cfg = Config { send_tpdu_len, ..cfg.clone() };
             self.phase = Phase::Talking(Box::new(asked.context(&cfg, self.service, now)));
         }
         let Phase::Talking(c) = &mut self.phase else { unreachable!("it was made") };

@@ -263,26 +263,6 @@ impl Responder {
         }
     }
 
-    /// So many packets of an answer in several leave at once: what [`Responder::window_packets`] said of one before it, not
-    /// long ago, on the same path (RFC 9040, section 6: temporal sharing).
-    pub fn set_window_packets(&mut self, id: Id, packets: u32) {
-        if let Some(context) = self.get(id) {
-            context.window_packets = Some(packets.max(1));
-        }
-    }
-
-    /// Packets that the path was found to take at once, of an answer that had several.
-    pub fn window_packets(&self, id: Id) -> Option<u32> {
-        let place = self.contexts.get(id.index as usize)?;
-        let context = place.context.as_ref().filter(|_| place.generation == id.generation)?;
-        match &context.phase {
-            Phase::Talking(c) => {
-                u32::try_from(c.window() / u64::from(c.send.max_payload.max(1))).ok()
-            }
-            _ => None,
-        }
-    }
-
     /// A message of service 2 was handed over.
     pub fn delivered(&mut self, now: Instant, id: Id) {
         let Some(context) = self.get(id) else { return };
