@@ -222,7 +222,7 @@ impl<'a> Writer<'a> {
                 self,
                 "/// Sends one as soon as the path lets it; its number. What else becomes of it is told."
             );
-            self.errors(&["Codec", "TooLong", "Full", "Stack"]);
+            self.errors(&["Codec", "TooLong", "NoRoom", "Stack"]);
             writeln!(
                 self,
                 "pub fn send_{snake}(&mut self, value: &{ty}) -> service::Result<u64> {{"

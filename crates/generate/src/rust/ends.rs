@@ -128,7 +128,7 @@ impl<'a> Writer<'a> {
 
     /// The part of a doc comment that says what may go wrong.
     pub(super) fn errors(&mut self, errors: &[&str]) {
-        let link = |error: &&str| format!("[`Error::{error}`](service::Error::{error})");
+        let link = |error: &&str| format!("[`service::Error::{error}`]");
         let links: Vec<_> = errors.iter().map(link).collect();
         writeln!(self, "///");
         writeln!(self, "/// # Errors");
