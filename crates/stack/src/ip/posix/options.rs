@@ -99,6 +99,8 @@ pub enum Effect {
     Push,
     /// Its IP headers: [`Stack::set_marking`].
     Marking,
+    /// A socket for datagrams: [`Options::make_room`].
+    Room,
 }
 
 /// Bounds of `TCP_MAXSEG`.
@@ -202,7 +204,10 @@ impl Options {
             libc::SO_BROADCAST => self.broadcast = int(value)? != 0,
             libc::SO_RCVTIMEO => self.recv_timeout = timeval(value)?,
             libc::SO_SNDTIMEO => self.send_timeout = timeval(value)?,
-            libc::SO_RCVBUF => self.recv_buffer = buffer(value)?,
+            libc::SO_RCVBUF => {
+                self.recv_buffer = buffer(value)?;
+                return Ok(Effect::Room);
+            }
             libc::SO_SNDBUF => self.send_buffer = buffer(value)?,
             libc::SO_LINGER => {
                 let on = int(value)? != 0;
@@ -352,6 +357,17 @@ impl Options {
         }
         config.send_buffer = self.send_buffer.unwrap_or(config.send_buffer);
         config
+    }
+
+    /// Gives a socket for datagrams the room that was asked for.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_set_receive_buffer`].
+    pub fn make_room(&self, stack: &mut Stack, id: SocketId) -> Result<()> {
+        match self.recv_buffer {
+            Some(bytes) => stack.udp_set_receive_buffer(id, bytes as usize),
+            None => Ok(()),
+        }
     }
 
     /// Closing resets the connection.
