@@ -311,6 +311,29 @@ def reset():
 
 
 @step
+def names_after_the_end():
+    s = tcp((FAR, 7003))
+    name = s.getsockname()
+    s.sendall(b"go")
+    time.sleep(0.3)
+    said(s.recv, 10)
+    return (s.getsockname() == name, s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), said(s.getpeername),
+            said(s.send, b"x", socket.MSG_NOSIGNAL), s.getsockname() == name)
+
+
+@step
+def more_follows():
+    s = tcp()
+    for _ in range(12):
+        s.sendall(b"before")
+        exactly(s, 6)
+    s.sendall(b"ab", socket.MSG_MORE)
+    early = select.select([s], [], [], 0.05)[0] == [s]
+    s.sendall(b"cd")
+    return early, exactly(s, 4)
+
+
+@step
 def timeouts():
     s = tcp()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 100_000))

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::{Shared, Writers};
-use fusewire_stack::ip::{Error, SocketId, Stack};
+use fusewire_stack::ip::{self, Error, SocketId, Stack};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
@@ -26,7 +26,7 @@ use super::table::{Socket, State, is_same};
 use crate::placeholder;
 use crate::protocol::KEY_LEN;
 use crate::region::{
-    BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, Way, news, places, sleeps,
+    BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, WIDE_FROM, Way, news, places, sleeps,
 };
 use crate::ring::{Progress, Violation};
 pub use records::datagrams;
@@ -35,6 +35,9 @@ pub use records::datagrams;
 const WORTH_PLACING: u64 = 16 << 10;
 /// Room in the ring, in one piece, for which that is done.
 const ROOM_MIN: usize = 16 << 10;
+
+/// Bytes that went through the placeholder, in the few messages before a lease, from which on its rings are wide.
+pub const MUCH: u64 = 128 << 10;
 
 /// How old what an application reads of its connection may be.
 pub const INFO_EVERY: Duration = Duration::from_millis(1);
@@ -58,6 +61,19 @@ enum Use {
     Socket(u32),
     /// Its socket has no lease any more, which its application has not noticed yet.
     Ended,
+}
+
+/// What a lease begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Bytes of the application's that lie in the placeholder yet.
+    pub before: u64,
+    /// The peer has finished, and the application was told.
+    pub peer_has_finished: bool,
+    /// What does not fill a segment waits.
+    pub is_corked: bool,
+    /// Much moves at a time: wide rings, if there are some.
+    pub is_wide: bool,
 }
 
 /// All regions.
@@ -136,8 +152,7 @@ impl Regions {
         Ok((key, [rings_file, blocks_file]))
     }
 
-    /// A lease in the region with that key, for the socket at `index`, of whose application `before` bytes lie in the
-    /// placeholder yet: what the socket keeps, and its slot.
+    /// A lease in the region with that key, for the socket at `index`: what the socket keeps, and its slot.
     ///
     /// # Errors
     /// `ENOENT`: no such region; `ENOBUFS`: all its slots are used.
@@ -145,8 +160,7 @@ impl Regions {
         &mut self,
         key: &[u8; KEY_LEN],
         index: u32,
-        (before, peer_has_finished): (u64, bool),
-        is_corked: bool,
+        asked: Asked,
     ) -> Result<(Lease, usize), Errno> {
         let is_it = |region: &Region| region.guest.is_some() && is_same(&region.key, key);
         let found = self.all.iter().position(|region| region.as_ref().is_some_and(is_it));
@@ -157,11 +171,16 @@ impl Regions {
                 region.slots[slot] = Use::Free;
             }
         }
-        let is_free = |used: &Use| *used == Use::Free;
-        let slot = region.slots.iter().position(is_free).ok_or(Errno::NOBUFS)?;
+        let is_free = |slot: &usize| region.slots[*slot] == Use::Free;
+        let (mut narrow, mut wide) = (0..WIDE_FROM, WIDE_FROM..SLOTS);
+        let slot = match asked.is_wide {
+            true => wide.find(is_free).or_else(|| narrow.find(is_free)),
+            false => narrow.find(is_free).or_else(|| wide.find(is_free)),
+        };
+        let slot = slot.ok_or(Errno::NOBUFS)?;
         region.slots[slot] = Use::Socket(index);
-        region.slot(slot).begin(before, is_corked);
-        if peer_has_finished {
+        region.slot(slot).begin(asked.before, asked.is_corked);
+        if asked.peer_has_finished {
             region.slot(slot).set_over(PEER_FINISHED);
         }
         let lease = Lease {
@@ -489,9 +508,11 @@ fn leave(
         }
         let len = left.min(len as usize);
         let mut taken = 0;
+        let how = ip::SendFlags { more: slot.has_more(), end_of_record: false };
         for (at, piece) in places(slot.index, Way::Out, position, len) {
             if piece > 0 {
-                let written = stack.tcp_write(id, slot.rings.slice(at, piece)).map_err(failed)?;
+                let bytes = slot.rings.slice(at, piece);
+                let written = stack.tcp_send(id, bytes, how).map_err(failed)?;
                 taken += written;
                 if written < piece {
                     break;

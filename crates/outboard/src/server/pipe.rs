@@ -106,6 +106,7 @@ pub fn pour(
             }
             Ok(len) => {
                 count(len);
+                socket.moved += len as u64;
                 left = left.saturating_sub(len);
             }
             Err(error) => match Errno::from_io_error(&error) {
@@ -146,6 +147,7 @@ fn arrive(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, 
         match sendmsg(&socket.q, &pieces, &mut SendAncillaryBuffer::default(), flags) {
             Ok(len) => {
                 stack.tcp_consume(id, len).map_err(failed)?;
+                socket.moved += len as u64;
                 left -= len;
             }
             Err(Errno::AGAIN) => socket.shown.writable = false,

@@ -11,6 +11,7 @@ use rustix::net::sockopt::socket_cookie;
 
 use super::contexts;
 use super::engine::Engine;
+use super::lease::{Asked, MUCH};
 use super::pipe::number_of;
 use super::table::{Listens, Partial, Shown, Socket, State};
 use crate::placeholder;
@@ -122,6 +123,9 @@ impl Engine {
                     }
                 }
             }),
+            Request::Local(handle) if self.table.commanded(&handle).is_none() => {
+                self.table.epitaph(&handle).map(Answer::Address)
+            }
             Request::Local(handle) => self
                 .on(&handle, |_, socket| local(stack, now, socket).map(Some).map(Answer::Address)),
             Request::Peer(handle) => {
@@ -133,8 +137,8 @@ impl Engine {
                 }),
                 // It ended; its placeholder may be asked why.
                 None if (name.level, name.name) == (libc::SOL_SOCKET, libc::SO_ERROR) => {
-                    let error = self.table.exhume(&handle).ok_or(Errno::BADF)?;
-                    Ok(Answer::Value(error.raw_os_error().to_ne_bytes().to_vec()))
+                    let error = self.table.exhume(&handle)?.map_or(0, Errno::raw_os_error);
+                    Ok(Answer::Value(error.to_ne_bytes().to_vec()))
                 }
                 None => Err(Errno::BADF),
             },
@@ -176,8 +180,13 @@ impl Engine {
         }
         let before = rustix::io::ioctl_fionread(&socket.q)?;
         let index = self.table.index_of_taken(socket.handle.socket);
-        let (lease, slot) =
-            self.regions.lease(key, index, (before, socket.peer_is_told), socket.options.cork)?;
+        let asked = Asked {
+            before,
+            peer_has_finished: socket.peer_is_told,
+            is_corked: socket.options.cork,
+            is_wide: socket.moved >= MUCH,
+        };
+        let (lease, slot) = self.regions.lease(key, index, asked)?;
         socket.lease = Some(lease);
         socket.shown.readable |= before > 0;
         self.rewatch(index, socket, true)?;
@@ -237,6 +246,7 @@ impl Engine {
             peer_is_told: false,
             offered_by: None,
             lost_at: None,
+            moved: 0,
             lease: None,
             is_shared: false,
         });
@@ -533,6 +543,9 @@ fn apply(stack: &mut Stack, now: Instant, socket: &Socket, effect: Effect) -> Re
                 stack.set_marking(id, socket.options.marking).map_err(number_of)?;
             }
         }
+        (Effect::Room, State::Datagrams { id, .. }) => {
+            socket.options.make_room(stack, *id).map_err(number_of)?;
+        }
         _ => {}
     }
     Ok(Answer::Done)
@@ -563,6 +576,7 @@ pub fn bind_datagrams(stack: &mut Stack, socket: &mut Socket, local: SocketAddr)
     let sharing = socket.options.sharing(false, socket.uid);
     let id = stack.udp_bind_sharing(local, sharing).map_err(number_of)?;
     stack.set_marking(id, socket.options.marking).map_err(number_of)?;
+    socket.options.make_room(stack, id).map_err(number_of)?;
     socket.state = State::Datagrams { id, peer: None, pending: None };
     Ok(())
 }
@@ -574,7 +588,8 @@ fn discard(socket: &Socket) {
     while rustix::net::recv(&socket.q, &mut nowhere, flags).is_ok_and(|(_, len)| len > 0) {}
 }
 
-fn local(stack: &mut Stack, now: Instant, socket: &Socket) -> Result<SocketAddr> {
+/// The address of a socket's own.
+pub fn local(stack: &mut Stack, now: Instant, socket: &Socket) -> Result<SocketAddr> {
     if let State::Context(used) = &socket.state {
         return Ok(used.local);
     }

@@ -53,6 +53,8 @@ pub struct Socket {
     pub offered_by: Option<u64>,
     /// Since when its placeholder is gone although nobody has said that he had it.
     pub lost_at: Option<Instant>,
+    /// Bytes of a stream that went through the placeholder.
+    pub moved: u64,
     /// Rings of the one process that uses it.
     pub lease: Option<Lease>,
     /// Somebody has attached: more than one process may know it, and none gets a lease.
@@ -117,6 +119,14 @@ pub struct Shown {
     pub error: bool,
 }
 
+/// What is known of a socket that ended before its placeholder did.
+struct Obituary {
+    handle: Handle,
+    /// Why, until it was told.
+    error: Option<Errno>,
+    local: Option<SocketAddr>,
+}
+
 /// All sockets.
 #[derive(Default)]
 pub struct Table {
@@ -124,7 +134,7 @@ pub struct Table {
     free: Vec<u32>,
     by_id: HashMap<SocketId, u32>,
     by_cookie: HashMap<u64, u32>,
-    obituaries: VecDeque<(Handle, Errno)>,
+    obituaries: VecDeque<Obituary>,
     /// Places of sockets that may have something to do.
     turns: Turns,
 }
@@ -253,21 +263,37 @@ impl Table {
         self.by_id.get(&id).copied()
     }
 
-    /// Keeps why a socket ended.
-    pub fn bury(&mut self, handle: Handle, error: Errno) {
+    /// Keeps why a socket ended, and its address.
+    pub fn bury(&mut self, handle: Handle, error: Errno, local: Option<SocketAddr>) {
         if self.obituaries.len() == OBITUARIES_MAX {
             self.obituaries.pop_front();
         }
-        self.obituaries.push_back((handle, error));
+        self.obituaries.push_back(Obituary { handle, error: Some(error), local });
     }
 
-    /// Why a socket ended; told once.
-    pub fn exhume(&mut self, handle: &Handle) -> Option<Errno> {
-        let is_it = |(dead, _): &(Handle, Errno)| {
-            dead.socket == handle.socket && is_same(&dead.token, &handle.token)
+    /// Why a socket ended; told once, `None` from then on.
+    ///
+    /// # Errors
+    /// `EBADF`: it is not known to have ended.
+    pub fn exhume(&mut self, handle: &Handle) -> Result<Option<Errno>, Errno> {
+        let at = self.grave(handle).ok_or(Errno::BADF)?;
+        Ok(self.obituaries[at].error.take())
+    }
+
+    /// The address that it had.
+    ///
+    /// # Errors
+    /// As [`Table::exhume`].
+    pub fn epitaph(&self, handle: &Handle) -> Result<Option<SocketAddr>, Errno> {
+        let at = self.grave(handle).ok_or(Errno::BADF)?;
+        Ok(self.obituaries[at].local)
+    }
+
+    fn grave(&self, handle: &Handle) -> Option<usize> {
+        let is_it = |dead: &Obituary| {
+            dead.handle.socket == handle.socket && is_same(&dead.handle.token, &handle.token)
         };
-        let at = self.obituaries.iter().rposition(is_it)?;
-        self.obituaries.remove(at).map(|(_, error)| error)
+        self.obituaries.iter().rposition(is_it)
     }
 
     /// The socket at `index` may have something to do.
@@ -357,12 +383,15 @@ mod tests {
     fn why_a_socket_ended_is_told_once_and_only_to_its_owner() {
         let mut table = Table::default();
         let handle = Handle { socket: 5, token: [1; 16] };
-        table.bury(handle, Errno::CONNREFUSED);
-        assert_eq!(table.exhume(&Handle { token: [2; 16], ..handle }), None);
-        assert_eq!(table.exhume(&handle), Some(Errno::CONNREFUSED));
-        assert_eq!(table.exhume(&handle), None);
+        let local = Some("10.0.0.1:7".parse().unwrap());
+        table.bury(handle, Errno::CONNREFUSED, local);
+        let stranger = Handle { token: [2; 16], ..handle };
+        assert_eq!(table.exhume(&stranger), Err(Errno::BADF));
+        assert_eq!(table.epitaph(&stranger), Err(Errno::BADF));
+        assert_eq!(table.exhume(&handle), Ok(Some(Errno::CONNREFUSED)));
+        assert_eq!((table.exhume(&handle), table.epitaph(&handle)), (Ok(None), Ok(local)));
         for n in 0..2 * OBITUARIES_MAX as u64 {
-            table.bury(Handle { socket: n, ..handle }, Errno::TIMEDOUT);
+            table.bury(Handle { socket: n, ..handle }, Errno::TIMEDOUT, None);
         }
         assert_eq!(table.obituaries.len(), OBITUARIES_MAX);
     }
