@@ -1,13 +1,14 @@
 //! What a call allocates, by both sides: the records of request and answer, which the transaction keeps until it is over, and
 //! what it is known by. The generated ends add nothing to what the same calls by hand allocate.
 
-#[path = "../../tests/counting.rs"]
-mod counting;
-
 use std::sync::Arc;
 use std::thread;
 
+use fusewire_testkit::counting::{self, Counting};
 use rpc_example::{Allow, AskServer, Client, Get, Got, Identity, Server};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 const CALLS: u64 = 2000;
 /// Allocations of a call, both sides together.
@@ -34,7 +35,7 @@ fn a_call_allocates_no_more_than_its_records() {
             let got = client.ask_get(&Get { key: b"key"[..].into() }).unwrap();
             assert_eq!(got.value.as_deref(), Some(&b"key"[..]));
         }
-        *counted = counting::allocations();
+        *counted = counting::of_all();
     }
     client.finish().unwrap();
     serving.join().unwrap();
