@@ -4,6 +4,7 @@
 //! which writes down what it is called with, and [`run`] runs them from that list. Those that measure time, or suffer from
 //! neighbours, run alone in the end (`only`).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -21,6 +22,9 @@ use crate::shell::{Result, Tests, tests, timed};
 
 /// Programs that run at once. Each has as many threads as there are processors; some of them wait at any time.
 const AT_ONCE: usize = 3;
+
+/// How long a program runs at most: what hangs is ended, and named.
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// Where `note` finds the list.
 const LIST: &str = "FUSEWIRE_XTASK_LIST";
@@ -154,10 +158,12 @@ struct Part<'a> {
 struct Outcome {
     tests: Tests,
     failed: Vec<String>,
+    /// What tests say that did not run to their end, and how many say it.
+    skipped: BTreeMap<String, usize>,
 }
 
 /// Runs programs as a step, each as `command` has it, all of them whatever fails, and counts. The output of each is shown when it
-/// has ended, and what failed once more in the end.
+/// has ended; what was skipped and what failed once more in the end.
 pub fn run(
     name: &str,
     programs: &[Program],
@@ -168,8 +174,12 @@ pub fn run(
         let outcome = Mutex::default();
         several(&together, AT_ONCE, &command, &outcome);
         several(&alone, 1, &command, &outcome);
-        let Outcome { tests, failed } =
+        let Outcome { tests, failed, skipped } =
             outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if !skipped.is_empty() {
+            println!("── skipped, by how many tests:");
+            skipped.iter().for_each(|(why, tests)| println!("{tests:7}  {why}"));
+        }
         if failed.is_empty() {
             return Ok(tests);
         }
@@ -220,7 +230,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Part<'_> {
     fn run(&self, mut command: Command, outcome: &Mutex<Outcome>) {
         let start = Instant::now();
-        let ended = output(command.args(&self.chosen));
+        let ended = output(command.args(&self.chosen).arg("--show-output"), LIMIT);
         let (package, program) = (&self.program.package, self.program.name());
         let mut outcome = locked(outcome);
         let of_it: String = self.chosen.iter().map(|word| format!(" {word}")).collect();
@@ -230,8 +240,15 @@ impl Part<'_> {
             Ok(ended) => ended,
             Err(error) => return outcome.failed.push(format!("{package} {program}: {error}")),
         };
-        println!("{}", text.trim_end());
-        text.lines().for_each(|line| outcome.tests.count(line));
+        println!("{}", without_successes(&text).trim_end());
+        for line in text.lines() {
+            outcome.tests.count(line);
+            if let Some(why) = line.strip_prefix("skipped: ") {
+                // Whose need it is, each test has said.
+                let why = why.find(" needs ").map_or(why, |at| &why[at + 1..]);
+                *outcome.skipped.entry(why.to_owned()).or_default() += 1;
+            }
+        }
         let Some(end) = end else { return };
         let failed: Vec<&str> = text.lines().filter_map(failed).collect();
         let what = if failed.is_empty() { end } else { failed.join(", ") };
@@ -242,6 +259,14 @@ impl Part<'_> {
 /// The test of which a line says that it failed.
 fn failed(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+}
+
+/// What a program says, without what its tests say that passed.
+fn without_successes(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("\nsuccesses:\n") else { return text.into() };
+    let after = ["\nfailures:\n", "\ntest result: "].map(|end| rest.find(end));
+    let after = after.into_iter().flatten().min().map_or("", |at| &rest[at..]);
+    format!("{before}{after}")
 }
 
 /// A file that nobody finds, and that is gone with its last descriptor.
@@ -255,15 +280,31 @@ fn unnamed() -> std::io::Result<File> {
     Ok(file)
 }
 
-/// What a program says, both ways, and how it ended if it failed. By a file: what it started and left behind may keep a pipe open.
-fn output(command: &mut Command) -> std::io::Result<(String, Option<String>)> {
+/// What a program says, both ways, and how it ended if it failed, or was ended after `limit`. By a file: what it started and left
+/// behind may keep a pipe open.
+fn output(command: &mut Command, limit: Duration) -> std::io::Result<(String, Option<String>)> {
     let mut file = unnamed()?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?);
-    let status = command.status()?;
+    let start = Instant::now();
+    let mut child = command.spawn()?;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if start.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
     let mut bytes = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
-    let end = (!status.success()).then(|| status.to_string());
+    let end = match status {
+        None => Some(format!("ended after {} s", limit.as_secs())),
+        Some(status) => (!status.success()).then(|| status.to_string()),
+    };
     Ok((String::from_utf8_lossy(&bytes).into_owned(), end))
 }
 
@@ -344,9 +385,32 @@ mod tests {
 
     #[test]
     fn what_a_program_left_behind_does_not_hold_us_up() {
-        let (text, end) =
-            output(Command::new("/bin/sh").args(["-c", "sleep 600 & echo $!; exit 3"])).unwrap();
+        let mut shell = Command::new("/bin/sh");
+        let (text, end) = output(shell.args(["-c", "sleep 600 & echo $!; exit 3"]), LIMIT).unwrap();
         assert!(end.is_some_and(|end| end.contains('3')));
         Command::new("kill").arg(text.trim()).status().unwrap();
+    }
+
+    #[test]
+    fn what_hangs_is_ended() {
+        let mut hangs = Command::new("/bin/sh");
+        let hangs = hangs.args(["-c", "echo test one; exec sleep 600"]);
+        let (text, end) = output(hangs, Duration::from_secs(1)).unwrap();
+        assert_eq!((text.as_str(), end.as_deref()), ("test one\n", Some("ended after 1 s")));
+    }
+
+    #[test]
+    fn what_is_skipped_is_said_once() {
+        let says = "\nrunning 2 tests\ntest a ... ok\n\nsuccesses:\n\n---- a stdout ----\nskipped: a needs root\n\n\nsuccesses:\n    a\n\ntest result: ok. 1 passed;\n";
+        assert_eq!(
+            without_successes(says),
+            "\nrunning 2 tests\ntest a ... ok\n\ntest result: ok. 1 passed;\n"
+        );
+        assert_eq!(without_successes("no tests"), "no tests");
+        let outcome = Mutex::default();
+        let both = [program("a", "x"), program("b", "y")];
+        several(&parts(&both).0, 1, &shell("echo skipped: $0 needs root"), &outcome);
+        let skipped = outcome.into_inner().unwrap().skipped;
+        assert_eq!(Vec::from_iter(skipped), [("needs root".to_owned(), 2)]);
     }
 }

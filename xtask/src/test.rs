@@ -175,7 +175,7 @@ fn steps(options: &Options) -> Result {
 /// Format, house rules and lints, while what tests need is installed: what has changed, if anything.
 fn before_tests(options: &Options) -> Result<Option<Choices>> {
     if !is_root() {
-        println!("── not root: what needs root is skipped, each test says so");
+        println!("── not root: what needs root is skipped, and listed when the tests have run");
     }
     std::thread::scope(|scope| {
         let has_compilers = ["cc", "g++"].into_iter().all(has);
