@@ -19,6 +19,7 @@ pub mod ends {
 pub mod fec;
 pub mod group;
 pub mod lifetime;
+mod opening;
 pub mod order;
 pub mod playout;
 pub mod profile;

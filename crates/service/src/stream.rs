@@ -12,22 +12,20 @@
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fusewire_codec::lws::{self, Word};
 use fusewire_codec::pipeline::{self, Encoding, Lws, Marshal, Oer, Sealing, Xdr};
 use fusewire_codec::{oer, xdr};
-use fusewire_device::{Device, udp};
-use fusewire_session::{
-    Allow, ClientConfig, Fingerprint, Identity, ServerConfig, Settings, Terms, Trust,
-};
+use fusewire_device::Device;
+use fusewire_session::{Allow, Fingerprint, Identity, Terms};
 use fusewire_stack::transport::{self, Protocol};
-use fusewire_stack::{self as stack, Config, Connection, Endpoint, PeerCall, Turn};
+use fusewire_stack::{self as stack, Config, Connection, PeerCall, Turn};
 
 use crate::profile::{self, Adu, AduType, Machine, Profile};
-use crate::{Error, Result};
+use crate::{Error, Result, opening};
 
 /// Bytes in front of an ADU: a word of the widest of LWS's but one, so that arrays stay where they are aligned.
 pub const HEADER_LEN: usize = 4;
@@ -145,24 +143,8 @@ pub(crate) fn config<P: Profile>() -> Config {
 }
 
 /// Bytes of the longest ADU that this end takes, with its header.
-const fn taken_len_max<P: Profile>() -> usize {
+pub(crate) const fn taken_len_max<P: Profile>() -> usize {
     HEADER_LEN + profile::len_max(P::TAKES)
-}
-
-fn body_len_max<P: Profile>() -> u32 {
-    u32::try_from(taken_len_max::<P>()).unwrap_or(u32::MAX)
-}
-
-/// What this end says in the handshake.
-pub(crate) fn say<P: Profile>(settings: &mut Settings) {
-    settings.ciphers = P::CIPHERS.to_vec();
-    settings.body_len_max = body_len_max::<P>();
-    settings.terms = Terms::of(P::CLAUSES);
-}
-
-pub(crate) fn device(local: SocketAddr) -> Result<Box<dyn Device>> {
-    let device = udp::Udp::bind(local, &udp::Config::default());
-    Ok(Box::new(device.map_err(stack::Error::os("binding the UDP socket"))?))
 }
 
 /// Opens the connection of an end to a server with this key.
@@ -174,11 +156,7 @@ pub fn connect<P: Profile + From<Stream<P>>>(
     identity: Arc<Identity>,
     key: Fingerprint,
 ) -> Result<P> {
-    let local: SocketAddr = match server {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    Ok(open::<P>(device(local)?, server, identity, key, Terms::of(P::CLAUSES))?.into())
+    Ok(Stream::new(opening::connect::<P>(server, identity, key)?).into())
 }
 
 /// [`connect`], over a device and with these terms.
@@ -189,19 +167,11 @@ pub(crate) fn open<P: Profile>(
     key: Fingerprint,
     terms: Terms,
 ) -> Result<Stream<P>> {
-    let mut client = ClientConfig::new(identity, Trust::Pinned(key));
-    say::<P>(&mut client.settings);
-    client.settings.terms = terms;
-    let connection = Endpoint::new(device, config::<P>())?.connect(server, &client);
-    Ok(Stream::new(connection.map_err(|error| Error::of(error, P::CLAUSES))?))
+    Ok(Stream::new(opening::open::<P>(device, server, identity, key, terms)?))
 }
 
 /// Takes the connections of one role's ends.
-pub struct Listener<P> {
-    endpoint: Endpoint,
-    listener: stack::Listener,
-    profile: PhantomData<fn() -> P>,
-}
+pub struct Listener<P>(opening::Listener<P>);
 
 impl<P: Profile> Listener<P> {
     /// At an address, for those clients.
@@ -209,17 +179,12 @@ impl<P: Profile> Listener<P> {
     /// # Errors
     /// [`Error::Stack`].
     pub fn bind(local: SocketAddr, identity: Arc<Identity>, allow: Allow) -> Result<Listener<P>> {
-        let endpoint = Endpoint::new(device(local)?, config::<P>())?;
-        let mut server = ServerConfig::new(identity);
-        server.allow = allow;
-        say::<P>(&mut server.settings);
-        let listener = endpoint.listen(server)?;
-        Ok(Listener { endpoint, listener, profile: PhantomData })
+        Ok(Listener(opening::Listener::bind(local, identity, allow)?))
     }
 
     /// Where it is.
     pub fn local_addr(&self) -> SocketAddr {
-        self.endpoint.local_addr()
+        self.0.local_addr()
     }
 
     /// The end for the next client. Who is of another specification is refused, and is not one.
@@ -234,7 +199,7 @@ impl<P: Profile> Listener<P> {
     }
 
     pub(crate) fn accept_stream(&self) -> Result<Stream<P>> {
-        Ok(Stream::new(self.listener.accept()?))
+        Ok(Stream::new(self.0.listener.accept()?))
     }
 }
 

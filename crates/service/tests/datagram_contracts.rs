@@ -2,11 +2,13 @@
 //! that cannot be broken proves nothing.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use fusewire_service::contract::datagrams;
+use fusewire_service::datagram::session::{self, Listener, Session};
 use fusewire_service::playout::Mode;
 use fusewire_service::profile::{Adapted, Adu, Fec, Machine, Network, Order, Profile, Step};
-use fusewire_service::{Yields, datagram::session::Session};
+use fusewire_service::{Allow, Identity, Stream, Yields, stream};
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -78,6 +80,42 @@ fn all_of_it_is_kept() {
     datagrams::hides::<Whole, Whole>().unwrap();
     datagrams::judges_forged::<Whole, Whole>().unwrap();
     datagrams::refuses::<Whole, Whole>().unwrap();
+}
+
+/// An end that opens a session, and says nothing in it.
+struct Silent(#[expect(dead_code)] Stream<Silent>);
+
+impl From<Stream<Silent>> for Silent {
+    fn from(stream: Stream<Silent>) -> Silent {
+        Silent(stream)
+    }
+}
+
+impl Profile for Silent {
+    const NAME: &'static str = Whole::NAME;
+    const CLAUSES: &'static [&'static str] = Whole::CLAUSES;
+    const MACHINE: Machine = Machine::Tcp;
+    const SENDS: &'static [Adu] = ALL;
+    const TAKES: &'static [Adu] = ALL;
+}
+
+#[test]
+fn who_says_nothing_keeps_nobody_waiting() {
+    let identity = Arc::new(Identity::ephemeral().unwrap());
+    let key = identity.fingerprint();
+    let loopback = (std::net::Ipv4Addr::LOCALHOST, 0).into();
+    let listener = Listener::<Whole>::bind(loopback, identity.clone(), Allow::OwnKey).unwrap();
+    let at = listener.local_addr();
+    let silent = [(); 3].map(|()| stream::connect::<Silent>(at, identity.clone(), key).unwrap());
+    std::thread::scope(|scope| {
+        let accepted = scope.spawn(|| listener.accept().unwrap());
+        let begun = std::time::Instant::now();
+        let client = session::connect::<Whole>(at, identity.clone(), key).unwrap();
+        let server = accepted.join().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+        drop((client, server));
+    });
+    drop(silent);
 }
 
 /// What a contract says of a broken end.

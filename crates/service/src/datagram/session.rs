@@ -3,29 +3,32 @@
 //! The two meet by a session over TCP in UDP, and tell each other within it at which port each has its socket for datagrams: so
 //! nobody may translate addresses between them. The session stays as long as the end, and tells that the peer has ended.
 
+use std::collections::VecDeque;
 use std::io;
-use std::marker::PhantomData;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
-use std::task::Poll;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_codec::pipeline::{Encoding, Message};
 use fusewire_device::Device;
-use fusewire_session::{Allow, ClientConfig, Fingerprint, Identity, ServerConfig, Terms, Trust};
-use fusewire_stack::{self as stack, Connection, Endpoint};
+use fusewire_session::{Allow, Fingerprint, Identity, Terms};
+use fusewire_stack::{self as stack, Connection};
 use fusewire_transport::media::{Cause, Made, Seen};
 
 use super::udp::Udp;
 use super::{Counters, Event};
 use crate::lifetime::Why;
 use crate::profile::{self, AduType, Profile};
-use crate::stream::{config, device, fits, say};
-use crate::{Error, Result};
+use crate::stream::fits;
+use crate::{Error, Result, opening};
 
 /// How long is waited for the peer to say where its socket is.
 const MEETING: Duration = Duration::from_secs(5);
+/// Those that have not said it, at most.
+const MEETINGS_MAX: usize = 64;
 /// How often is looked whether the peer has ended.
 const LOOK: Duration = Duration::from_millis(50);
 /// An ADU of the session: a port.
@@ -118,11 +121,7 @@ pub fn connect<P: Profile + From<Session<P>>>(
     identity: Arc<Identity>,
     key: Fingerprint,
 ) -> Result<P> {
-    let local: SocketAddr = match server {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    Ok(open::<P>(device(local)?, server, identity, key, Terms::of(P::CLAUSES))?.into())
+    Ok(Session::meet(opening::connect::<P>(server, identity, key)?)?.into())
 }
 
 /// [`connect`], over a device and with these terms.
@@ -133,18 +132,13 @@ pub(crate) fn open<P: Profile>(
     key: Fingerprint,
     terms: Terms,
 ) -> Result<Session<P>> {
-    let mut client = ClientConfig::new(identity, Trust::Pinned(key));
-    say::<P>(&mut client.settings);
-    client.settings.terms = terms;
-    let call = Endpoint::new(device, config::<P>())?.connect(server, &client);
-    Session::meet(call.map_err(|error| Error::of(error, P::CLAUSES))?)
+    Session::meet(opening::open::<P>(device, server, identity, key, terms)?)
 }
 
 /// Takes the sessions of one role's ends.
 pub struct Listener<P> {
-    endpoint: Endpoint,
-    listener: stack::Listener,
-    profile: PhantomData<fn() -> P>,
+    sessions: opening::Listener<P>,
+    meetings: Mutex<VecDeque<Meeting>>,
 }
 
 impl<P: Profile> Listener<P> {
@@ -153,21 +147,17 @@ impl<P: Profile> Listener<P> {
     /// # Errors
     /// [`Error::Stack`].
     pub fn bind(local: SocketAddr, identity: Arc<Identity>, allow: Allow) -> Result<Listener<P>> {
-        let endpoint = Endpoint::new(device(local)?, config::<P>())?;
-        let mut server = ServerConfig::new(identity);
-        server.allow = allow;
-        say::<P>(&mut server.settings);
-        let listener = endpoint.listen(server)?;
-        Ok(Listener { endpoint, listener, profile: PhantomData })
+        let sessions = opening::Listener::bind(local, identity, allow)?;
+        Ok(Listener { sessions, meetings: Mutex::default() })
     }
 
     /// Where it is.
     pub fn local_addr(&self) -> SocketAddr {
-        self.endpoint.local_addr()
+        self.sessions.local_addr()
     }
 
-    /// The end for the next client. Who is of another specification is refused, and is not one; nor is who does not say in a few
-    /// seconds where its socket is.
+    /// The end for the next client. Who is of another specification is refused, and is not one; nor is who does not say in five
+    /// seconds where its socket is, for whom no other waits. Of more than 64 that have not the first is given up.
     ///
     /// # Errors
     /// [`Error::Stack`].
@@ -175,32 +165,97 @@ impl<P: Profile> Listener<P> {
     where
         P: From<Session<P>>,
     {
+        let waker = Waker::from(Arc::new(Parked(std::thread::current())));
+        let mut cx = Context::from_waker(&waker);
+        let mut meetings = self.meetings.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            // What a client does wrong after its handshake is its own.
-            if let Ok(session) = Session::<P>::meet(self.listener.accept()?) {
-                return Ok(session.into());
+            while let Poll::Ready(call) = self.sessions.listener.poll_accept(&mut cx) {
+                if meetings.len() == MEETINGS_MAX {
+                    meetings.pop_front();
+                }
+                meetings.push_back(Meeting::of(call?)?);
+            }
+            let mut at = 0;
+            while at < meetings.len() {
+                match meetings[at].poll(&mut cx) {
+                    Poll::Pending => at += 1,
+                    Poll::Ready(said) => {
+                        // What a client does wrong after its handshake is its own.
+                        let met = meetings.remove(at).map(|meeting| meeting.met::<P>(&said));
+                        if let Some(Ok(session)) = met {
+                            return Ok(session.into());
+                        }
+                    }
+                }
+            }
+            match meetings.front() {
+                Some(first) => std::thread::park_timeout(first.left()),
+                None => std::thread::park(),
             }
         }
     }
 }
 
-impl<P: Profile> Session<P> {
-    /// The two tell each other where their sockets for datagrams are.
-    fn meet(call: Connection) -> Result<Session<P>> {
-        let os = |what| stack::Error::os(what);
+/// Wakes a thread that is parked.
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// A session whose ends tell each other where their sockets for datagrams are.
+struct Meeting {
+    call: Connection,
+    socket: UdpSocket,
+    begun: std::time::Instant,
+}
+
+impl Meeting {
+    /// With a socket of its own. The errors are this side's.
+    fn of(call: Connection) -> Result<Meeting> {
         let socket = UdpSocket::bind((call.local_addr().ip(), 0));
-        let socket = socket.map_err(os("binding the socket for datagrams"))?;
-        let port = socket.local_addr().map_err(os("binding the socket for datagrams"))?.port();
-        call.send(&port.to_be_bytes())?;
-        let said = call.recv_adu_timeout(MEETING)?;
-        let port = said.and_then(|said| said.as_slice().try_into().ok()).map(u16::from_be_bytes);
-        let at = call.remote_addr().zip(port);
-        let (Some((peer, port)), Some(keys)) = (at, call.take_datagrams()) else {
+        let socket = socket.map_err(stack::Error::os("binding the socket for datagrams"))?;
+        // What a broken connection does not take, it does not answer.
+        let port = socket.local_addr().map_err(of_socket)?.port();
+        let _ = call.send(&port.to_be_bytes());
+        Ok(Meeting { call, socket, begun: std::time::Instant::now() })
+    }
+
+    fn left(&self) -> Duration {
+        MEETING.saturating_sub(self.begun.elapsed())
+    }
+
+    /// What the other end says; nothing where it says something else, or is not heard in time.
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+        let mut said = [0; PORT_LEN];
+        match self.call.poll_recv(cx, &mut said) {
+            Poll::Pending if self.left().is_zero() => Poll::Ready(Vec::new()),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(Some(len))) => Poll::Ready(said[..len].to_vec()),
+            Poll::Ready(_) => Poll::Ready(Vec::new()),
+        }
+    }
+
+    fn met<P: Profile>(self, said: &[u8]) -> Result<Session<P>> {
+        let port = said.try_into().ok().map(u16::from_be_bytes);
+        let at = self.call.remote_addr().zip(port);
+        let (Some((peer, port)), Some(keys)) = (at, self.call.take_datagrams()) else {
             return Err(Error::Unknown { number: u8::MAX });
         };
-        let udp = Udp::new(socket, SocketAddr::new(peer.ip(), port), keys);
-        let udp = udp.map_err(os("connecting the socket for datagrams"))?;
-        Ok(Session { call, udp, looked: Instant::ZERO, has_ended: false })
+        let udp = Udp::new(self.socket, SocketAddr::new(peer.ip(), port), keys);
+        let udp = udp.map_err(stack::Error::os("connecting the socket for datagrams"))?;
+        Ok(Session { call: self.call, udp, looked: Instant::ZERO, has_ended: false })
+    }
+}
+
+impl<P: Profile> Session<P> {
+    /// The client's side of a meeting.
+    fn meet(call: Connection) -> Result<Session<P>> {
+        let meeting = Meeting::of(call)?;
+        let said = meeting.call.recv_adu_timeout(MEETING)?;
+        meeting.met(&said.unwrap_or_default())
     }
 
     /// Sends an ADU as soon as the path's rate lets it; its number among those of its type. It is marshalled into the memory
@@ -320,6 +375,14 @@ impl<P: Profile> Session<P> {
     /// [`Error::Stack`].
     pub fn finish(self) -> Result<()> {
         Ok(self.call.finish()?)
+    }
+
+    /// [`Session::finish`], for at most so long.
+    ///
+    /// # Errors
+    /// [`Error::Stack`], which is [`stack::Error::Elapsed`] where the peer has not ended in time.
+    pub fn finish_timeout(self, timeout: Duration) -> Result<()> {
+        Ok(self.call.finish_timeout(timeout)?)
     }
 }
 
