@@ -145,7 +145,10 @@ impl Chosen {
     /// # Errors
     /// See [`Error`].
     pub fn of(specification: &Path) -> Result<Chosen, Error> {
-        let checked = read(specification)?;
+        Chosen::of_checked(specification, read(specification)?)
+    }
+
+    fn of_checked(specification: &Path, checked: Checked) -> Result<Chosen, Error> {
         if !checked.is_ok() {
             return Err(Error::Wrong(Box::new(checked)));
         }
@@ -222,7 +225,7 @@ fn try_build(specification: &Path) -> Result<(), Error> {
     if let Some(machine) = &checked.specification.platform.machine.value {
         println!("cargo::rerun-if-changed={}", specification.with_file_name(machine).display());
     }
-    let Chosen { checked, choice } = Chosen::of(specification)?;
+    let Chosen { checked, choice } = Chosen::of_checked(specification, checked)?;
     let [ends, contract] = rust::modules_of(&checked, &choice).map_err(Error::Crate)?;
     let folder = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
     for (name, text) in [("", ends), ("_contract", contract)] {

@@ -277,6 +277,16 @@ pub enum Sender {
     Both,
 }
 
+impl Sender {
+    /// Whether a role sends it, by its place in [`Plan::roles`].
+    pub fn is(self, role: usize) -> bool {
+        match self {
+            Sender::Both => true,
+            Sender::Role(by) => usize::from(by) == role,
+        }
+    }
+}
+
 /// A transfer syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Codec {

@@ -257,12 +257,8 @@ fn totals(of: &Specification, shared: Set, carrier: Carrier, ways: &[Way]) -> To
         (Control::Open, true) => 1.22 * mss_bits / (rtt_s * loss.sqrt()),
         _ => f64::INFINITY,
     };
-    let of_role = |role: u8| {
-        let sends = |place: usize| match of.adus[place].from.value {
-            crate::plan::Sender::Role(r) => r == role,
-            crate::plan::Sender::Both => true,
-        };
-        let own = ways.iter().enumerate().filter(|(place, _)| sends(*place));
+    let of_role = |role: usize| {
+        let own = ways.iter().enumerate().filter(|(place, _)| of.adus[*place].from.value.is(role));
         own.map(|(_, way)| way.figures.least_bits).sum::<f64>()
     };
     let least_bits = of_role(0).max(of_role(1));

@@ -3,8 +3,8 @@
 use fusewire_asn1::rust::camel;
 
 use super::ends::{Adu, Kind, Writer};
-use super::quoted;
-use crate::plan::{Adapt, AduPlan, Congestion, Fec, Plan, Playout, Sender};
+use super::role::SESSION;
+use crate::plan::{Adapt, AduPlan, Congestion, Fec, Plan, Playout};
 
 /// Bytes around an ADU's piece in a datagram that is copied, or has parity behind it: no fewer than there are
 /// (`docs/service.md`, section Datagrams).
@@ -109,11 +109,7 @@ pub fn fields(plan: &Plan, of: &AduPlan) -> Vec<String> {
 
 /// Rates of all that a role sends, in bits a second: alike, where nothing adapts.
 pub fn rates(plan: &Plan, role: usize) -> (u64, u64) {
-    let sends = |adu: &&AduPlan| match adu.from {
-        Sender::Both => true,
-        Sender::Role(by) => usize::from(by) == role,
-    };
-    let sent: Vec<&AduPlan> = plan.adus.iter().filter(sends).collect();
+    let sent: Vec<&AduPlan> = plan.adus.iter().filter(|adu| adu.from.is(role)).collect();
     let least: u64 = sent.iter().map(|adu| adu.load_bits_per_s.0).sum();
     let most: Option<u64> = sent.iter().map(|adu| adu.load_bits_per_s.1).sum();
     let path = plan.network.rate_bytes_per_s.1 * 8;
@@ -149,19 +145,9 @@ impl<'a> Writer<'a> {
     }
 
     fn datagrams_end(&mut self, role: usize) {
-        let (plan, name) = (self.plan, camel(&self.plan.roles[role]));
+        let name = camel(&self.plan.roles[role]);
         let session = format!("service::datagram::session::Session<{name}>");
-        writeln!(self);
-        writeln!(self, "/// The end of the role `{}`.", plan.roles[role]);
-        writeln!(self, "pub struct {name} {{ session: {session} }}");
-        self.datagrams_profile(role, &name);
-        writeln!(self);
-        writeln!(self, "impl std::convert::From<{session}> for {name} {{");
-        writeln!(self, "fn from(session: {session}) -> {name} {{");
-        writeln!(self, "{name} {{ session }}");
-        writeln!(self, "}}");
-        writeln!(self, "}}");
-        writeln!(self);
+        self.item(role, "", "session", &session);
         writeln!(self, "impl {name} {{");
         self.opens(role, &name);
         self.datagrams_sends(role);
@@ -174,43 +160,20 @@ impl<'a> Writer<'a> {
         writeln!(self, "pub fn session(&mut self) -> &mut {session} {{");
         writeln!(self, "&mut self.session");
         writeln!(self, "}}");
-        writeln!(self);
-        writeln!(self, "/// Ends this side, and waits until the peer has ended its own.");
-        self.errors(&["Stack"]);
-        writeln!(self, "pub fn finish(self) -> service::Result<()> {{");
-        writeln!(self, "self.session.finish()");
-        writeln!(self, "}}");
+        self.ends(SESSION);
         writeln!(self, "}}");
         self.datagrams_alternatives(role, &name);
     }
 
-    fn datagrams_profile(&mut self, role: usize, name: &str) {
+    /// What of a profile is of datagrams.
+    pub fn of_datagrams(&mut self, role: usize) {
         let plan = self.plan;
-        let list = |role: usize| {
-            let sent = self.adus.iter().filter(|adu| adu.is_sent_by(role));
-            let all: Vec<_> = sent
-                .map(|adu| format!("<adu::{} as service::profile::AduType>::ADU", adu.camel))
-                .collect();
-            format!("&[{}]", all.join(", "))
-        };
-        let (sends, takes) = (list(role), list(1 - role));
-        writeln!(self);
-        writeln!(self, "impl service::profile::Profile for {name} {{");
-        writeln!(self, "const NAME: &'static str = {};", quoted(&plan.name));
-        writeln!(self, "const CLAUSES: &'static [&'static str] = CLAUSES;");
-        writeln!(
-            self,
-            "const MACHINE: service::profile::Machine = service::profile::Machine::Datagram;"
-        );
-        writeln!(self, "const SENDS: &'static [service::profile::Adu] = {sends};");
-        writeln!(self, "const TAKES: &'static [service::profile::Adu] = {takes};");
         writeln!(self, "const MTU: usize = {};", plan.mtu_bytes);
         writeln!(self, "const RATES: (u64, u64) = {:?};", rates(plan, role));
         if plan.dscp != 0 {
             writeln!(self, "const DSCP: u8 = {};", plan.dscp);
         }
         writeln!(self, "const NETWORK: service::profile::Network = NETWORK;");
-        writeln!(self, "}}");
     }
 
     fn datagrams_sends(&mut self, role: usize) {
@@ -254,7 +217,7 @@ impl<'a> Writer<'a> {
             self,
             "Some(service::datagram::session::Heard::Told(told)) => Some(To{name}::Told(told)),"
         );
-        let taken = self.adus.iter().filter(|adu| adu.is_sent_by(1 - role));
+        let taken = self.adus.iter().filter(|adu| adu.plan.from.is(1 - role));
         let taken: Vec<&Adu<'_>> = taken.collect();
         for (lane, Adu { camel, .. }) in taken.iter().enumerate() {
             writeln!(

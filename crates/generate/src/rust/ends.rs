@@ -6,7 +6,7 @@ use fusewire_asn1::rust::{Generated, Lines, camel};
 
 use super::{Error, Input, group, quoted};
 use crate::language::names;
-use crate::plan::{AduPlan, Codec, Congestion, Late, Machine, Order, Plan, Profile, Sender};
+use crate::plan::{AduPlan, Codec, Congestion, Late, Machine, Order, Plan, Profile};
 
 /// How long who waits looks for what comes before it sleeps, where a type wants short times: a sleep costs both ends more.
 const SPIN_US: u32 = 200;
@@ -87,13 +87,6 @@ impl<'a> Adu<'a> {
     pub fn ty(&self, lifetime: &str) -> String {
         if self.borrows { format!("{}<{lifetime}>", self.path) } else { self.path.clone() }
     }
-
-    pub fn is_sent_by(&self, role: usize) -> bool {
-        match self.plan.from {
-            Sender::Both => true,
-            Sender::Role(by) => usize::from(by) == role,
-        }
-    }
 }
 
 pub(super) struct Writer<'a> {
@@ -117,7 +110,7 @@ impl<'a> Writer<'a> {
                 Kind::Message => adu.plan.reply.is_none() && !is_answer(plan, adu),
                 Kind::Request => adu.plan.reply.is_some(),
             };
-            is_kind && adu.is_sent_by(role)
+            is_kind && adu.plan.from.is(role)
         })
     }
 
@@ -239,51 +232,74 @@ impl<'a> Writer<'a> {
         writeln!(self, "}}");
     }
 
-    pub(super) fn profile(&mut self, role: usize, name: &str) {
+    /// The end of a role: what it is made of, by which field, and its constants.
+    pub(super) fn item(&mut self, role: usize, says: &str, field: &str, inner: &str) {
+        let name = camel(&self.plan.roles[role]);
+        writeln!(self);
+        writeln!(self, "/// The end of the role `{}`{says}.", self.plan.roles[role]);
+        writeln!(self, "pub struct {name} {{ {field}: {inner} }}");
+        self.profile(role, &name);
+        writeln!(self);
+        writeln!(self, "impl std::convert::From<{inner}> for {name} {{");
+        writeln!(self, "fn from({field}: {inner}) -> {name} {{");
+        writeln!(self, "{name} {{ {field} }}");
+        writeln!(self, "}}");
+        writeln!(self, "}}");
+        writeln!(self);
+    }
+
+    fn profile(&mut self, role: usize, name: &str) {
         let plan = self.plan;
         let list = |role: usize| {
-            let sent = self.adus.iter().filter(|adu| adu.is_sent_by(role));
+            let sent = self.adus.iter().filter(|adu| adu.plan.from.is(role));
             let all: Vec<_> = sent
                 .map(|adu| format!("<adu::{} as service::profile::AduType>::ADU", adu.camel))
                 .collect();
             format!("&[{}]", all.join(", "))
         };
         let (sends, takes) = (list(role), list(1 - role));
-        let machine = match plan.machine {
-            Machine::Xtp => "Xtp",
-            Machine::Group => "Group",
-            _ => "Tcp",
-        };
-        let congestion = match plan.congestion {
-            Congestion::Bbr => "Bbr",
-            Congestion::NewReno => "NewReno",
-            _ => "Cubic",
-        };
         writeln!(self);
         writeln!(self, "impl service::profile::Profile for {name} {{");
         writeln!(self, "const NAME: &'static str = {};", quoted(&plan.name));
         writeln!(self, "const CLAUSES: &'static [&'static str] = CLAUSES;");
         writeln!(
             self,
-            "const MACHINE: service::profile::Machine = service::profile::Machine::{machine};"
+            "const MACHINE: service::profile::Machine = service::profile::Machine::{:?};",
+            plan.machine
         );
+        writeln!(self, "const SENDS: &'static [service::profile::Adu] = {sends};");
+        writeln!(self, "const TAKES: &'static [service::profile::Adu] = {takes};");
+        match plan.machine {
+            Machine::Datagram => self.of_datagrams(role),
+            Machine::Group => {
+                self.of_stream();
+                self.of_group();
+            }
+            Machine::Tcp | Machine::Xtp => self.of_stream(),
+        }
+        writeln!(self, "}}");
+    }
+
+    /// What of a profile is of records in a stream.
+    fn of_stream(&mut self) {
+        let congestion = match self.plan.congestion {
+            Congestion::Bbr => "Bbr",
+            Congestion::NewReno => "NewReno",
+            _ => "Cubic",
+        };
         writeln!(
             self,
             "const CONGESTION: service::Congestion = service::Congestion::{congestion};"
         );
         writeln!(self, "const CIPHERS: &'static [service::Cipher] = &service::Cipher::DEFAULT;");
         // Who packs waits for nothing, but a packet of several is there when its last is.
-        if is_low_latency(plan) {
+        if is_low_latency(self.plan) {
             writeln!(self, "const PACKS: bool = false;");
             writeln!(
                 self,
                 "const SPIN: std::time::Duration = std::time::Duration::from_micros({SPIN_US});"
             );
         }
-        writeln!(self, "const SENDS: &'static [service::profile::Adu] = {sends};");
-        writeln!(self, "const TAKES: &'static [service::profile::Adu] = {takes};");
-        self.of_group();
-        writeln!(self, "}}");
     }
 
     /// What answers each request, whichever ends ask.

@@ -52,21 +52,11 @@ impl Writer<'_> {
 
     /// The end that sends, or that receives.
     pub fn end_of_group(&mut self, role: usize) {
-        let (plan, name) = (self.plan, camel(&self.plan.roles[role]));
+        let name = camel(&self.plan.roles[role]);
         let kind = if role == 0 { "Sender" } else { "Receiver" };
         let inner = format!("service::group::{kind}<{name}>");
-        let does = if role == 0 { "which sends to all" } else { "one of many" };
-        writeln!(self);
-        writeln!(self, "/// The end of the role `{}`, {does}.", plan.roles[role]);
-        writeln!(self, "pub struct {name} {{ end: {inner} }}");
-        self.profile(role, &name);
-        writeln!(self);
-        writeln!(self, "impl std::convert::From<{inner}> for {name} {{");
-        writeln!(self, "fn from(end: {inner}) -> {name} {{");
-        writeln!(self, "{name} {{ end }}");
-        writeln!(self, "}}");
-        writeln!(self, "}}");
-        writeln!(self);
+        let does = if role == 0 { ", which sends to all" } else { ", one of many" };
+        self.item(role, does, "end", &inner);
         writeln!(self, "impl {name} {{");
         match role {
             0 => self.sender_of_group(&name),

@@ -7,7 +7,7 @@ use crate::plan::{Late, Machine};
 
 /// Where the calls of an end stand.
 #[derive(Clone, Copy)]
-struct Half {
+pub(super) struct Half {
     /// What sends.
     sending: Option<&'static str>,
     /// What receives.
@@ -16,23 +16,16 @@ struct Half {
 
 const WHOLE: Half =
     Half { sending: Some("self.stream.sending"), receiving: Some("self.stream.receiving") };
+/// Of an end over datagrams.
+pub(super) const SESSION: Half =
+    Half { sending: Some("self.session"), receiving: Some("self.session") };
 const SENDER: Half = Half { sending: Some("self.sending"), receiving: None };
 const RECEIVER: Half = Half { sending: None, receiving: Some("self.receiving") };
 
 impl Writer<'_> {
     pub(super) fn end(&mut self, role: usize) {
         let name = camel(&self.plan.roles[role]);
-        writeln!(self);
-        writeln!(self, "/// The end of the role `{}`.", self.plan.roles[role]);
-        writeln!(self, "pub struct {name} {{ stream: service::Stream<{name}> }}");
-        self.profile(role, &name);
-        writeln!(self);
-        writeln!(self, "impl std::convert::From<service::Stream<{name}>> for {name} {{");
-        writeln!(self, "fn from(stream: service::Stream<{name}>) -> {name} {{");
-        writeln!(self, "{name} {{ stream }}");
-        writeln!(self, "}}");
-        writeln!(self, "}}");
-        writeln!(self);
+        self.item(role, "", "stream", &format!("service::Stream<{name}>"));
         writeln!(self, "impl {name} {{");
         self.opens(role, &name);
         self.calls(role, &name, WHOLE);
@@ -228,7 +221,7 @@ impl Writer<'_> {
     }
 
     /// Calls about the session itself.
-    fn ends(&mut self, half: Half) {
+    pub(super) fn ends(&mut self, half: Half) {
         let Some(any) = half.sending.or(half.receiving) else { return };
         writeln!(self);
         writeln!(self, "/// The peer's key.");

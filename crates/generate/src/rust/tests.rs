@@ -4,7 +4,7 @@ use fusewire_asn1::rust::{Lines, camel};
 
 use super::Input;
 use super::datagrams::rates;
-use crate::plan::{AduPlan, Late, Machine, Plan, Sender};
+use crate::plan::{AduPlan, Late, Machine, Plan};
 
 /// A test: its name, the contract's, and which roles it is for as the one that sends; or both ways at once.
 type Test = (&'static str, &'static str, fn(&Plan, &AduPlan) -> bool, Way);
@@ -151,11 +151,7 @@ pub fn text(input: &Input<'_>) -> String {
     };
     for (test, contract, is_for, way) in tests {
         let sends = |role: usize| {
-            let mut sent = plan.adus.iter().filter(|adu| match adu.from {
-                Sender::Both => true,
-                Sender::Role(by) => usize::from(by) == role,
-            });
-            sent.any(|adu| is_for(plan, adu))
+            plan.adus.iter().filter(|adu| adu.from.is(role)).any(|adu| is_for(plan, adu))
         };
         let ways: Vec<usize> = (0..2).filter(|role| sends(*role)).collect();
         if ways.is_empty() {
