@@ -53,6 +53,8 @@ pub struct Config {
     pub offload: bool,
     /// Let the kernel take frames of a [`Region`] without a copy, where it can (Linux 6.5).
     pub zero_copy: bool,
+    /// The code point of differentiated services of what leaves (RFC 2474), below 64.
+    pub dscp: u8,
 }
 
 impl Default for Config {
@@ -62,6 +64,7 @@ impl Default for Config {
             send_buffer_bytes: 1 << 20,
             offload: true,
             zero_copy: true,
+            dscp: 0,
         }
     }
 }
@@ -122,8 +125,8 @@ impl Udp {
                 ..Capabilities::default()
             },
             max_segments: MAX_SEGMENTS,
-            outgoing: Messages::new(),
-            incoming: Messages::new(),
+            outgoing: Messages::new(config.dscp),
+            incoming: Messages::new(0),
             runs: Vec::with_capacity(MAX_MESSAGES),
             events: Events::default(),
             waker: Waker::new()?,

@@ -1,11 +1,16 @@
 //! The UDP device over loopback: frames arrive whole, in runs and singly, by both IP versions.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use fusewire_device::sockets::{self, Entry};
-use fusewire_device::udp::Config;
+use fusewire_device::udp::{Config, Udp};
 use fusewire_device::{Device, Ecn, Event, RxBatch, TxFrame};
+use fusewire_testkit::namespace::{Need, in_namespace};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketType, recv, socket};
 
 /// Runs `test` for each device that the kernel lets us have.
 fn each(test: impl Fn(&Entry)) {
@@ -219,5 +224,52 @@ fn a_ring_outlives_the_thread_that_asked_it_and_is_given_back() {
         drop(b);
         a.transmit(&[frame]).unwrap();
         assert!(entry.bind(addr, &Config::default()).is_ok());
+    });
+}
+
+/// Octets of traffic class that IP's headers to a port have, as a socket of packets sees them.
+fn classes(seen: &OwnedFd, port: u16) -> BTreeSet<u8> {
+    let mut found = BTreeSet::new();
+    let mut bytes = vec![0; 1 << 17];
+    while let Ok((len, _)) = recv(seen, &mut bytes[..], RecvFlags::DONTWAIT) {
+        let packet = SlicedPacket::from_ip(&bytes[..len]).unwrap();
+        let Some(TransportSlice::Udp(udp)) = packet.transport else { continue };
+        if udp.destination_port() == port {
+            found.insert(match packet.net.unwrap() {
+                NetSlice::Ipv4(_) => bytes[1],
+                _ => bytes[0] << 4 | bytes[1] >> 4,
+            });
+        }
+    }
+    found
+}
+
+#[test]
+fn what_leaves_has_its_code_point() {
+    in_namespace("what_leaves_has_its_code_point", Need::Namespace, "", || {
+        let all = Protocol::from_raw(u32::from(3u16.to_be()).try_into().unwrap());
+        let seen = socket(AddressFamily::PACKET, SocketType::DGRAM, Some(all)).unwrap();
+        let config = Config { dscp: 46, ..Config::default() };
+        for (local, remote) in
+            [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0"), ("[::]:0", "127.0.0.1:0")]
+        {
+            let mut a = Udp::bind(local.parse().unwrap(), &config).unwrap();
+            let mut b = Udp::bind(remote.parse().unwrap(), &Config::default()).unwrap();
+            let peer = b.local_addr();
+            let region = a.region(1 << 20);
+            for (ecn, expected) in [(Ecn::NotEct, 46 << 2), (Ecn::Ect0, 46 << 2 | 2)] {
+                let frames = region[..16_000].chunks(1000).map(|bytes| {
+                    let (header, payload) = bytes.split_at(32);
+                    TxFrame { peer, header, payload, ecn }
+                });
+                let frames: Vec<_> = frames.collect();
+                // One is copied; many are not where the kernel can.
+                for count in [1, frames.len()] {
+                    let sent = a.transmit_from(&region, &frames[..count]).unwrap();
+                    collect(&mut b, sent);
+                    assert_eq!(classes(&seen, peer.port()), BTreeSet::from([expected]));
+                }
+            }
+        }
     });
 }

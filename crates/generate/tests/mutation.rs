@@ -1,15 +1,20 @@
 //! Each clause of the four examples, changed: something of the plan changes with it, or it cannot be had, or contradicts others
 //! and is said to, or it is in the table of `docs/generate.md` that says why nothing does.
 //!
-//! `FUSEWIRE_UPDATE_DOCS=1 cargo test -p fusewire-generate --test mutation` writes that table anew.
+//! What changes the plan changes the code of both ends as well, but for what another table says of its fields.
+//!
+//! `FUSEWIRE_UPDATE_DOCS=1 cargo test -p fusewire-generate --test mutation` writes the tables anew.
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
-use fusewire_generate::choice::choose;
+use fusewire_generate::choice::{Choice, choose};
 use fusewire_generate::language::Checked;
 use fusewire_generate::plan::Plan;
+use fusewire_generate::rust::{Against, crate_of};
 
 use support::{EXAMPLES, changed, page, with_text, with_value};
 
@@ -56,6 +61,27 @@ const WITHOUT: &[(&str, &[&str], &str)] = &[
     ("prefer", &["conference"], "of what the other clauses leave, one choice is the least by every measure"),
 ];
 
+/// Fields of a plan that may change by themselves and leave the code as it is, and why.
+#[rustfmt::skip]
+const UNSEEN: &[(&str, &str)] = &[
+    ("acknowledge", "not applied over streams"),
+    ("bitrate_bits_per_s", "not applied over streams: no sender is held to it"),
+    ("bucket", "not applied over streams, and of a group what is sent again has the rate of all"),
+    ("is_replayable", "every answer is kept"),
+    ("load_bits_per_s", "what the choice counts with"),
+    ("loss", "a stream loses nothing, and a group sends again all or nothing"),
+    ("memory_bytes", "an estimate: `memory_kib` is refused"),
+    ("mtu_bytes", "a stream finds what a path carries"),
+    ("network", "what the choice counts with: its rates, windows and times are in the code"),
+    ("payload_bytes", "of `mtu_bytes`"),
+    ("priority", "not applied over streams and to groups"),
+    ("profile", "its code point is seen, and that nothing packs: others are one in the code"),
+    ("rate_millihertz", "not applied over streams: no sender is held to it"),
+    ("ring_bytes", "a stream's buffers are the stack's own"),
+    ("size_bytes", "of the least length: the longest is in the code"),
+    ("sum", "TCP and datagrams have one in any case"),
+];
+
 /// Whether a clause is the one of that name.
 fn is_called(clause: &str, name: &str) -> bool {
     match name.split_once("NAME") {
@@ -67,12 +93,25 @@ fn is_called(clause: &str, name: &str) -> bool {
 /// What a value comes to.
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    /// Other fields of the plan.
-    Changes(Vec<String>),
+    /// Other fields of the plan, and whether the code is another.
+    Changes {
+        fields: Vec<String>,
+        is_seen: bool,
+    },
     Refused,
     /// It contradicts others.
     Wrong,
     Same,
+}
+
+/// Another value of a clause.
+struct Mutation {
+    example: &'static str,
+    clause: String,
+    /// What it is in the example.
+    is: String,
+    value: String,
+    outcome: Outcome,
 }
 
 /// The fields of a plan, those of its types of ADU each by itself, as text; without what compares two ends.
@@ -95,20 +134,33 @@ fn fields(plan: &Plan) -> Vec<(String, String)> {
     all
 }
 
-fn outcome(name: &str, kept: &[(String, String)], text: &str) -> Outcome {
+/// The code of both ends, without what is said of it and without what two ends compare; none if it is refused.
+fn code(checked: &Checked, choice: &Choice) -> Option<String> {
+    let files = crate_of(checked, choice, &Against::Workspace).ok()?;
+    let of = |path: &str| {
+        let file = files.iter().find(|file| file.path.as_os_str() == path);
+        file.expect("a crate has it").text.as_str()
+    };
+    let (before, clauses) = of("src/lib.rs").split_once("pub const CLAUSES").expect("it compares");
+    let (_, after) = clauses.split_once("];").expect("a list");
+    let lines = [before, after, of("src/types.rs")].into_iter().flat_map(str::lines);
+    let lines = lines.filter(|line| !line.trim_start().starts_with("//"));
+    Some(lines.flat_map(|line| [line, "\n"]).collect())
+}
+
+fn outcome(name: &str, is: &Choice, code_is: &str, text: &str) -> Outcome {
     let checked = with_text(name, text);
     if !checked.is_ok() {
         return Outcome::Wrong;
     }
-    match choose(&checked.specification, None) {
-        Err(_) => Outcome::Refused,
-        Ok(choice) => {
-            let found = fields(&choice.plan);
-            let differing = found.iter().zip(kept).filter(|(a, b)| a != b);
-            match differing.map(|(a, _)| a.0.clone()).collect::<Vec<_>>() {
-                of if of.is_empty() => Outcome::Same,
-                of => Outcome::Changes(of),
-            }
+    let Ok(choice) = choose(&checked.specification, None) else { return Outcome::Refused };
+    let (found, kept) = (fields(&choice.plan), fields(&is.plan));
+    let differing = found.iter().zip(&kept).filter(|(a, b)| a != b);
+    match differing.map(|(a, _)| a.0.clone()).collect::<Vec<_>>() {
+        of if of.is_empty() => Outcome::Same,
+        fields => {
+            let is_seen = code(&checked, &choice).is_none_or(|code| code != code_is);
+            Outcome::Changes { fields, is_seen }
         }
     }
 }
@@ -130,32 +182,46 @@ fn values(checked: &Checked, key: &str) -> Vec<String> {
     }
 }
 
-/// All that other values of a clause come to.
-fn outcomes(name: &str, checked: &Checked, clause: &str, is: &str) -> Vec<(String, Outcome)> {
-    let plan = choose(&checked.specification, None).expect("it can be had").plan;
-    let kept = fields(&plan);
-    let key = clause.rsplit('.').next().unwrap_or_default();
-    let others = values(checked, key).into_iter().filter(|value| *value != is);
-    let outcome = |value: &str| outcome(name, &kept, &with_value(checked, clause, value));
-    others.map(|value| (value.clone(), outcome(&value))).collect()
-}
-
-/// A clause that changes nothing: the example, its name.
-fn without_effect() -> Vec<(&'static str, String)> {
+/// All that other values come to, of all clauses of the examples.
+static ALL: LazyLock<Vec<Mutation>> = LazyLock::new(|| {
     let mut all = Vec::new();
-    for name in EXAMPLES {
-        let checked = changed(name, "", "");
+    for example in EXAMPLES {
+        let checked = changed(example, "", "");
+        let choice = choose(&checked.specification, None).expect("it can be had");
+        let code = code(&checked, &choice).expect("code is made of it");
         for clause in checked.specification.clauses() {
-            let of = clause.clause().name.clone();
+            let (is, clause) = (clause.text(), clause.clause().name.clone());
             // Which type it is, and a file that is read elsewhere.
-            if of.ends_with(".type") || of == "platform.machine" {
+            if clause.ends_with(".type") || clause == "platform.machine" {
                 continue;
             }
-            let found = outcomes(name, &checked, &of, &clause.text());
-            if found.iter().all(|(_, outcome)| *outcome == Outcome::Same) {
-                println!("{name} {of} = {}: {found:?}", clause.text());
-                all.push((name, of));
+            let key = clause.rsplit('.').next().unwrap_or_default();
+            for value in values(&checked, key).into_iter().filter(|value| *value != is) {
+                let text = with_value(&checked, &clause, &value);
+                let outcome = outcome(example, &choice, &code, &text);
+                let (is, clause) = (is.clone(), clause.clone());
+                all.push(Mutation { example, clause, is, value, outcome });
             }
+        }
+    }
+    all
+});
+
+/// Clauses that change nothing: the example, their names.
+fn without_effect() -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
+    let of_a_clause = |a: &Mutation, b: &Mutation| a.example == b.example && a.clause == b.clause;
+    for found in ALL.chunk_by(of_a_clause) {
+        if found.iter().all(|one| one.outcome == Outcome::Same) {
+            let (first, values) = (&found[0], found.iter().map(|one| &one.value));
+            println!(
+                "{} {} = {}: {:?}",
+                first.example,
+                first.clause,
+                first.is,
+                values.collect::<Vec<_>>()
+            );
+            all.push((first.example, first.clause.clone()));
         }
     }
     all
@@ -179,5 +245,24 @@ fn each_clause_has_an_effect_or_says_why_not() {
     }
     let unsaid: Vec<_> = found.iter().filter(|one| !said.contains(one)).collect();
     assert!(unsaid.is_empty(), "nobody says why these have none: {unsaid:#?}");
-    page("<!-- table: without effect -->\n", "\n## Limits", &text);
+    page("<!-- table: without effect -->\n", "\nOf a plan", &text);
+}
+
+#[test]
+fn what_changes_a_plan_changes_the_code_or_says_why_not() {
+    let mut found = BTreeMap::new();
+    for one in &*ALL {
+        let Outcome::Changes { fields, is_seen: false } = &one.outcome else { continue };
+        for field in fields {
+            let of_a_type = field.rsplit('.').next().unwrap_or_default();
+            found.entry(of_a_type).or_insert((one.example, &one.clause, &one.value));
+        }
+    }
+    let mut text = "| of the plan | why no code shows it |\n|---|---|\n".to_owned();
+    for (field, why) in UNSEEN {
+        let _ = writeln!(text, "| `{field}` | {why} |");
+        assert!(found.remove(field).is_some(), "{field} is always seen");
+    }
+    assert!(found.is_empty(), "the plan is another, and the code is not: {found:#?}");
+    page("<!-- table: not in the code -->\n", "\n## Limits", &text);
 }

@@ -21,9 +21,15 @@ pub(crate) fn say<P: Profile>(settings: &mut Settings) {
     settings.terms = Terms::of(P::CLAUSES);
 }
 
-pub(crate) fn device(local: SocketAddr) -> Result<Box<dyn Device>> {
-    let device = udp::Udp::bind(local, &udp::Config::default());
+/// A socket for sessions.
+pub(crate) fn device<P: Profile>(local: SocketAddr) -> Result<Box<dyn Device>> {
+    let device = udp::Udp::bind(local, &udp_config::<P>());
     Ok(Box::new(device.map_err(stack::Error::os("binding the UDP socket"))?))
+}
+
+/// Settings of the sockets of an end.
+pub(crate) fn udp_config<P: Profile>() -> udp::Config {
+    udp::Config { dscp: P::DSCP, ..udp::Config::default() }
 }
 
 /// The connection of an end to a server with this key.
@@ -36,7 +42,7 @@ pub(crate) fn connect<P: Profile>(
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    open::<P>(device(local)?, server, identity, key, Terms::of(P::CLAUSES))
+    open::<P>(device::<P>(local)?, server, identity, key, Terms::of(P::CLAUSES))
 }
 
 /// [`connect`], over a device and with these terms.
@@ -64,7 +70,7 @@ pub(crate) struct Listener<P> {
 impl<P: Profile> Listener<P> {
     /// At an address, for those clients.
     pub fn bind(local: SocketAddr, identity: Arc<Identity>, allow: Allow) -> Result<Listener<P>> {
-        let endpoint = Endpoint::new(device(local)?, config::<P>())?;
+        let endpoint = Endpoint::new(device::<P>(local)?, config::<P>())?;
         let mut server = ServerConfig::new(identity);
         server.allow = allow;
         say::<P>(&mut server.settings);

@@ -201,6 +201,8 @@ pub trait Profile: Sized {
     const PACKS: bool = true;
     /// How long who waits looks for what comes before it sleeps, after there was work.
     const SPIN: Duration = Duration::from_micros(50);
+    /// The code point of differentiated services of what leaves (RFC 2474).
+    const DSCP: u8 = 0;
     /// What this end sends: the peer's `TAKES`, in the same order.
     const SENDS: &'static [Adu];
     /// What it takes.
@@ -214,8 +216,6 @@ pub trait Profile: Sized {
     /// Of datagrams: when to stop, where nobody answers, and where so much is lost at the least rate.
     const BREAKER: media::Limits =
         media::Limits { interval: Duration::from_secs(1), loss: 0.2, intervals: 10 };
-    /// Of datagrams: their code point of differentiated services (RFC 2474).
-    const DSCP: u8 = 0;
     /// Of datagrams: what is vouched for.
     const NETWORK: Network = Network {
         one_way: Duration::from_millis(20),

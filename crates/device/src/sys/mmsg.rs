@@ -48,6 +48,8 @@ pub(crate) struct Messages {
     iovecs: Vec<libc::iovec>,
     names: Box<[libc::sockaddr_storage]>,
     controls: Box<[Control]>,
+    /// The code point of differentiated services of what is sent, in its place beside ECN.
+    tos: u8,
 }
 
 // SAFETY: the raw pointers inside are only used during a call that has `&mut self`, after it wrote
@@ -55,7 +57,8 @@ pub(crate) struct Messages {
 unsafe impl Send for Messages {}
 
 impl Messages {
-    pub fn new() -> Self {
+    /// What is sent has this code point of differentiated services.
+    pub fn new(dscp: u8) -> Self {
         // SAFETY: all of these are C structures of integers and pointers, for which zero is valid.
         let (header, name) = unsafe {
             (
@@ -68,6 +71,7 @@ impl Messages {
             iovecs: Vec::with_capacity(MAX_MESSAGES * MAX_SEGMENTS * 2),
             names: vec![name; MAX_MESSAGES].into_boxed_slice(),
             controls: vec![Control([0; 128]); MAX_MESSAGES].into_boxed_slice(),
+            tos: dscp << 2,
         }
     }
 
@@ -121,8 +125,12 @@ impl Messages {
             let peer = run_frames[0].peer;
             let name_len = write_name(&mut self.names[i], peer, v6_socket);
             let segment = (run_frames.len() > 1).then_some(run.segment_len as u16);
-            let control_len =
-                write_control(&mut self.controls[i], segment, run_frames[0].ecn, peer);
+            let control_len = write_control(
+                &mut self.controls[i],
+                segment,
+                self.tos | run_frames[0].ecn as u8,
+                peer,
+            );
             let header = &mut self.headers[i].msg_hdr;
             header.msg_name = (&raw mut self.names[i]).cast();
             header.msg_namelen = name_len;
@@ -348,13 +356,13 @@ pub(super) fn read_name(name: &libc::sockaddr_storage) -> SocketAddr {
 }
 
 /// Writes the control messages of one message; returns their length.
-fn write_control(control: &mut Control, segment: Option<u16>, ecn: Ecn, peer: SocketAddr) -> usize {
+fn write_control(control: &mut Control, segment: Option<u16>, tos: u8, peer: SocketAddr) -> usize {
     let mut len = 0;
     if let Some(segment) = segment {
         len += put(&mut control.0[len..], libc::SOL_UDP, libc::UDP_SEGMENT, &segment.to_ne_bytes());
     }
-    if ecn != Ecn::NotEct {
-        let tos = c_int::from(ecn as u8).to_ne_bytes();
+    if tos != 0 {
+        let tos = c_int::from(tos).to_ne_bytes();
         let mapped = matches!(peer, SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some());
         let (level, kind) = if peer.is_ipv4() || mapped {
             (libc::IPPROTO_IP, libc::IP_TOS)

@@ -29,7 +29,8 @@ struct Flow {
     socket: OwnedFd,
     peer: SocketAddr,
     segment_len: usize,
-    ecn: Ecn,
+    /// The octet of IP's header that says code point and ECN.
+    tos: u8,
     last_used: u64,
 }
 
@@ -123,7 +124,7 @@ impl Flows {
         let socket = socket?;
         let name = epoll::EventData::new_u64(at as u64);
         epoll::add(&self.set, &socket, name, epoll::EventFlags::IN)?;
-        let flow = Flow { socket, peer, segment_len: 0, ecn: Ecn::NotEct, last_used: self.runs };
+        let flow = Flow { socket, peer, segment_len: 0, tos: 0, last_used: self.runs };
         self.flows[at] = Some(flow);
         self.open += 1;
         self.last = at;
@@ -170,9 +171,10 @@ impl Flows {
             option::set(fd, libc::SOL_UDP, libc::UDP_SEGMENT, run.segment_len as i32)?;
             flow.segment_len = run.segment_len;
         }
-        if flow.ecn != run.ecn {
-            set_ecn(fd, run.peer, run.ecn)?;
-            flow.ecn = run.ecn;
+        let tos = self.config.dscp << 2 | run.ecn as u8;
+        if flow.tos != tos {
+            set_tos(fd, run.peer, tos)?;
+            flow.tos = tos;
         }
         let mut offset = run.offset;
         Ok(rustix::fs::sendfile(fd, run.file, Some(&mut offset), run.len)?)
@@ -221,7 +223,7 @@ fn open(local: SocketAddr, peer: SocketAddr, config: &Config) -> io::Result<Owne
     Ok(socket)
 }
 
-fn set_ecn(fd: BorrowedFd<'_>, peer: SocketAddr, ecn: Ecn) -> io::Result<()> {
+fn set_tos(fd: BorrowedFd<'_>, peer: SocketAddr, tos: u8) -> io::Result<()> {
     let is_v4 = match peer.ip() {
         IpAddr::V4(_) => true,
         IpAddr::V6(v6) => v6.to_ipv4_mapped().is_some(),
@@ -231,5 +233,5 @@ fn set_ecn(fd: BorrowedFd<'_>, peer: SocketAddr, ecn: Ecn) -> io::Result<()> {
     } else {
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
     };
-    option::set(fd, level, name, i32::from(ecn as u8))
+    option::set(fd, level, name, i32::from(tos))
 }

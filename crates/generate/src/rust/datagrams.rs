@@ -170,9 +170,6 @@ impl<'a> Writer<'a> {
         let plan = self.plan;
         writeln!(self, "const MTU: usize = {};", plan.mtu_bytes);
         writeln!(self, "const RATES: (u64, u64) = {:?};", rates(plan, role));
-        if plan.dscp != 0 {
-            writeln!(self, "const DSCP: u8 = {};", plan.dscp);
-        }
         writeln!(self, "const NETWORK: service::profile::Network = NETWORK;");
     }
 

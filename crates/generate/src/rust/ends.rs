@@ -269,6 +269,9 @@ impl<'a> Writer<'a> {
         );
         writeln!(self, "const SENDS: &'static [service::profile::Adu] = {sends};");
         writeln!(self, "const TAKES: &'static [service::profile::Adu] = {takes};");
+        if plan.dscp != 0 {
+            writeln!(self, "const DSCP: u8 = {};", plan.dscp);
+        }
         match plan.machine {
             Machine::Datagram => self.of_datagrams(role),
             Machine::Group => {

@@ -308,13 +308,13 @@ pub fn not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
     if is_group {
         of_group(checked, plan, &mut say);
     }
-    let profiles = || adus.iter().map(|adu| &adu.profile as &dyn Clausal);
-    if plan.dscp != 0 {
-        let says = "packets go without a code point of differentiated services";
-        say("code point", profiles().collect(), says);
+    if !is_group && is_written(&checked.specification.network.mtu_bytes) {
+        let says = "what a path carries the stack finds by itself";
+        say("packets", vec![&checked.specification.network.mtu_bytes], says);
     }
     if plan.acknowledge == Acknowledge::Each {
-        let low = profiles().filter(|profile| is_written(*profile));
+        let low = adus.iter().map(|adu| &adu.profile as &dyn Clausal);
+        let low = low.filter(|profile| is_written(*profile));
         say(
             "acknowledgement",
             low.collect(),

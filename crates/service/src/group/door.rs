@@ -90,7 +90,7 @@ impl Door {
         receivers_max: usize,
         welcome: Welcome,
     ) -> Result<Door> {
-        let endpoint = Endpoint::new(crate::opening::device(local)?, config())?;
+        let endpoint = Endpoint::new(crate::opening::device::<P>(local)?, config())?;
         let mut server = ServerConfig::new(identity);
         server.allow = allow;
         say::<P>(&mut server.settings, Terms::of(P::CLAUSES));

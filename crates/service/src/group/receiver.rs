@@ -500,7 +500,7 @@ fn session<P: Profile>(
     };
     let mut client = ClientConfig::new(identity, Trust::Pinned(key));
     door::say::<P>(&mut client.settings, terms);
-    let endpoint = Endpoint::new(crate::opening::device(local)?, door::config())?;
+    let endpoint = Endpoint::new(crate::opening::device::<P>(local)?, door::config())?;
     endpoint.connect(sender, &client).map_err(|error| Error::of(error, P::CLAUSES))
 }
 
