@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -59,30 +60,42 @@ fn ask(socket: &UdpSocket) {
     assert_eq!(socket.recv_from(&mut [0; 64]).unwrap().len, 10);
 }
 
-/// Threads of this process that bear a name, and how often they have slept.
+/// Threads of this process that bear a name and sleep, and how often all that bear it have slept.
 fn sleeps(of: &str) -> (usize, u64) {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
-    let (mut threads, mut count) = (0, 0);
+    let (mut asleep, mut count) = (0, 0);
     for task in tasks {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         if !name.starts_with(of) {
             continue;
         }
         let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
-        let line = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"));
-        count += line.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(0);
-        threads += 1;
+        let field = |name| status.lines().find_map(|l| l.strip_prefix(name)).unwrap_or("").trim();
+        count += field("voluntary_ctxt_switches:").parse().unwrap_or(0);
+        asleep += usize::from(field("State:").starts_with('S'));
     }
-    (threads, count)
+    (asleep, count)
 }
 
-/// Who waits for something else sleeps on while others have their answers: with 800 that wait, a round trip costs what it
-/// costs alone.
+/// Waits until so many threads of a name sleep, and none of them wakes any more.
+fn until_asleep(of: &str, threads: usize) {
+    let (end, mut before) = (Instant::now() + SECONDS * 3, None);
+    loop {
+        let now = sleeps(of);
+        if now.0 == threads && before == Some(now) {
+            return;
+        }
+        assert!(Instant::now() < end, "{} of {threads} sleep", now.0);
+        before = Some(now);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Who waits for something else sleeps on while others have their answers, also where 800 wait.
 #[test]
 fn those_who_wait_for_something_else_are_not_woken() {
     let test = "host::those_who_wait_for_something_else_are_not_woken";
     in_namespace(test, Need::Namespace, "", || {
-        let mut medians = Vec::new();
         for idle in [0, 1, 50, 200, 800] {
             let [ours, theirs] = hosts();
             let (client, server) = (udp(&ours, 0, 0), udp(&theirs, 1, 7));
@@ -93,10 +106,7 @@ fn those_who_wait_for_something_else_are_not_woken() {
                     let named = std::thread::Builder::new().name("waits".into());
                     named.spawn_scoped(scope, || socket.recv_from(&mut [0; 8]).unwrap()).unwrap();
                 }
-                while sleeps("waits").0 < idle {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                std::thread::sleep(Duration::from_millis(50));
+                until_asleep("waits", idle);
                 for _ in 0..100 {
                     ask(&client);
                 }
@@ -110,7 +120,6 @@ fn those_who_wait_for_something_else_are_not_woken() {
                     .collect();
                 let woken = sleeps("waits").1 - before;
                 times.sort();
-                medians.push(times[1000]);
                 println!("{idle:4} idle: {:?}, woken {woken} times in 2000", times[1000]);
                 assert!(woken < 200, "{idle} threads that wait were woken {woken} times");
                 for socket in &waiting {
@@ -119,9 +128,6 @@ fn those_who_wait_for_something_else_are_not_woken() {
                 client.send_to(b"", at(1, 7)).unwrap();
             });
         }
-        // Other tests may run on this machine: what is meant is 1.2.
-        let (alone, most) = (medians[0], medians.iter().max().unwrap());
-        assert!(*most < alone * 4 + Duration::from_micros(100), "{medians:?}");
     });
 }
 
@@ -147,47 +153,53 @@ fn a_host_at_rest_burns_nothing() {
     });
 }
 
-/// Each of many threads has its messages, whoever of them drives, and whether or not one is away for a while.
+/// Each of many threads has its messages, whoever of them drives: nobody waits for somebody else's next call, who is away
+/// until all others have had theirs.
 #[test]
 fn everybody_is_served_whoever_drives() {
+    for away in 0..6 {
+        served_without(away);
+    }
+}
+
+fn served_without(away: u16) {
     let [ours, theirs] = hosts();
     let servers: Vec<_> = (0..6).map(|i| udp(&theirs, 1, 100 + i)).collect();
     let clients: Vec<_> = (0..6).map(|_| udp(&ours, 0, 0)).collect();
-    let slowest = std::thread::scope(|scope| {
-        for server in &servers {
+    let (done, ends) = channel();
+    std::thread::scope(|scope| {
+        servers.iter().for_each(|server| {
             scope.spawn(|| echo(server));
-        }
-        let times: Vec<_> = clients
-            .iter()
-            .enumerate()
-            .map(|(i, client)| {
-                scope.spawn(move || {
-                    let (mut times, mut out) = (Vec::new(), [0; 8]);
-                    for round in 0..300u64 {
-                        let begin = Instant::now();
-                        client.send_to(&[1, 2], at(1, 100 + i as u16)).unwrap();
-                        assert_eq!(client.recv_from(&mut out).unwrap().len, 2);
-                        times.push(begin.elapsed());
-                        match (round * 7 + i as u64 * 3) % 11 {
-                            0 => std::thread::sleep(Duration::from_millis(3)),
-                            1..=3 => std::thread::sleep(Duration::from_micros(200)),
-                            _ => {}
-                        }
+        });
+        let (lets_go, mut is_let_go) = channel();
+        for (i, client) in (0..).zip(&clients) {
+            let done = done.clone();
+            let let_go = (i == away).then(|| std::mem::replace(&mut is_let_go, channel().1));
+            scope.spawn(move || {
+                let mut out = [0; 8];
+                for round in 0..300 {
+                    if let Some(let_go) = &let_go
+                        && round == 20
+                    {
+                        let_go.recv().expect("the others had theirs");
                     }
-                    client.send_to(&[], at(1, 100 + i as u16)).unwrap();
-                    client.recv_from(&mut out).unwrap();
-                    times.sort();
-                    times
-                })
-            })
-            .collect();
-        let mut all: Vec<_> = times.into_iter().flat_map(|t| t.join().unwrap()).collect();
-        all.sort();
-        println!("median {:?}, one in a hundred {:?}", all[900], all[1782]);
-        all[1620]
+                    client.send_to(&[1, 2], at(1, 100 + i)).unwrap();
+                    assert_eq!(client.recv_from(&mut out).unwrap().len, 2);
+                    match (round * 7 + i * 3) % 11 {
+                        0 => std::thread::sleep(Duration::from_millis(3)),
+                        1..=3 => std::thread::sleep(Duration::from_micros(200)),
+                        _ => {}
+                    }
+                }
+                client.send_to(&[], at(1, 100 + i)).unwrap();
+                client.recv_from(&mut out).unwrap();
+                done.send(i).unwrap();
+            });
+        }
+        let first: Vec<_> = (0..5).map_while(|_| ends.recv_timeout(SECONDS).ok()).collect();
+        assert!(first.len() == 5 && !first.contains(&away), "{first:?} without {away}");
+        lets_go.send(()).unwrap();
     });
-    // Nine in ten. Nobody waits for somebody else's next call.
-    assert!(slowest < Duration::from_millis(20), "{slowest:?}");
 }
 
 /// What is acknowledged late, or sent again, is, though nobody calls; with a thread that waits for something else and
@@ -257,8 +269,11 @@ fn hosts_that_are_dropped_leave_nothing() {
             drop((listener, one, theirs, ours, two));
         }
         // A thread that has ended may be listed a moment longer.
-        std::thread::sleep(Duration::from_millis(50));
-        assert_eq!(held(), before, "descriptors and threads");
+        let end = Instant::now() + SECONDS;
+        while held() != before {
+            assert!(Instant::now() < end, "{:?} descriptors and threads, not {before:?}", held());
+            std::thread::sleep(Duration::from_millis(1));
+        }
     });
 }
 
