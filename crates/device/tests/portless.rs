@@ -5,7 +5,7 @@ mod support;
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fusewire_device::interface::Interface;
 use fusewire_device::interface::flows::{Flows, Port, Protocol};
@@ -84,6 +84,16 @@ fn refusals() -> u64 {
     number(values.split(' ').nth(at).unwrap()) + number(v6.split_once(' ').unwrap().1)
 }
 
+/// Waits until there are so many, and no more.
+#[track_caller]
+fn until_refused(times: u64, what: &str) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while refusals() < times && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(refusals(), times, "{what}");
+}
+
 /// The protocol of a packet of this host's, as its header names it, and a fragment's own.
 fn protocol_of(bytes: &[u8]) -> u8 {
     match (bytes[14] >> 4, bytes[20]) {
@@ -100,7 +110,7 @@ fn all_of_it_is_ours_and_the_kernel_keeps_silent() {
         for [ours, _] in [V4, V6] {
             let before = refusals();
             send(&peer, ours, XTP, 100);
-            assert_eq!(refusals(), before + 1, "nobody speaks it, and the kernel says so");
+            until_refused(before + 1, "nobody speaks it, and the kernel says so");
             // Of errors only some are sent a second.
             std::thread::sleep(Duration::from_millis(1100));
             for device in ["packet", "xdp"] {
@@ -113,7 +123,7 @@ fn all_of_it_is_ours_and_the_kernel_keeps_silent() {
                 // Whole, and in three pieces. Another protocol is not ours.
                 send(&peer, ours, 253, 100);
                 std::thread::sleep(Duration::from_millis(1100));
-                assert_eq!(refusals(), before + 1, "{device}: another protocol is the kernel's");
+                until_refused(before + 1, &format!("{device}: another protocol is the kernel's"));
                 for (len, pieces) in [(32, 1), (1400, 1), (3000, 3)] {
                     send(&peer, ours, XTP, len);
                     let mut came = 0;
@@ -147,7 +157,7 @@ fn of_what_is_ours_the_kernel_sees_nothing() {
             let mut refused = refusals();
             let mut refuses = |times, what| {
                 refused += times;
-                assert_eq!(refusals(), refused, "{ours}: {what}");
+                until_refused(refused, &format!("{ours}: {what}"));
             };
             send(&peer, ours, XTP, 100);
             refuses(1, "it is not ours yet");

@@ -7,7 +7,15 @@ use fusewire_files::client::{Ignore, get, list};
 use fusewire_files::memory::Settings;
 use fusewire_files::{Element, Entry, RemotePath, Scratch, memory};
 use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::*;
+
+/// What is in memory is the whole process's, so that one of these tests runs at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Bytes of this process that are in memory.
 fn resident() -> usize {
@@ -17,6 +25,7 @@ fn resident() -> usize {
 
 #[test]
 fn a_thousand_sessions_are_small_and_served_in_turn() {
+    let _alone = alone();
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     const LEN: usize = 2 << 20;
     for i in 0..100 {
@@ -74,6 +83,7 @@ fn a_thousand_sessions_are_small_and_served_in_turn() {
 }
 
 fn folder_of(entries: usize) {
+    let _alone = alone();
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for i in 0..entries {
         fs::write(from.path().join(format!("a file with a name of some length {i:08}")), b"")
