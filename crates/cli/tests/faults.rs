@@ -4,8 +4,10 @@ mod support;
 
 use std::fs;
 use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Done, World, bytes, served_over};
 
@@ -15,7 +17,7 @@ const WAYS: [&str; 4] = ["udp", "xtp", "kernel-tcp", "shm"];
 fn a_killed_client_goes_on_where_it_was() {
     for way in WAYS {
         let world = World::new();
-        let mut big = world.get_big(way, 6 << 20);
+        let mut big = world.get_big(way, 2 << 20);
         big.child.kill().unwrap();
         big.child.wait().unwrap();
         world.goes_on(way, &big.url, &big.content);
@@ -29,7 +31,7 @@ fn a_killed_client_goes_on_where_it_was() {
 #[test]
 fn ctrl_c_keeps_what_has_come_and_says_so() {
     let world = World::new();
-    let big = world.get_big("udp", 6 << 20);
+    let big = world.get_big("udp", 2 << 20);
     kill_process(Pid::from_child(&big.child), Signal::INT).unwrap();
     Done::of(big.child).failed(130, "run the same command again");
     world.goes_on("udp", &big.url, &big.content);
@@ -39,7 +41,7 @@ fn ctrl_c_keeps_what_has_come_and_says_so() {
 fn a_server_that_vanishes_is_an_error_and_the_next_one_goes_on() {
     for way in WAYS {
         let world = World::new();
-        let big = world.get_big(way, 6 << 20);
+        let big = world.get_big(way, 2 << 20);
         let address = big.server.address.clone();
         big.server.kill();
         Done::of(big.child).failed(4, "run the same command again");
@@ -50,14 +52,15 @@ fn a_server_that_vanishes_is_an_error_and_the_next_one_goes_on() {
 
 #[test]
 fn sigterm_lets_transfers_end() {
-    for way in WAYS {
+    let ends = |way| {
         let world = World::new();
-        let big = world.get_big(way, 12 << 20);
+        let big = world.get_big(way, 2 << 20);
         big.server.terminate();
         Done::of(big.child).ok();
         big.server.wait().ok();
         assert!(fs::read(world.here("big")).unwrap() == big.content);
-    }
+    };
+    std::thread::scope(|scope| WAYS.map(|way| scope.spawn(move || ends(way))).map(drop));
 }
 
 #[test]
@@ -72,27 +75,38 @@ fn nobody_there_is_exit_code_4() {
         .failed(4, "no.such.host.invalid");
 }
 
+/// A port at which nobody listens, and nobody can: for UDP it has another peer, for TCP it is bound and no more.
+fn nobodys() -> (UdpSocket, OwnedFd) {
+    for _ in 0..100 {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        udp.connect("127.0.0.1:9").unwrap();
+        let flags = SocketFlags::CLOEXEC;
+        let tcp = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+        if rustix::net::bind(&tcp, &udp.local_addr().unwrap()).is_ok() {
+            return (udp, tcp);
+        }
+    }
+    panic!("no port is free for both");
+}
+
 #[test]
 fn nobody_there_is_said_at_once() {
     let world = World::new();
-    // Bound and closed again: nobody listens there.
-    let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("fusewire://{address}/a");
+    let (udp, _tcp) = nobodys();
+    let url = format!("fusewire://{}/a", udp.local_addr().unwrap());
     let start = Instant::now();
-    world.run("alice", &["get", &url]).failed(4, "nobody listens");
-    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
+    world.run("alice", &["get", &url, "--connect-timeout", "60"]).failed(4, "nobody listens");
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     // Somebody is there and says nothing.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let url = format!("fusewire://{}/a", silent.local_addr().unwrap());
-    let start = Instant::now();
     world.run("alice", &["get", &url, "--connect-timeout", "1"]).failed(4, "no answer");
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }
 
 #[test]
 fn begin_anew_is_an_option() {
     let world = World::new();
-    let mut big = world.get_big("udp", 6 << 20);
+    let mut big = world.get_big("udp", 2 << 20);
     big.child.kill().unwrap();
     big.child.wait().unwrap();
     let summary = world.run("alice", &["get", &big.url, "--no-resume", "--json"]).ok().summary();

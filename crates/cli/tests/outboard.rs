@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fusewire_outboard::client::{self, Client, Rings, Way};
 use fusewire_outboard::protocol::{Family, Kind, SocketType};
@@ -15,16 +15,9 @@ use rustix::io::{Errno, IoSlice};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{Done, World};
+use support::{Done, World, share_at_rest};
 
 const STREAM: SocketType = SocketType { family: Family::V4, kind: Kind::Stream };
-
-fn cpu_ms(child: &Child) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
-    ticks * 1000 / rustix::param::clock_ticks_per_second()
-}
 
 /// Capabilities in effect, whether programs give it none, and whether a filter is on its system calls (2).
 fn rights_of(child: &Child) -> (u64, u64, u64) {
@@ -108,9 +101,7 @@ fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
         assert!(refused.is_some_and(|line| !line.ends_with(" 0")), "{metrics}");
 
         // Nothing to do costs nothing.
-        let (begin, before) = (Instant::now(), cpu_ms(&child));
-        std::thread::sleep(Duration::from_secs(3));
-        let share = (cpu_ms(&child) - before) as f64 / begin.elapsed().as_millis() as f64;
+        let share = share_at_rest(child.id(), Duration::from_secs(3));
         assert!(share < 0.01, "{share} of a core");
 
         // One at a place.
@@ -179,10 +170,7 @@ fn an_outboard_that_a_hundred_applications_have_rests() {
                     let accepted = client::accept(listener.as_fd(), true).unwrap();
                     applications.push((client, rings, p, way, accepted));
                 }
-                std::thread::sleep(Duration::from_millis(500));
-                let (begin, before) = (Instant::now(), cpu_ms(&child));
-                std::thread::sleep(Duration::from_secs(3));
-                let share = (cpu_ms(&child) - before) as f64 / begin.elapsed().as_millis() as f64;
+                let share = share_at_rest(child.id(), Duration::from_secs(3));
                 assert!(share < 0.01, "{share} of a core, with {count} applications");
             }
             child.kill().unwrap();

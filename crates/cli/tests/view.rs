@@ -54,7 +54,7 @@ fn a_server_at_work_is_seen() {
     let nobody = look(&world, &["ss", "4000000"]);
     assert_eq!(nobody.code, 1);
     assert!(nobody.err.contains("process 4000000 has no stack"), "{}", nobody.err);
-    std::fs::write(world.served("big"), support::bytes(24 << 20, 1)).unwrap();
+    std::fs::write(world.served("big"), support::bytes(96 << 20, 1)).unwrap();
     let served = world.path("served");
     let mut serve = world.command("alice", &["serve", served.to_str().unwrap(), "--json"]);
     serve

@@ -81,7 +81,7 @@ pub struct UnderWay {
 
 /// Length of the file of [`World::get_big`], and its bytes a second.
 pub const BIG: usize = 24 << 20;
-pub const RATE: &str = "16M";
+pub const RATE: &str = "4M";
 
 /// Words for what carries bytes, and nothing else: XTP in UDP, or a device, over which it is TCP.
 pub fn over(way: &str) -> Vec<&str> {
@@ -230,15 +230,6 @@ impl Server {
         rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
     }
 
-    /// User and system time so far.
-    pub fn cpu_seconds(&self) -> f64 {
-        let pid = self.child.as_ref().unwrap().id();
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-        let ticks: f64 = fields[11..13].iter().map(|f| f.parse::<f64>().unwrap()).sum();
-        ticks / rustix::param::clock_ticks_per_second() as f64
-    }
-
     /// SIGTERM, and the end.
     pub fn stop(mut self) -> Done {
         self.signal(rustix::process::Signal::TERM);
@@ -279,6 +270,32 @@ pub fn peak_memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+/// What the threads of a process have had of the processor.
+fn cpu_time(pid: u32) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    // One that has just ended had nothing to do with what is measured.
+    let had = |task: fs::DirEntry| fs::read_to_string(task.path().join("schedstat")).ok();
+    let ns = |had: String| had.split(' ').next().unwrap().parse::<u64>().unwrap();
+    let all = tasks.filter_map(had).map(ns).sum();
+    assert_ne!(all, 0, "the kernel does not say what threads have had");
+    Duration::from_nanos(all)
+}
+
+/// The share of a processor that a process takes during so long, once it has done what it had to.
+pub fn share_at_rest(pid: u32, during: Duration) -> f64 {
+    const LOOK: Duration = Duration::from_millis(200);
+    let share = |during: Duration| {
+        let (begun, before) = (Instant::now(), cpu_time(pid));
+        std::thread::sleep(during);
+        cpu_time(pid).saturating_sub(before).as_secs_f64() / begun.elapsed().as_secs_f64()
+    };
+    let begun = Instant::now();
+    while share(LOOK) > 0.01 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it does not rest");
+    }
+    share(during)
 }
 
 /// Bytes without a pattern.
