@@ -60,27 +60,27 @@ fn without_a_thread_what_is_lost_waits_for_a_call() {
     assert!((1..8).any(|seed| few_messages(Driver::Caller, seed) < 12));
 }
 
+/// Whether what is sent is acknowledged, as the sender knows it, while it does no more than look, for so long at most.
+fn is_heard(driver: Driver, patience: Duration) -> bool {
+    let client = endpoint(Config { driver, ..Config::default() });
+    let pair = join(client, endpoint(Config::default()));
+    let (client, _server) = pair.connect();
+    client.send(&content(1, 100)).unwrap();
+    let begun = Instant::now();
+    while client.info().unwrap().unacked > 0 {
+        if begun.elapsed() > patience {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
 #[test]
 fn acknowledgements_are_heard_while_nobody_calls() {
-    let round_trip = |_| {
-        let pair = pair(&Config::default());
-        let (client, server) = pair.connect();
-        let receives = std::thread::spawn(move || {
-            while server.recv_adu().unwrap().is_some() {}
-            server.finish().unwrap();
-        });
-        for n in 0..20 {
-            client.send(&content(n, 100)).unwrap();
-            std::thread::sleep(Duration::from_millis(40));
-        }
-        let srtt = client.info().unwrap().srtt;
-        client.finish().unwrap();
-        receives.join().unwrap();
-        srtt
-    };
-    // Delayed by the peer for 25 ms, and by nothing else.
-    let srtt = (0..3).map(round_trip).min().unwrap();
-    assert!(srtt < Duration::from_millis(45), "{srtt:?}");
+    assert!(is_heard(Driver::Thread, Duration::from_secs(20)));
+    // Where only callers drive, they wait for the next call; but for those that come while the last one ends.
+    assert!((0..5).any(|_| !is_heard(Driver::Caller, Duration::from_millis(300))));
 }
 
 /// What a device holds back is no frame that ends a sleep: it says itself when to look.
@@ -102,7 +102,7 @@ fn a_device_that_delays_is_looked_at_in_time() {
             }
             server.finish().unwrap();
         });
-        let mut trips: Vec<Duration> = (0..7)
+        let trips: Vec<Duration> = (0..100)
             .map(|n| {
                 // Longer than the device is looked at without sleeping.
                 std::thread::sleep(Duration::from_millis(40));
@@ -111,12 +111,16 @@ fn a_device_that_delays_is_looked_at_in_time() {
                 assert!(client.recv_adu().unwrap().is_some_and(|adu| adu == content(n, 100)));
                 begun.elapsed()
             })
+            // A busy machine may be late, and the timers of a transport are later each time: some have to be in time.
+            .scan(0, |in_time, trip| {
+                let more = *in_time < 4;
+                *in_time += usize::from(trip < 2 * DELAY + Duration::from_millis(20));
+                more.then_some(trip)
+            })
             .collect();
         client.finish().unwrap();
-        trips.sort_unstable();
-        let [least, median] = [trips[0], trips[3]];
-        assert!(least >= 2 * DELAY, "{trips:?}");
-        assert!(median < 2 * DELAY + Duration::from_millis(20), "{trips:?}");
+        assert!(trips.iter().all(|trip| *trip >= 2 * DELAY), "{trips:?}");
+        assert!(trips.len() < 100, "{trips:?}");
     });
 }
 
@@ -193,6 +197,15 @@ impl Device for Fails {
     }
 }
 
+/// Turns that a device is given meanwhile, and the milliseconds that it was.
+fn turns(asked: &AtomicU64, during: Duration) -> (u64, u64) {
+    let (begun, before) = (Instant::now(), asked.load(Ordering::Relaxed));
+    std::thread::sleep(during);
+    let turns = asked.load(Ordering::Relaxed) - before;
+    (turns, begun.elapsed().as_millis() as u64)
+}
+
+/// Its driver pauses for a millisecond after each look.
 #[test]
 fn a_descriptor_in_error_burns_nothing() {
     // Its other end is gone: it hangs up for ever.
@@ -207,10 +220,14 @@ fn a_descriptor_in_error_burns_nothing() {
     };
     let endpoint = over(device, Config::default());
     std::thread::sleep(Duration::from_millis(50));
+    let (turns, ms) = turns(&asked, Duration::from_millis(300));
+    assert!(turns <= ms + 2, "{turns} turns in {ms} ms");
     let before = asked.load(Ordering::Relaxed);
-    std::thread::sleep(Duration::from_millis(300));
-    let turns = asked.load(Ordering::Relaxed) - before;
-    assert!((1..400).contains(&turns), "{turns} turns in 300 ms");
+    let begun = Instant::now();
+    while asked.load(Ordering::Relaxed) == before {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nobody looks");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     drop(endpoint);
 }
 
@@ -243,10 +260,9 @@ fn a_device_that_fails_is_everyones_error_and_nobodys_busy_loop() {
     is_it(runtime.block_on(task).unwrap());
     // A task that comes later is told too, and the driver's thread looks now and then.
     is_it(runtime.block_on(listener.accept_async()).err());
-    let before = asked.load(Ordering::Relaxed);
-    std::thread::sleep(Duration::from_millis(500));
-    let turns = asked.load(Ordering::Relaxed) - before;
-    assert!(turns < 100, "{turns} turns in half a second");
+    let (turns, ms) = turns(&asked, Duration::from_millis(500));
+    // Its pauses are of ten milliseconds, and longer each time.
+    assert!(turns <= ms / 10 + 2, "{turns} turns in {ms} ms");
     // It may come back.
     broken.store(false, Ordering::Relaxed);
     let trust = fusewire_session::Trust::Pinned(pair.identity.fingerprint());
@@ -426,7 +442,7 @@ fn a_window_that_was_full_opens_for_whoever_receives() {
             };
             assert!(adu.unwrap() == content(n, 10_000), "ADU {n}");
         }
-        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
         server.finish().unwrap();
         sends.join().unwrap();
     }
