@@ -30,7 +30,7 @@ const MEASURING: [(&str, &[&str]); 3] = [
 
 /// Test programs that suffer from neighbours, by their packages, and the tests of them that do, if not all: these wait for
 /// something only so long, fill what the machine has once, or bound what a program takes.
-const SUFFERING: [(&str, &str, Option<&str>); 12] = [
+const SUFFERING: [(&str, &str, Option<&str>); 11] = [
     ("conference-example", "runs", None),
     ("fusewire", "bench_outboard", None),
     ("fusewire", "outboard", None),
@@ -38,7 +38,6 @@ const SUFFERING: [(&str, &str, Option<&str>); 12] = [
     ("fusewire-files", "doors", None),
     ("fusewire-lab", "interop", Some("floods::")),
     ("fusewire-outboard", "budgets", None),
-    ("fusewire-rpc", "latency", None),
     ("fusewire-stack", "impaired", Some("seen::")),
     ("fusewire-service", "groups", None),
     ("telemetry-example", "contract", None),

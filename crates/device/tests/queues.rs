@@ -2,8 +2,10 @@
 
 mod support;
 
-use std::io::{ErrorKind, IoSlice};
+use std::io::{BufRead, BufReader, ErrorKind, IoSlice};
 use std::net::UdpSocket;
+use std::process::{Child, ChildStdout};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use etherparse::TransportSlice;
@@ -27,9 +29,12 @@ fn flows(port: u16) -> Flows {
     Flows::ports([Port { addr: [10, 78, 0, 2].into(), protocol: Protocol::Udp, port }])
 }
 
+/// The port of the first of [`sockets`].
+const FIRST: u16 = 8000;
+
 /// Kernel sockets, each of a flow of its own.
 fn sockets(count: u16) -> Vec<UdpSocket> {
-    (0..count).map(|n| UdpSocket::bind(("10.78.0.1", 8000 + n)).unwrap()).collect()
+    (0..count).map(|n| UdpSocket::bind(("10.78.0.1", FIRST + n)).unwrap()).collect()
 }
 
 /// Ports from which something came to ours.
@@ -131,18 +136,65 @@ fn another_process() {
     echo(&mut *interface, port);
 }
 
-/// The sockets to which `port` answers: those whose flows come by the queue of its process.
-fn answered(senders: &[UdpSocket], port: u16, text: &str) -> Vec<usize> {
-    let asks = |(_, socket): &(usize, &UdpSocket)| {
-        socket.set_read_timeout(Some(Duration::from_millis(60))).unwrap();
-        socket.send_to(text.as_bytes(), ("10.78.0.2", port)).unwrap();
-        let mut buffer = [0; 64];
-        match socket.recv_from(&mut buffer) {
-            Ok((len, from)) => buffer[..len] == *text.as_bytes() && from.port() == port,
-            Err(_) => false,
+/// Another process, which has a queue and a port.
+struct Other {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    port: u16,
+}
+
+impl Other {
+    fn new(queue: u32, port: u16) -> Other {
+        let (child, out) = spawn(queue, port);
+        Other { child, out, port }
+    }
+
+    /// The sockets that it hears: those whose flows come by its queue. What comes by one comes in order, so it has heard
+    /// everybody once it has heard something of what is sent behind.
+    fn hears(&mut self, senders: &[UdpSocket], text: &str) -> Vec<usize> {
+        static ROUNDS: AtomicU32 = AtomicU32::new(0);
+        let end = format!("end-{}", ROUNDS.fetch_add(1, Ordering::Relaxed));
+        say(senders, self.port, text);
+        say(senders, self.port, &end);
+        let mut heard = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.out.read_line(&mut line).unwrap() > 0, "{}: ended", self.port);
+            let words: Vec<_> = line.split_whitespace().collect();
+            match words[..] {
+                ["heard", _, said] if said == end => break,
+                ["heard", from, said] if said == text => {
+                    heard.push(usize::from(from.parse::<u16>().unwrap() - FIRST));
+                }
+                _ => {}
+            }
         }
-    };
-    senders.iter().enumerate().filter(asks).map(|(n, _)| n).collect()
+        heard.sort_unstable();
+        for from in &heard {
+            self.answers(&senders[*from], text);
+            self.answers(&senders[*from], &end);
+        }
+        heard
+    }
+
+    fn answers(&self, socket: &UdpSocket, text: &str) {
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut buffer = [0; 64];
+        let (len, from) = socket.recv_from(&mut buffer).unwrap();
+        assert_eq!((&buffer[..len], from.port()), (text.as_bytes(), self.port));
+    }
+
+    fn ends(mut self, socket: &UdpSocket) {
+        say(std::slice::from_ref(socket), self.port, "stop");
+        self.answers(socket, "stop");
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+fn say(senders: &[UdpSocket], port: u16, text: &str) {
+    for socket in senders {
+        socket.send_to(text.as_bytes(), ("10.78.0.2", port)).unwrap();
+    }
 }
 
 #[test]
@@ -150,9 +202,8 @@ fn several_processes_have_a_queue_each_with_their_own_flows() {
     let test = "several_processes_have_a_queue_each_with_their_own_flows";
     in_namespace(test, Need::Root, &veth(2), || {
         let senders = sockets(24);
-        let (mut first, _out) = spawn(0, 7000);
-        let (mut second, _out) = spawn(1, 7100);
-        let (mine, other) = (answered(&senders, 7000, "hello"), answered(&senders, 7100, "hello"));
+        let (mut first, mut second) = (Other::new(0, 7000), Other::new(1, 7100));
+        let (mine, other) = (first.hears(&senders, "hello"), second.hears(&senders, "hello"));
         assert!((1..24).contains(&mine.len()), "{mine:?}");
         assert!((1..24).contains(&other.len()), "{other:?}");
         // A queue that is taken, and all of them.
@@ -163,19 +214,18 @@ fn several_processes_have_a_queue_each_with_their_own_flows() {
             assert!(error.to_string().contains("QUEUE"), "{error}");
         }
         // The one that hung the program there is killed: the other goes on, and the next one takes its place.
-        first.kill().unwrap();
-        first.wait().unwrap();
-        assert_eq!(answered(&senders, 7000, "killed"), []);
-        assert_eq!(answered(&senders, 7100, "go on"), other);
-        let (mut third, _out) = spawn(0, 7200);
-        assert_eq!(answered(&senders, 7000, "killed"), [], "its flows went with it");
-        assert_eq!(answered(&senders, 7100, "go on"), other);
-        let next = answered(&senders, 7200, "hello");
+        first.child.kill().unwrap();
+        first.child.wait().unwrap();
+        say(&senders, 7000, "killed");
+        assert_eq!(second.hears(&senders, "go-on"), other);
+        let mut third = Other::new(0, 7200);
+        // Its flows went with it: who hears of another port than its own does not answer, and fails.
+        say(&senders, 7000, "killed");
+        assert_eq!(second.hears(&senders, "go-on"), other);
+        let next = third.hears(&senders, "hello");
         assert!((1..24).contains(&next.len()), "{next:?}");
-        for (child, port, from) in [(&mut second, 7100, other[0]), (&mut third, 7200, next[0])] {
-            assert_eq!(answered(&senders[from..=from], port, "stop"), [0]);
-            assert!(child.wait().unwrap().success());
-        }
+        second.ends(&senders[other[0]]);
+        third.ends(&senders[next[0]]);
         assert!(!sh("ip link show fwb").contains("xdp"), "the program is gone");
     });
 }

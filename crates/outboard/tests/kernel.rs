@@ -439,8 +439,7 @@ fn every_end_of_a_connection_is_told_to_both_sides() {
     in_namespace("every_end_of_a_connection_is_told_to_both_sides", Need::Root, SETUP, || {
         let Scene { client, outboard, peer: mut kernel, _host } = scene();
         connected(&client, at(PEER, 7000));
-        std::thread::sleep(Duration::from_millis(100));
-        let before = outboard.descriptors();
+        let before = at_rest(&outboard);
         refused_and_reset(&client);
         // Closed in order, and with something unread.
         drop(connected(&client, at(PEER, 7003)));
@@ -465,6 +464,20 @@ fn every_end_of_a_connection_is_told_to_both_sides() {
     });
 }
 
+/// How many descriptors the outboard has, once they are the same for a while.
+fn at_rest(outboard: &Process) -> usize {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let (mut last, mut same) = (0, 0);
+    while same < 20 {
+        let now = outboard.descriptors();
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+        assert!(Instant::now() < deadline, "{now} descriptors, and others each time");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    last
+}
+
 /// The outboard has as many descriptors as before, soon.
 fn comes_back(outboard: &Process, before: usize) {
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -481,8 +494,7 @@ fn applications_killed_at_any_moment_leave_nothing() {
     in_namespace(name, Need::Root, SETUP, || {
         let Scene { client, outboard, peer: _kernel, _host } = scene();
         drop(connected(&client, at(PEER, 7000)));
-        std::thread::sleep(Duration::from_millis(100));
-        let (before, mut random) = (outboard.descriptors(), Random::new(18));
+        let (before, mut random) = (at_rest(&outboard), Random::new(18));
         let rounds = std::env::var("FUSEWIRE_ROUNDS").map_or(15, |n| n.parse().unwrap());
         for _ in 0..rounds {
             let mut some: Vec<_> = (0..2).map(|_| Process::here("busy")).collect();

@@ -49,6 +49,17 @@ def tcp(to=ECHO):
     return s
 
 
+def readable(s, wanted):
+    # How many bytes can be read, once they are so many.
+    n = array.array("i", [0])
+    for _ in range(10_000):
+        fcntl.ioctl(s, termios.FIONREAD, n)
+        if n[0] >= wanted:
+            break
+        time.sleep(0.001)
+    return n[0]
+
+
 @step
 def fresh():
     s = socket.socket()
@@ -85,7 +96,7 @@ def vectors():
     n, anc, flags, addr = s.recvmsg_into([first, second], 0, socket.MSG_WAITALL)
     os.writev(s.fileno(), [b"a", b"bc"])
     r = [bytearray(1), bytearray(2)]
-    time.sleep(0.1)
+    readable(s, 3)
     k = os.readv(s.fileno(), r)
     os.write(s.fileno(), b"raw")
     return sent, peeked, got, n, bytes(first[:n]), anc, flags, addr, k, r, os.read(s.fileno(), 3)
@@ -95,11 +106,7 @@ def vectors():
 def readable_bytes():
     s = tcp()
     s.sendall(b"x" * 1000)
-    select.select([s], [], [], 5)
-    time.sleep(0.2)
-    n = array.array("i", [0])
-    fcntl.ioctl(s, termios.FIONREAD, n)
-    return n[0], len(exactly(s, 1000))
+    return readable(s, 1000), len(exactly(s, 1000))
 
 
 @step
@@ -340,7 +347,7 @@ def broken_pipe():
 def reset():
     s = tcp((FAR, 7003))
     s.sendall(b"go")
-    time.sleep(0.3)
+    select.select([s], [], [], 10)
     return said(s.recv, 10), said(s.recv, 10), said(s.send, b"x", socket.MSG_NOSIGNAL)
 
 

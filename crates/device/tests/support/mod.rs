@@ -90,7 +90,7 @@ pub fn whole<'a>(header: &'a [u8], payload: &'a [IoSlice<'a>]) -> TxPacket<'a> {
 
 /// The next packets that `wanted` takes, within five seconds; `wanted` says when it has enough.
 pub fn receive_until(interface: &mut dyn Interface, mut wanted: impl FnMut(RxPacket<'_>) -> bool) {
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(30);
     loop {
         let count = interface.receive().unwrap();
         for i in 0..count {

@@ -4,11 +4,12 @@
 use std::io::{BufRead, BufReader, IoSlice, Read};
 use std::net::SocketAddrV4;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, TransportSlice};
 use fusewire_device::interface::Interface;
 
-use super::{ETHERNET, Flow, receive_until, slice, whole};
+use super::{ETHERNET, Flow, slice, whole};
 
 const WHAT: &str = "FUSEWIRE_TEST_PROCESS";
 
@@ -33,34 +34,44 @@ pub fn words() -> Option<(String, String)> {
     what.split_once(' ').map(|(first, second)| (first.to_string(), second.to_string()))
 }
 
-/// Says that it is ready, and sends datagrams to `port` back until one says "stop".
+/// Says that it is ready, and what it hears of which port; sends datagrams to `port` back until one says "stop".
 pub fn echo(interface: &mut dyn Interface, port: u16) {
     println!("ready");
+    let mut heard_at = Instant::now();
     loop {
-        let mut answer = None;
-        receive_until(interface, |packet| {
-            let found = slice(ETHERNET, packet.bytes);
-            let Some((Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Udp(udp)))) =
-                found.map(|found| (found.net, found.transport))
-            else {
-                return false;
-            };
-            assert_eq!(udp.destination_port(), port, "nothing but our flows");
-            let ip = ip.header();
-            let macs = packet.bytes[..12].as_chunks::<6>().0;
-            let flow = Flow {
-                from: SocketAddrV4::new(ip.destination_addr(), port),
-                to: SocketAddrV4::new(ip.source_addr(), udp.source_port()),
-                macs: Some((macs[0], macs[1])),
-            };
-            answer = Some((flow, udp.payload().to_vec()));
-            true
-        });
-        let (flow, payload) = answer.unwrap();
-        let header = flow.udp(&payload);
-        assert_eq!(interface.transmit(&[whole(&header, &[IoSlice::new(&payload)])]).unwrap(), 1);
-        if payload == b"stop" {
-            return;
+        let count = interface.receive().unwrap();
+        let all: Vec<_> =
+            (0..count).filter_map(|i| answer(interface.packet(i).bytes, port)).collect();
+        for (flow, payload) in all {
+            println!("heard {} {}", flow.to.port(), String::from_utf8_lossy(&payload));
+            let (header, pieces) = (flow.udp(&payload), [IoSlice::new(&payload)]);
+            assert_eq!(interface.transmit(&[whole(&header, &pieces)]).unwrap(), 1);
+            if payload == b"stop" {
+                return;
+            }
+            heard_at = Instant::now();
+        }
+        if count == 0 {
+            assert!(heard_at.elapsed() < Duration::from_secs(30), "nothing comes");
+            interface.wait(Some(Duration::from_millis(100)), false).unwrap();
         }
     }
+}
+
+/// The way back of a datagram to `port`, and its bytes; nothing else of UDP comes.
+fn answer(packet: &[u8], port: u16) -> Option<(Flow, Vec<u8>)> {
+    let found = slice(ETHERNET, packet)?;
+    let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Udp(udp))) = (found.net, found.transport)
+    else {
+        return None;
+    };
+    assert_eq!(udp.destination_port(), port, "nothing but our flows");
+    let ip = ip.header();
+    let macs = packet[..12].as_chunks::<6>().0;
+    let flow = Flow {
+        from: SocketAddrV4::new(ip.destination_addr(), port),
+        to: SocketAddrV4::new(ip.source_addr(), udp.source_port()),
+        macs: Some((macs[0], macs[1])),
+    };
+    Some((flow, udp.payload().to_vec()))
 }

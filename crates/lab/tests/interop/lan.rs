@@ -215,31 +215,48 @@ impl Capture {
     /// Ends the capture, and checks that tshark finds nothing wrong in at least `packets` of ours.
     pub fn check(mut self, packets: usize) {
         let pid = rustix::process::Pid::from_child(&self.child.0);
+        let ours = format!("ip.src == {} || ipv6.src == {}", ours(false), ours(true));
         // What the kernel has queued for it is written first.
-        std::thread::sleep(Duration::from_millis(700));
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            self.until_still();
+            let found = self.tshark(&ours);
+            let found = String::from_utf8_lossy(&found.stdout).lines().count();
+            if found >= packets {
+                break;
+            }
+            assert!(Instant::now() < end, "{found} of at least {packets} packets were captured");
+        }
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
         let _ = self.child.0.wait();
-        let ours = format!("ip.src == {} || ipv6.src == {}", ours(false), ours(true));
-        let found = self.count(&ours);
-        assert!(found >= packets, "{found} of at least {packets} packets were captured");
         // Of the kernel's own one in 65536 has a checksum of 0xffff, which is what 0 should be.
         let wrong = self.read(&format!("({WRONG}) && ({ours})"));
         assert!(wrong.is_empty(), "tshark finds wrong:\n{wrong}");
     }
 
-    fn count(&self, filter: &str) -> usize {
-        self.read(filter).lines().count()
+    /// Waits until nothing is written for a while.
+    fn until_still(&self) {
+        let written = || std::fs::metadata(&self.path).map_or(0, |file| file.len());
+        let mut before = None;
+        while before != Some(written()) {
+            before = Some(written());
+            std::thread::sleep(Duration::from_millis(300));
+        }
     }
 
     fn read(&self, filter: &str) -> String {
+        let output = self.tshark(filter);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn tshark(&self, filter: &str) -> Output {
         let mut command = Command::new("tshark");
         command.arg("-r").arg(&self.path).args(["-Y", filter]);
         for check in ["ip", "tcp", "udp"] {
             command.arg("-o").arg(format!("{check}.check_checksum:TRUE"));
         }
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        command.output().unwrap()
     }
 }
 
