@@ -95,10 +95,14 @@ impl Sender {
     }
 
     /// Who asked with `key` becomes a member, known to both by `id`, which is drawn for it; it begins with the next
-    /// message. `None` when nobody asked.
+    /// message. `None` when nobody asked; who asks with a member's key is denied.
     pub fn accept(&mut self, now: Instant, key: Key, id: Key) -> Option<u64> {
         let at = self.asks.iter().position(|ask| ask.key == key)?;
         if self.members.contains_key(&id) || id == self.key || self.wclosed {
+            return None;
+        }
+        if self.members.values().any(|m| m.key == key) {
+            self.deny(now, key);
             return None;
         }
         let ask = self.asks.remove(at)?;

@@ -186,7 +186,9 @@ impl Receiver {
         let (heard_of, counters) =
             (core::mem::take(&mut self.heard), core::mem::take(&mut self.counters));
         *self = Receiver { heard: heard_of, events, counters, ..Receiver::new(&cfg, now) };
-        let known = self.heard.iter().find(|known| known.key == heard.key);
+        // Anybody can announce a stream by another's key.
+        let is_it = |known: &&Heard| known.key == heard.key && known.from == heard.from;
+        let known = self.heard.iter().find(is_it);
         self.sender = Some(*known.unwrap_or(heard));
         self.own = Some(own);
         self.sync = Sync::new((own.bits() >> 16) as u32);

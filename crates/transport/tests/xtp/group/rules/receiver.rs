@@ -417,6 +417,21 @@ fn who_joins_without_answers_begins_with_the_latest() {
     assert_eq!(events(&mut r), [ReceiverEvent::Joined { begins_at: BEGIN + 500 }]);
 }
 
+/// Another announces a stream by the same key, before and behind its sender: who joins takes that from whom it was heard.
+#[test]
+fn who_joins_takes_the_sender_that_it_means() {
+    for service in [Service::Multicast, Service::UnacknowledgedMulticast] {
+        let mut r = Receiver::new(&ReceiverConfig::default(), NOW);
+        for (from, seq) in [(2, 7), (1, BEGIN), (3, 9)] {
+            assert_eq!(take_at(&mut r, NOW, at(from), &announces(service, seq)), None);
+        }
+        let heard = events(&mut r);
+        let [_, ReceiverEvent::Heard(meant), _] = heard[..] else { panic!("{heard:?}") };
+        r.join(NOW, &meant, key(5));
+        assert_eq!(r.peer(), Some(at(1)));
+    }
+}
+
 /// Without answers the stream goes on where it is, as far as the memory that is free can hold it.
 #[test]
 fn without_answers_a_hole_is_passed_over() {

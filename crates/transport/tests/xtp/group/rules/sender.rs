@@ -254,6 +254,20 @@ fn who_asks_twice_is_answered_once() {
     assert_eq!(s.accept(NOW, key(6), key(16)), None, "the stream has ended");
 }
 
+/// Who asks by one key from several addresses before any is answered is one member.
+#[test]
+fn one_key_is_one_member() {
+    let mut s = Sender::new(&SenderConfig::default(), key(77), NOW);
+    for from in 1..=3 {
+        assert_eq!(s.handle(NOW, at(from), &jcntl(key(77), 5)), None);
+    }
+    let accepted: Vec<_> = (11..14).map(|id| s.accept(NOW, key(5), key(id))).collect();
+    assert_eq!(accepted, [Some(0), None, None]);
+    assert_eq!(s.members().map(|member| member.addr).collect::<Vec<_>>(), [at(1)]);
+    let denied = poll(&mut s, NOW).into_iter().filter(|(_, h)| matches!(h.body, Body::Diag(_)));
+    assert_eq!(denied.map(|(to, _)| to).collect::<Vec<_>>(), [To::One(at(2)), To::One(at(3))]);
+}
+
 /// Answers of members are a slot apart.
 #[test]
 fn each_member_has_a_slot() {
