@@ -100,6 +100,8 @@ pub(super) struct SendQueue {
     retransmitted: u32,
     /// No segment before this index is lost.
     first_lost: usize,
+    /// What was acknowledged last ends within a commitment.
+    is_inside: bool,
     /// Where the segment begins that takes further records, unless it has been sent or cut since.
     open_at: u64,
     /// Where the last record ends that is longer than a segment.
@@ -414,6 +416,7 @@ impl SendQueue {
                 break;
             }
             self.ring.pop_front();
+            self.is_inside = !front.has(flag::PUSH);
             self.sent -= 1;
             self.first_lost = self.first_lost.saturating_sub(1);
             let len = u64::from(front.seq_len());
@@ -463,6 +466,7 @@ impl SendQueue {
             packets.remove(count);
         }
         self.ring.drain(..count);
+        self.is_inside = !last.has(flag::PUSH);
         self.sent -= count;
         self.first_lost = self.first_lost.saturating_sub(count);
         let delivered = last.end() - first.start;
@@ -616,10 +620,8 @@ impl SendQueue {
     pub fn next_end(&self) -> Option<u64> {
         let ends = |s: &&Segment| s.has(flag::PUSH);
         let last = self.sent.checked_sub(1).map(|last| &self.ring[last]);
-        if last.is_none_or(|s| ends(&s)) {
-            return None;
-        }
-        self.ring.iter().skip(self.sent).find(ends).map(Segment::end)
+        let is_inside = last.map_or(self.is_inside, |last| !ends(&last));
+        self.ring.iter().skip(self.sent).find(ends).filter(|_| is_inside).map(Segment::end)
     }
 
     /// The last sent segment that ends at `end` or before.

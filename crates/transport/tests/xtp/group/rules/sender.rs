@@ -268,6 +268,21 @@ fn one_key_is_one_member() {
     assert_eq!(denied.map(|(to, _)| to).collect::<Vec<_>>(), [To::One(at(2)), To::One(at(3))]);
 }
 
+/// Who comes within a message begins behind it, though the others have acknowledged all of it that was sent.
+#[test]
+fn who_comes_begins_with_a_message() {
+    let config = SenderConfig { congestion: None, ..SenderConfig::default() };
+    let (mut s, sync) = sender(&config, 1);
+    commit(&mut s, 40_000);
+    commit(&mut s, 100);
+    poll(&mut s, NOW);
+    let sent = s.sent();
+    assert!((1..40_000).contains(&sent));
+    assert_eq!(s.handle(NOW, at(1), &report(key(11), (sent, sync), &[])), None);
+    s.handle(NOW, at(2), &jcntl(key(77), 2));
+    assert_eq!(s.accept(NOW, key(2), key(12)), Some(40_000));
+}
+
 /// Answers of members are a slot apart.
 #[test]
 fn each_member_has_a_slot() {
