@@ -50,6 +50,8 @@ pub struct SenderConfig {
     pub reliable: bool,
     /// Bytes a second that are sent at most, headers counted. Without answers there has to be a bound.
     pub rate: Option<u32>,
+    /// Bytes of headers before XTP's that count for the rate, too: of IP and UDP, or none.
+    pub carried_by: u32,
     /// Bytes a second below which a member is dropped for which others wait.
     pub floor: u32,
     /// A member that says nothing for so long, though asked, is dropped. Whole milliseconds.
@@ -81,6 +83,7 @@ impl SenderConfig {
             loopback: true,
             reliable: true,
             rate: None,
+            carried_by: 0,
             floor: 64 << 10,
             silence: Duration::from_secs(2),
             members_max: 256,

@@ -148,6 +148,7 @@ impl<D: Device> Sender<D> {
             send_buffer: u32::try_from(config.buffer).unwrap_or(u32::MAX),
             max_packets_in_flight: (4 * config.buffer / packet_len).max(1024),
             out_rate: rate,
+            carried_by: config.carried_by,
             floor: config.floor,
             silence: config.silence,
             members_max: config.members_max,

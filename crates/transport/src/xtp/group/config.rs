@@ -22,6 +22,8 @@ pub struct SenderConfig {
     pub max_packets_in_flight: usize,
     /// The most that is sent.
     pub out_rate: Rate,
+    /// Bytes that what carries a packet puts before it, as far as they count for `out_rate`.
+    pub carried_by: u32,
     /// Bytes a second below which a member is dropped for which others wait.
     pub floor: u32,
     /// A member that has said nothing for so long, though asked, is dropped. Whole milliseconds.
@@ -52,6 +54,7 @@ impl Default for SenderConfig {
             send_buffer: 8 << 20,
             max_packets_in_flight: 16 << 10,
             out_rate: Rate::NONE,
+            carried_by: 0,
             floor: 64 << 10,
             silence: Duration::from_secs(2),
             slot: Duration::from_micros(20),

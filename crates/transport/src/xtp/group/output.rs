@@ -86,7 +86,7 @@ impl Sender {
     /// A packet leaves for the group.
     fn leave(&mut self, now: Instant, header: &Header) {
         self.counters.segments_sent += 1;
-        self.rate.on_sent(now, header.packet_len() as u64);
+        self.rate.on_sent(now, header.packet_len() as u64 + u64::from(self.cfg.carried_by));
     }
 
     /// Everybody is asked.

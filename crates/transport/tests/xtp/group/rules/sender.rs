@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_transport::machine::DropCause;
-use fusewire_transport::xtp::Header;
 use fusewire_transport::xtp::group::{Leaving, Sender, SenderConfig, SenderEvent, To};
+use fusewire_transport::xtp::{Header, Rate};
 use fusewire_wire::xtp::{Address, Body, Code, Control, Diag, Options, Reason, Service, Unfit};
 
 use super::super::attacks::{jcntl, report};
@@ -281,6 +281,28 @@ fn who_comes_begins_with_a_message() {
     assert_eq!(s.handle(NOW, at(1), &report(key(11), (sent, sync), &[])), None);
     s.handle(NOW, at(2), &jcntl(key(77), 2));
     assert_eq!(s.accept(NOW, key(2), key(12)), Some(40_000));
+}
+
+/// What carries a packet counts for the rate where that is said: of short packets it is a good part of the path.
+#[test]
+fn headers_below_count_for_the_rate() {
+    let packets = |carried_by| {
+        let out_rate = Rate { rate: 100_000, burst: 1 };
+        let service = Service::UnacknowledgedMulticast;
+        let config = SenderConfig { service, out_rate, carried_by, ..SenderConfig::default() };
+        let (mut s, _) = sender(&config, 0);
+        (0..2000).for_each(|_| commit(&mut s, 60));
+        let (mut now, mut sent) = (NOW, 0);
+        while now < ms(1000) {
+            sent += poll(&mut s, now).iter().filter(|(_, h)| h.data_len > 0).count();
+            now += Duration::from_micros(10);
+        }
+        sent
+    };
+    let (alone, carried) = (packets(0), packets(28));
+    let share = carried as f64 / alone as f64;
+    let len = 100_000.0 / alone as f64;
+    assert!((share - len / (len + 28.0)).abs() < 0.02, "{carried} of {alone}");
 }
 
 /// Answers of members are a slot apart.
