@@ -34,8 +34,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 pub const HEAD_LEN: usize = 16;
 /// One offset more than an epoch has: with it the ratchet turns no more than 4096 times for bytes that are not genuine.
 const OFFSET_END: u64 = 1 << 48;
-/// Epochs that a receiver may have been told of and not heard yet.
-const EPOCHS_MAX: usize = 16;
+/// Epochs that a receiver may have been told of and not heard yet; or heard, and not been told of.
+const EPOCHS_MAX: usize = 1024;
 
 /// What opens one epoch's messages: told to members, over their sessions and in no other way.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -193,6 +193,11 @@ impl GroupReceiver {
         Ok(())
     }
 
+    /// The last epoch that it was told of.
+    pub fn epoch(&self) -> Option<u32> {
+        self.keys.back().map(|key| key.epoch)
+    }
+
     /// Opens `message` into `into`, which has been wiped unless the message is genuine.
     ///
     /// # Errors
@@ -211,10 +216,13 @@ impl GroupReceiver {
         if zero != 0 {
             return Err(malformed("zero", zero.into(), 4));
         }
-        let Some(at) = self.keys.iter().position(|key| key.epoch >= epoch) else {
-            return Ok(GroupOpened::Later);
+        let at = self.keys.partition_point(|key| key.epoch < epoch);
+        let Some(key) = self.keys.get(at) else {
+            // So many have not begun since the last that was told: somebody has made it up.
+            let is_far = self.epoch().is_some_and(|told| epoch - told > EPOCHS_MAX as u32);
+            let far = Violation::GroupReplay { epoch, offset };
+            return if is_far { Err(far.into()) } else { Ok(GroupOpened::Later) };
         };
-        let key = &self.keys[at];
         let is_behind = match key.epoch.cmp(&epoch) {
             Ordering::Equal => at == 0 && offset < self.next_offset,
             _ => true,
