@@ -208,7 +208,7 @@ pub trait Profile: Sized {
     /// What it takes.
     const TAKES: &'static [Adu];
 
-    /// Of datagrams: bytes of one at most, its headers of UDP and IPv6 included; both ends have the same.
+    /// Of datagrams and groups: bytes of a packet at most, headers of UDP and IP included; both ends have the same.
     const MTU: usize = 1200;
     /// Of datagrams, which must have them: rates of all that it sends, headers included, in bits a second. With both alike
     /// nothing adapts.
@@ -228,9 +228,9 @@ pub trait Profile: Sized {
 
     /// Of groups: the fewest and the most receivers.
     const RECEIVERS: (usize, usize) = (1, 256);
-    /// Of groups: bytes a second below which a receiver is let go that others wait for.
+    /// Of groups: bytes a second below which a receiver is let go that others wait for; of 0, who takes nothing is.
     const FLOOR: u32 = 0;
-    /// Of groups: bytes a second at most of what is sent again, and of what is not; headers of XTP count.
+    /// Of groups: bytes a second at most of what is sent again, and of what is not; all headers count.
     const CAST_RATES: [u32; 2] = [125_000, 12_500];
     /// Of groups: bytes of memory for each of the two, at both ends, at least.
     const CAST_BUFFERS: [usize; 2] = [1 << 20, 64 << 10];

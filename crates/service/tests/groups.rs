@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fusewire_service::Congestion;
 use fusewire_service::contract::{Broken, group};
-use fusewire_service::profile::{Adu, Machine, Order, Profile};
+use fusewire_service::profile::{Adu, Machine, Network, Order, Profile};
 
 const SAMPLE: Adu =
     Adu { order: Order::Newest, is_resent: false, len_max: 100, ..Adu::new("Sample", 0) };
@@ -18,7 +18,7 @@ const ALARM: Adu = Adu {
 const CLAUSES: &[&str] = &["the one", "the other"];
 
 macro_rules! end {
-    ($name:ident: $sends:expr, $takes:expr, $clauses:expr) => {
+    ($name:ident: $sends:expr, $takes:expr, $clauses:expr $(, $network:expr)?) => {
         struct $name;
 
         impl Profile for $name {
@@ -32,6 +32,7 @@ macro_rules! end {
             const FLOOR: u32 = 10_000;
             const CAST_RATES: [u32; 2] = [400_000, 40_000];
             const CAST_BUFFERS: [usize; 2] = [256 << 10, 64 << 10];
+            $(const NETWORK: Network = $network;)?
         }
     };
 }
@@ -53,7 +54,45 @@ fn and_where_it_does_not_it_is_said() {
     assert!(broken.contains("Alarm: ") && broken.contains("were late"), "{broken}");
     end!(TakesShort: &[], &[SAMPLE, Adu { len_max: 1000, ..ALARM }], CLAUSES);
     let broken = group::reaches::<Plant, TakesShort>().unwrap_err().to_string();
+    assert!(broken.contains("has ended, and not all has come"), "{broken}");
+    end!(Drops: &[], &[SAMPLE, Adu { drops_late: true, ..SOON }], CLAUSES);
+    let broken = group::reaches::<Plant, Drops>().unwrap_err().to_string();
     assert!(broken.contains("Alarm: ") && broken.contains("of 30 have come"), "{broken}");
+}
+
+/// Over a network as it is vouched for, and over one that loses more than the clause lets.
+#[test]
+fn no_more_is_lost_than_may_be() {
+    const FEW: Adu = Adu { order: Order::Type, loss_max: 0.05, ..SAMPLE };
+    end!(Good: &[FEW, ALARM], &[], CLAUSES);
+    end!(Hears: &[], &[FEW, ALARM], CLAUSES);
+    group::loses_few::<Good, Hears>().unwrap();
+    end!(Bad: &[FEW], &[], CLAUSES, Network { loss: 0.2, ..Good::NETWORK });
+    end!(Listens: &[], &[FEW], CLAUSES);
+    let broken = group::loses_few::<Bad, Listens>().unwrap_err().to_string();
+    assert!(broken.contains("Sample: ") && broken.contains("are lost"), "{broken}");
+}
+
+/// Of what there is nothing to look at nothing is said to hold.
+#[test]
+fn no_contract_holds_of_nothing() {
+    end!(One: &[SAMPLE], &[], CLAUSES);
+    end!(Short: &[Adu { len_max: 3, ..SAMPLE }], &[], CLAUSES);
+    end!(Hears: &[], &[SAMPLE], CLAUSES);
+    for looked_at in [
+        group::reaches::<Short, Hears>(),
+        group::loses_few::<One, Hears>(),
+        group::goes_on::<One, Hears>(),
+        group::forgets::<Short, Hears>(),
+        group::passes_over::<Short, Hears>(),
+        group::hides::<Short, Hears>(),
+    ] {
+        let broken = match looked_at {
+            Err(Broken::Seed { broken, .. }) => Err(*broken),
+            broken => broken,
+        };
+        assert!(matches!(broken, Err(Broken::Nothing)), "{broken:?}");
+    }
 }
 
 #[test]
@@ -101,4 +140,5 @@ fn of_a_group_that_sends_all_again() {
     end!(Hears: &[], &[ALARM], CLAUSES);
     group::reaches::<Again, Hears>().unwrap();
     group::goes_on::<Again, Hears>().unwrap();
+    group::forgets::<Again, Hears>().unwrap();
 }

@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fusewire_device::Device;
 use fusewire_device::impair::Rules;
+use fusewire_device::{Device, Ecn, RxBatch, TxFrame};
 use fusewire_session::{Allow, Fingerprint, Identity, Terms};
 use fusewire_stack as stack;
+use fusewire_stack::group::{ReceiverConfig, SenderConfig};
 
 use super::link::{BAD, Link, MARK, Wire};
 use super::{Broken, NUMBER_LEN, SLACK, fill, identity, length, loopback, with_seeds};
@@ -42,6 +43,7 @@ fn place() -> Place {
 /// Where receivers find a sender.
 struct Host<A> {
     sender: Sender<A>,
+    place: Place,
     identity: Arc<Identity>,
     wire: Arc<Wire>,
     at: SocketAddr,
@@ -51,18 +53,28 @@ struct Host<A> {
 impl<A: Profile> Host<A> {
     fn new() -> Result<Host<A>> {
         let (identity, wire) = (identity()?, Arc::new(Wire::default()));
-        let heard = Arc::clone(&wire);
-        let sender = Sender::over(&place(), identity.clone(), Allow::OwnKey, move |config| {
+        let (heard, place) = (Arc::clone(&wire), place());
+        let sender = Sender::over(&place, identity.clone(), Allow::OwnKey, move |config| {
             let device: Box<dyn Device> = Box::new(config.udp_device()?);
             Ok(Box::new(Link::over(device, Rules::NONE, 0, heard.clone())))
         })?;
         let (at, key) = (sender.local_addr(), identity.fingerprint());
-        Ok(Host { sender, identity, wire, at, key })
+        Ok(Host { sender, place, identity, wire, at, key })
     }
 
     /// One more receiver, with these terms, on such a link.
     fn join<B: Profile>(&self, terms: &Terms, rules: Rules, seed: u64) -> Result<Receiver<B>> {
-        let (wire, identity) = (Arc::clone(&self.wire), self.identity.clone());
+        self.join_over(terms, rules, seed, &self.wire)
+    }
+
+    fn join_over<B: Profile>(
+        &self,
+        terms: &Terms,
+        rules: Rules,
+        seed: u64,
+        wire: &Arc<Wire>,
+    ) -> Result<Receiver<B>> {
+        let identity = self.identity.clone();
         Receiver::with_terms(self.at, Some("lo"), identity, self.key, terms.clone(), |config| {
             let device: Box<dyn Device> = Box::new(config.udp_device()?);
             Ok(Box::new(Link::over(device, rules, seed, wire.clone())))
@@ -89,12 +101,52 @@ impl<A: Profile> Host<A> {
     fn send(&self, n: u32, adu: &Adu) -> Outcome {
         let mut body = vec![0; length(n, adu)];
         fill(n, &mut body);
+        self.send_bytes(adu, &body)
+    }
+
+    fn send_bytes(&self, adu: &Adu, body: &[u8]) -> Outcome {
         let begun = Instant::now();
-        while !self.sender.send_message(adu, &&body[..])? {
+        while !self.sender.send_message(adu, &body)? {
             if begun.elapsed() > PATIENCE {
-                return clause(adu, format!("{n} is not sent"));
+                return clause(adu, "is not sent".into());
             }
             thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Streams of the group.
+    fn streams(&self) -> usize {
+        [true, false].iter().filter(|is| A::SENDS.iter().any(|adu| adu.is_resent == **is)).count()
+    }
+
+    /// Says again, from another port and again and again, how the sender announces its streams: as anybody can who listens to
+    /// the group. `heard` is how many there are.
+    fn pretends(&self, heard: &AtomicUsize, is_over: &AtomicBool) -> Outcome {
+        let (mut both, mut batch) = (Vec::new(), RxBatch::new(4));
+        for stream in 0..2 {
+            let peer = Place::of(self.place.group, stream);
+            let interface = Some("lo".to_owned());
+            let says = SenderConfig { interface, local: loopback(), ..SenderConfig::new(peer) };
+            let says = says.udp_device().map_err(Error::from)?;
+            let interface = Some("lo".to_owned());
+            let listens = ReceiverConfig { interface, ..ReceiverConfig::new(peer) };
+            let listens = listens.udp_device().map_err(Error::from)?;
+            both.push((peer, listens, says, None::<Vec<u8>>));
+        }
+        let failed = |error| Error::from(stack::Error::os("carrying a group's packets")(error));
+        while !is_over.load(Ordering::Relaxed) {
+            for (peer, listens, says, first) in &mut both {
+                if first.is_none() && listens.receive(&mut batch).map_err(failed)? > 0 {
+                    let frame = batch.iter().flat_map(|packet| packet.frames()).next();
+                    *first = frame.map(<[u8]>::to_vec);
+                    heard.fetch_add(1, Ordering::Relaxed);
+                }
+                let Some(first) = first else { continue };
+                let frame = TxFrame { peer: *peer, header: first, payload: &[], ecn: Ecn::NotEct };
+                says.transmit(&[frame]).map_err(failed)?;
+            }
+            thread::sleep(Duration::from_millis(2));
         }
         Ok(())
     }
@@ -171,23 +223,63 @@ pub fn reaches<A: Profile, B: Profile>() -> Outcome {
 }
 
 fn reaches_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
+    let (all, end, sent) = take_each::<A, B>(BAD, seed)?;
+    all.iter().try_for_each(|seen| has_all::<A>(seen, 0..end, &sent))
+}
+
+/// What each of as many receivers as may be has of what is sent over links that do this; how much was sent, and when.
+fn take_each<A: Profile, B: Profile>(
+    rules: Rules,
+    seed: u64,
+) -> Outcome<(Vec<Seen>, u32, BTreeMap<u32, Instant>)> {
+    if looked_at::<A>().is_empty() {
+        return Err(Broken::Nothing);
+    }
     let (host, sent) = (Host::<A>::new()?, Sent::default());
     let count = RECEIVERS.min(A::RECEIVERS.1);
-    thread::scope(|scope| {
+    let (all, end) = thread::scope(|scope| {
         let mut receivers = Vec::new();
         for n in 0..count as u64 {
-            let receiver = host.join_alike::<B>(BAD, seed * 100 + n)?;
+            let receiver = host.join_alike::<B>(rules, seed * 100 + n)?;
             receivers.push(scope.spawn(|| take::<A, B>(receiver)));
         }
         host.wait_for(count)?;
         let end = send_all(&host, 0, EACH, &sent)?;
         host.sender.finish(PATIENCE)?;
-        let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
-        for receiver in receivers {
-            has_all::<A>(&joined(receiver)?, 0..end, &sent)?;
+        let all: Outcome<Vec<_>> = receivers.into_iter().map(joined).collect();
+        all.map(|all| (all, end))
+    })?;
+    Ok((all, end, sent.into_inner().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// Of what may be lost no more is than its clause lets, over a network that is as bad as it is vouched for.
+///
+/// # Errors
+/// What does not hold.
+pub fn loses_few<A: Profile, B: Profile>() -> Outcome {
+    with_seeds(loses_few_once::<A, B>)
+}
+
+fn loses_few_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
+    let adus = looked_at::<A>();
+    if adus.iter().all(|adu| adu.is_resent || adu.loss_max >= 1.0) {
+        return Err(Broken::Nothing);
+    }
+    let (all, end, _) = take_each::<A, B>(Rules { loss: A::NETWORK.loss, ..Rules::NONE }, seed)?;
+    for (at, adu) in adus.iter().enumerate().filter(|(_, adu)| !adu.is_resent) {
+        let should = (0..end).filter(|n| *n as usize % adus.len() == at).count() * all.len();
+        let came = all.iter().map(|seen| seen.came.get(&adu.number).map_or(0, Vec::len));
+        let overtaken = all.iter().map(|seen| seen.counters.overtaken as usize).sum::<usize>();
+        let overtaken = if adu.order == Order::Newest { overtaken } else { 0 };
+        let lost = should.saturating_sub(came.sum::<usize>() + overtaken);
+        // Four deviations beyond the share, which one in 30,000 is by chance, and the last few.
+        let (n, share) = (should as f64, adu.loss_max);
+        let may_be = n * share + 4.0 * (n * share * (1.0 - share)).sqrt() + 2.0;
+        if lost as f64 > may_be {
+            return clause(adu, format!("{lost} of {should} are lost, and {may_be:.0} may be"));
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// Whether a receiver has what it should of what was sent.
@@ -239,8 +331,8 @@ pub fn goes_on<A: Profile, B: Profile>() -> Outcome {
 fn goes_on_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
     let (host, sent) = (Host::<A>::new()?, Sent::default());
     let count = RECEIVERS.min(A::RECEIVERS.1);
-    if count < 2 || !A::SENDS.iter().any(|adu| adu.is_resent) {
-        return Ok(());
+    if count < 2 || !looked_at::<A>().iter().any(|adu| adu.is_resent) {
+        return Err(Broken::Nothing);
     }
     thread::scope(|scope| {
         let mut receivers = Vec::new();
@@ -297,14 +389,16 @@ pub fn forgets<A: Profile, B: Profile>() -> Outcome {
 
 fn forgets_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
     let (host, sent) = (Host::<A>::new()?, Sent::default());
-    if A::RECEIVERS.1 < 2 || looked_at::<A>().iter().all(|adu| adu.is_resent) {
-        return Ok(());
+    if A::RECEIVERS.1 < 2 || looked_at::<A>().is_empty() {
+        return Err(Broken::Nothing);
     }
     thread::scope(|scope| {
         let stays = host.join_alike::<B>(Rules::NONE, seed)?;
         let stays = scope.spawn(|| take::<A, B>(stays));
-        let leaves = host.join_alike::<B>(Rules::NONE, seed + 1)?;
-        let listening = scope.spawn(|| overhears::<A, B>(leaves));
+        let wire = Arc::new(Wire::default());
+        let terms = Terms::of(B::CLAUSES);
+        let leaves = host.join_over::<B>(&terms, Rules::NONE, seed + 1, &wire)?;
+        let listening = scope.spawn(move || overhears::<A, B>(leaves, &wire));
         host.wait_for(2)?;
         let first = send_all(&host, 0, EACH / 3, &sent)?;
         // It has left when the sender knows that its session has ended; keys are new before anything else is sent.
@@ -333,7 +427,7 @@ fn forgets_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
 }
 
 /// Ends its session when it has something, and goes on to listen for a second; what it can read.
-fn overhears<A: Profile, B: Profile>(mut receiver: Receiver<B>) -> Outcome<Vec<u32>> {
+fn overhears<A: Profile, B: Profile>(mut receiver: Receiver<B>, wire: &Wire) -> Outcome<Vec<u32>> {
     let (mut heard, mut end) = (Vec::new(), None);
     let is_one = |number, body: &[u8]| which::<A>(number, body).is_some();
     while end.is_none_or(|end| Instant::now() < end) {
@@ -344,6 +438,8 @@ fn overhears<A: Profile, B: Profile>(mut receiver: Receiver<B>) -> Outcome<Vec<u
             Err(_) => thread::sleep(Duration::from_millis(5)),
         }
         if !heard.is_empty() && end.is_none() {
+            // It does not heed that it is a member no more.
+            wire.is_deaf.store(true, Ordering::Relaxed);
             receiver.hang_up();
             end = Some(Instant::now() + Duration::from_secs(4));
         }
@@ -351,19 +447,38 @@ fn overhears<A: Profile, B: Profile>(mut receiver: Receiver<B>) -> Outcome<Vec<u
     Ok(heard)
 }
 
-/// What a member has forged, or nobody has encoded so, ends nobody: it is passed over and counted.
+/// What a member has forged, or nobody has encoded so, ends nobody: it is passed over and counted. Nor does anybody who announces
+/// the group's streams as his.
 ///
 /// # Errors
 /// What does not hold.
 pub fn passes_over<A: Profile, B: Profile>() -> Outcome {
     let (host, sent) = (Host::<A>::new()?, Sent::default());
     let adus = looked_at::<A>();
+    if adus.is_empty() {
+        return Err(Broken::Nothing);
+    }
+    let (pretended, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let pretends = scope.spawn(|| host.pretends(&pretended, &is_over));
+        let begun = Instant::now();
+        while pretended.load(Ordering::Relaxed) < host.streams() && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let passed = passes_over_once::<A, B>(&host, &adus, &sent);
+        is_over.store(true, Ordering::Relaxed);
+        joined(pretends)?;
+        passed
+    })
+}
+
+fn passes_over_once<A: Profile, B: Profile>(host: &Host<A>, adus: &[Adu], sent: &Sent) -> Outcome {
     thread::scope(|scope| {
         let receiver = host.join_alike::<B>(Rules::NONE, 0)?;
         let receiver = scope.spawn(|| take::<A, B>(receiver));
         host.wait_for(1)?;
         let mut forged = 0;
-        for adu in &adus {
+        for adu in adus {
             let other = Adu { number: 63, ..*adu };
             let long = vec![7; adu.len_max + 1];
             // No encoding, none of the types, longer than one may be, and nothing at all.
@@ -379,8 +494,8 @@ pub fn passes_over<A: Profile, B: Profile>() -> Outcome {
                 forged += 1;
             }
         }
-        let end = send_all(&host, 0, EACH / 3, &sent)?;
-        host.sender.finish(PATIENCE)?;
+        let end = send_all(host, 0, EACH / 3, sent)?;
+        host.sender.finish_here(PATIENCE)?;
         let seen = joined(receiver)?;
         let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
         has_all::<A>(&seen, 0..end, &sent)?;
@@ -397,19 +512,19 @@ pub fn passes_over<A: Profile, B: Profile>() -> Outcome {
 /// What does not hold.
 pub fn hides<A: Profile, B: Profile>() -> Outcome {
     let host = Host::<A>::new()?;
+    let mut adus = A::SENDS.iter().filter(|adu| adu.len_max >= MARK.len()).peekable();
+    if adus.peek().is_none() {
+        return Err(Broken::Nothing);
+    }
     let receiver = host.join_alike::<B>(Rules::NONE, 0)?;
     thread::scope(|scope| {
         let taking = scope.spawn(|| take_any(receiver));
         host.wait_for(1)?;
-        for adu in A::SENDS.iter().filter(|adu| adu.len_max >= MARK.len()) {
-            host.sender.send_message(adu, &&MARK[..])?;
-        }
+        adus.try_for_each(|adu| host.send_bytes(adu, MARK))?;
         host.sender.finish(PATIENCE)?;
-        let came = joined(taking)?;
         let wire = &host.wire;
-        match A::SENDS.iter().find(|adu| adu.is_resent && adu.len_max >= MARK.len()) {
-            Some(adu) if came == 0 => return clause(adu, "was not taken".into()),
-            _ => {}
+        if joined(taking)? == 0 {
+            return broken::<A>("nothing was taken".into());
         }
         if wire.shown.load(Ordering::Relaxed) > 0 || wire.frames.load(Ordering::Relaxed) == 0 {
             return broken::<A>("is in the clear on the link".into());

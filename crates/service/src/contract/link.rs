@@ -32,6 +32,8 @@ pub struct Wire {
     pub shown: AtomicU64,
     /// Nothing comes through any more.
     pub is_cut: AtomicBool,
+    /// What is said to this end of a group alone is not heard any more; what is said to all is.
+    pub is_deaf: AtomicBool,
 }
 
 impl Wire {
@@ -88,6 +90,13 @@ impl Device for Link {
         let received = self.inner.receive(batch)?;
         for packet in batch.iter() {
             packet.frames().for_each(|frame| self.wire.sees(&[frame]));
+        }
+        // A returned key (`docs/xtp.md`, section 2).
+        let is_alone = |frame: &[u8]| frame.first().is_some_and(|byte| byte & 0x80 != 0);
+        if self.wire.is_deaf.load(Ordering::Relaxed)
+            && batch.iter().any(|packet| packet.frames().any(is_alone))
+        {
+            batch.clear();
         }
         Ok(received)
     }

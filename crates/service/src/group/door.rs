@@ -1,5 +1,6 @@
 //! The sender's sessions: who comes, what it is told, and when it has gone. Nothing here waits for anybody.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,6 +11,7 @@ use fusewire_stack::group::MemberId;
 use fusewire_stack::transport::{self, Protocol};
 use fusewire_stack::{Config, Connection, Endpoint, Listener};
 
+use super::RESENT;
 use super::code;
 use super::wire::{self, Keys, TOLD_MAX, Welcome};
 use crate::Result;
@@ -19,8 +21,10 @@ use crate::profile::Profile;
 const VISITORS_MAX: usize = 64;
 /// How long one may not say it.
 const VISIT: Duration = Duration::from_secs(5);
-/// How long a receiver may not take what it is told.
-const TELLING: Duration = Duration::from_secs(5);
+/// How long a receiver may not hear the group, or not take what it is told.
+const JOINING: Duration = Duration::from_secs(10);
+/// Keys that one may be owed.
+const OWED_MAX: usize = 256;
 
 /// A session.
 pub(super) struct Session {
@@ -30,8 +34,12 @@ pub(super) struct Session {
     pub key: Option<u64>,
     /// It was told where the group is.
     is_welcome: bool,
-    /// The epoch whose keys it was told last.
-    told: u32,
+    /// It was told keys.
+    pub knows: bool,
+    /// Keys that it is to be told, in this order.
+    owed: VecDeque<Keys>,
+    /// It was told that nothing more is.
+    is_closed: bool,
     /// Its part in the stream of what is sent again.
     pub member: Option<MemberId>,
     /// It is a receiver that hears what is sent, and the application knows.
@@ -119,11 +127,25 @@ impl Door {
         Some(session)
     }
 
-    /// Nobody more comes in, and whoever is here is told that all has been said.
+    /// Nobody more comes in, and whoever is here is told, with the next look, that all has been said.
     pub fn close(&mut self) {
         self.listener = None;
-        for session in &self.sessions {
-            session.connection.finish_sending();
+    }
+
+    /// An epoch has begun: whoever knows the last one's keys is told these before anything is sealed with them, as far as
+    /// there is room, and by the next look in any case.
+    pub fn owe(&mut self, keys: &Keys) {
+        for session in &mut self.sessions {
+            if !session.knows {
+                session.owed.clear();
+                continue;
+            }
+            session.owed.push_back(keys.clone());
+            while let Some(keys) = session.owed.front()
+                && let Poll::Ready(Ok(())) = session.connection.try_send(&*keys.emit())
+            {
+                session.owed.pop_front();
+            }
         }
     }
 
@@ -137,13 +159,12 @@ impl Door {
             let session = &mut self.sessions[at];
             let outcome = match heard {
                 Outcome::Hears => {
-                    session.is_in = true;
+                    (session.is_in, session.waits) = (true, None);
                     change(Change::Hears(session.peer));
                     Outcome::Stays
                 }
-                Outcome::Stays if session.key.is_some() && self.listener.is_some() => {
-                    session.tell(cx, &self.welcome, keys)
-                }
+                Outcome::Stays if self.listener.is_none() => session.close(cx),
+                Outcome::Stays if session.key.is_some() => session.tell(cx, &self.welcome, keys),
                 heard => heard,
             };
             let in_order = match outcome {
@@ -179,7 +200,9 @@ impl Door {
                 connection,
                 key: None,
                 is_welcome: false,
-                told: 0,
+                knows: false,
+                owed: VecDeque::new(),
+                is_closed: false,
                 member: None,
                 is_in: false,
                 waits: Some(Instant::now()),
@@ -197,7 +220,8 @@ impl Door {
             Poll::Ready(Ok(None)) => return Outcome::Gone { in_order: true },
             Poll::Ready(Err(_)) => return Outcome::Gone { in_order: false },
         };
-        if message[..len] == wire::READY && session.knows() && !session.is_in {
+        let is_member = session.member.is_some() || self.welcome.streams[RESENT] == 0;
+        if message[..len] == wire::READY && session.knows && is_member && !session.is_in {
             return Outcome::Hears;
         }
         let Some(key) = wire::parse_join(&message[..len]) else {
@@ -211,7 +235,7 @@ impl Door {
             return Outcome::Ends(code::FULL);
         }
         let session = &mut self.sessions[at];
-        (session.key, session.waits) = (Some(key), None);
+        (session.key, session.waits) = (Some(key), Some(Instant::now()));
         Outcome::Stays
     }
 }
@@ -234,47 +258,65 @@ impl Session {
     fn overdue(&self) -> Outcome {
         let (most, code) = match self.key {
             None => (VISIT, code::WRONG),
-            Some(_) => (TELLING, code::LET_GO),
+            Some(_) => (JOINING, code::LET_GO),
         };
         match self.waits {
+            _ if self.owed.len() > OWED_MAX => Outcome::Ends(code::LET_GO),
             Some(since) if since.elapsed() > most => Outcome::Ends(code),
             _ => Outcome::Stays,
         }
     }
 
-    /// Tells a receiver where the group is, and the keys of this epoch.
+    /// Tells a receiver where the group is, and the keys of now.
     fn tell(&mut self, cx: &mut Context<'_>, welcome: &Welcome, keys: &Keys) -> Outcome {
         if !self.is_welcome {
             match self.connection.poll_send(cx, &welcome.emit()) {
-                Poll::Pending => return self.wait(),
+                Poll::Pending => return Outcome::Stays,
                 Poll::Ready(Ok(())) => self.is_welcome = true,
                 Poll::Ready(Err(_)) => return Outcome::Gone { in_order: false },
             }
         }
-        if self.told < keys.epoch() {
+        if !self.knows && self.owed.is_empty() {
+            self.owed.push_back(keys.clone());
+        }
+        self.pay(cx)
+    }
+
+    /// Tells the keys that it is owed. Who does not take them for too long has gone.
+    fn pay(&mut self, cx: &mut Context<'_>) -> Outcome {
+        while let Some(keys) = self.owed.front() {
             match self.connection.poll_send(cx, &*keys.emit()) {
-                Poll::Pending => return self.wait(),
-                Poll::Ready(Ok(())) => self.told = keys.epoch(),
+                Poll::Pending => {
+                    self.waits.get_or_insert_with(Instant::now);
+                    return Outcome::Stays;
+                }
+                Poll::Ready(Ok(())) => self.knows = true,
                 Poll::Ready(Err(_)) => return Outcome::Gone { in_order: false },
             }
+            self.owed.pop_front();
         }
-        self.waits = None;
+        if self.is_in {
+            self.waits = None;
+        }
         Outcome::Stays
     }
 
-    fn wait(&mut self) -> Outcome {
-        self.waits.get_or_insert_with(Instant::now);
-        Outcome::Stays
-    }
-
-    /// It knows keys.
-    pub fn knows(&self) -> bool {
-        self.told > 0
+    /// Says that all has been said, once it has.
+    fn close(&mut self, cx: &mut Context<'_>) -> Outcome {
+        let outcome = if self.knows { self.pay(cx) } else { Outcome::Stays };
+        if matches!(outcome, Outcome::Stays)
+            && (!self.knows || self.owed.is_empty())
+            && !self.is_closed
+        {
+            self.is_closed = true;
+            self.connection.finish_sending();
+        }
+        outcome
     }
 
     /// What it is of the group.
     pub fn part(&self) -> Part {
-        let Session { peer, member, is_in, .. } = *self;
-        Part { peer, member, is_in, knows: self.knows() }
+        let Session { peer, member, is_in, knows, .. } = *self;
+        Part { peer, member, is_in, knows }
     }
 }

@@ -7,8 +7,8 @@
 //!         ◀──────────── a session with each receiver: its key, keys of the streams ───▶
 //! ```
 //! Each receiver opens a session with the sender, which knows it by its key there, tells it where the group is and the secrets of
-//! an epoch. When somebody leaves, or is let go, an epoch begins whose secrets only those are told who are still there; nothing
-//! is sealed in the old one any more. All receivers have the same secrets, so each could seal what the others open: what comes
+//! an epoch. When somebody leaves, or is let go, an epoch of each stream begins, with the next that is sent there, whose secrets
+//! only those are told who are still there, all in order; nothing is sealed in the old one any more. All receivers have the same secrets, so each could seal what the others open: what comes
 //! that is none of the specification's is passed over and counted, and ends nobody.
 //!
 //! A [`Sender`] has a thread of its own, so that nobody waits for its application. A [`Receiver`] does something only
@@ -50,7 +50,8 @@ pub const SILENCE: Duration = Duration::from_secs(2);
 /// Where a group is.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Where receivers find their sessions; port 0: any.
+    /// Where receivers find their sessions; port 0: any. What goes to the group comes from this address, too: receivers take it
+    /// from no other, so of a host that has several one is named.
     pub sessions: SocketAddr,
     /// Where what is sent again goes; the rest goes to the next port.
     pub group: SocketAddr,
@@ -67,7 +68,7 @@ impl Place {
     }
 
     /// Of another stream.
-    fn of(group: SocketAddr, stream: usize) -> SocketAddr {
+    pub(crate) fn of(group: SocketAddr, stream: usize) -> SocketAddr {
         SocketAddr::new(group.ip(), group.port().wrapping_add(stream as u16))
     }
 }

@@ -1,7 +1,7 @@
 //! The end that receives: two streams of the group's, and the session that says how to read them.
 
 use std::marker::PhantomData;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use fusewire_device::{Device, random};
 use fusewire_session::group::{GroupOpened, GroupReceiver};
 use fusewire_session::{
-    ClientConfig, DataPass, Error as SessionError, Fingerprint, Identity, Terms, Trust,
+    ClientConfig, DataPass, Error as SessionError, Fingerprint, Identity, Terms, Trust, Violation,
 };
-use fusewire_stack::group::{ReceiverConfig, ReceiverEvent};
+use fusewire_stack::group::{Heard, ReceiverConfig, ReceiverEvent};
 use fusewire_stack::{self as stack, Clock, Connection, Endpoint};
 
 use super::wait::{STREAMS, Sleeper};
@@ -25,6 +25,9 @@ use crate::{Error, Result};
 const WELCOMING: Duration = Duration::from_secs(10);
 /// How long one end may be told of before the other is.
 const ENDING: Duration = Duration::from_secs(3);
+/// How long what has come waits for its keys, which come by another way: of what is sent again, and of what is not. Behind it
+/// the others wait, as far as there is memory.
+const HOLDING: [Duration; STREAMS] = [Duration::from_secs(10), Duration::from_millis(500)];
 /// Sleeps are no longer.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -50,11 +53,16 @@ struct Ear {
     receiver: stack::group::Receiver<Box<dyn Device>>,
     opens: GroupReceiver,
     body_max: usize,
-    /// The stream's key.
+    /// The stream's key, and where it comes from.
     key: u64,
-    /// A message of an epoch whose keys have not come yet.
+    from: (IpAddr, u16),
+    /// A message of an epoch whose keys have not come yet, and since when.
     held: Vec<u8>,
-    is_held: bool,
+    held_since: Option<Instant>,
+    /// The first epoch that it was told of, until something of it or behind it was genuine.
+    begins: Option<u32>,
+    /// Something was not genuine, in the place of what was.
+    is_spoiled: bool,
     has_joined: bool,
     /// It reads from here on.
     hears: bool,
@@ -65,7 +73,9 @@ struct Ear {
 struct Newest {
     number: u8,
     body: Vec<u8>,
+    /// How old it was, and when.
     age: Duration,
+    opened: fusewire_base::Instant,
     is_there: bool,
 }
 
@@ -85,6 +95,8 @@ pub struct Receiver<P> {
     /// The index that the next ADU of a type has, if one has come.
     next: [Option<u32>; 64],
     newest: Box<[Newest]>,
+    /// The stream that is looked at first: they take turns.
+    turn: usize,
     /// What was opened last, its head with it.
     body: Vec<u8>,
     age: Duration,
@@ -144,6 +156,7 @@ impl<P: Profile> Receiver<P> {
         let mut told = [0; TOLD_MAX];
         let len = connection.recv_timeout(&mut told, WELCOMING).map_err(ended)?.unwrap_or(0);
         let welcome = Welcome::parse(&told[..len]).ok_or(Error::Group("says no group"))?;
+        let from = connection.remote_addr().unwrap_or(sender).ip();
         let sleeper = Sleeper::new()?;
         let waker = Waker::from(Arc::clone(&sleeper.news));
         let newest = |adu: &&Adu| adu.order == Order::Newest;
@@ -151,6 +164,7 @@ impl<P: Profile> Receiver<P> {
             number: adu.number,
             body: Vec::with_capacity(wire::HEAD_LEN + adu.len_max),
             age: Duration::ZERO,
+            opened: fusewire_base::Instant::ZERO,
             is_there: false,
         });
         let mut receiver = Receiver {
@@ -164,6 +178,7 @@ impl<P: Profile> Receiver<P> {
             one_way: Duration::ZERO,
             next: [None; 64],
             newest: newest.collect(),
+            turn: RESENT,
             body: Vec::with_capacity(wire::HEAD_LEN + profile::len_max(P::TAKES)),
             age: Duration::ZERO,
             is_late: false,
@@ -184,7 +199,9 @@ impl<P: Profile> Receiver<P> {
                 nocheck: stream == ONCE,
                 ..ReceiverConfig::new(Place::of(welcome.group, stream))
             };
-            let ear = Ear::new(device(&config)?, &config, welcome.streams[stream], body_max);
+            let from = (from, welcome.ports[stream]);
+            let key = welcome.streams[stream];
+            let ear = Ear::new(device(&config)?, &config, (key, from), body_max);
             receiver.sleeper.watch(stream, &**ear.receiver.device())?;
             receiver.ears[stream] = Some(ear);
         }
@@ -201,7 +218,7 @@ impl<P: Profile> Receiver<P> {
         timeout: Option<Duration>,
         is_one: impl Fn(u8, &[u8]) -> bool,
     ) -> Result<Option<(u8, &[u8])>> {
-        let until = timeout.map(|timeout| Instant::now() + timeout);
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             self.hear_session();
             self.drive()?;
@@ -223,7 +240,11 @@ impl<P: Profile> Receiver<P> {
                 return Err(stack::Error::Elapsed.into());
             }
             let timers = self.ears.iter().flatten().filter_map(|ear| ear.receiver.next_timeout());
-            self.sleeper.sleep(timers.chain(left).chain([LOOK_EVERY]).min())?;
+            let most = match self.ears.iter().flatten().any(|ear| ear.held_since.is_some()) {
+                true => LOOK_EVERY.min(HOLDING[ONCE] / 4),
+                false => LOOK_EVERY,
+            };
+            self.sleeper.sleep(timers.chain(left).chain([most]).min())?;
         }
     }
 
@@ -293,13 +314,22 @@ impl<P: Profile> Receiver<P> {
     }
 
     fn learn(&mut self, keys: &Keys) {
-        for (ear, key) in self.ears.iter_mut().zip(&keys.0) {
-            let Some(ear) = ear else { continue };
-            if ear.opens.learn(key.clone()).is_err() {
-                // So many epochs began while nothing of them came that what was said in them is gone for good.
-                ear.opens = GroupReceiver::new(body_len_max(ear.body_max), DataPass::detect());
-                let _ = ear.opens.learn(key.clone());
+        for (stream, key) in keys.0.iter().enumerate() {
+            // The other stream's epoch is the one that began, or none has.
+            let Some(ear) = &mut self.ears[stream] else { continue };
+            if ear.opens.epoch().is_none() {
+                ear.begins = Some(key.epoch);
             }
+            if ear.opens.epoch() == Some(key.epoch) || ear.opens.learn(key.clone()).is_ok() {
+                continue;
+            }
+            if stream == RESENT {
+                self.failed = Some(Error::Group("begins more epochs than can be kept"));
+                return;
+            }
+            // What is sent once, and was said in so many epochs while nothing was taken, is gone for good.
+            ear.opens = GroupReceiver::new(body_len_max(ear.body_max), DataPass::detect());
+            let _ = ear.opens.learn(key.clone());
         }
     }
 
@@ -310,8 +340,10 @@ impl<P: Profile> Receiver<P> {
             ear.receiver.drive(Some(Duration::ZERO))?;
             while let Some(event) = ear.receiver.poll_event() {
                 match event {
-                    // Anybody can announce a group: the session says which.
-                    ReceiverEvent::Heard(heard) if !ear.has_joined && heard.key() == ear.key => {
+                    // Anybody can announce a group: the session says which, and where it comes from.
+                    ReceiverEvent::Heard(heard)
+                        if !ear.has_joined && ear.is_its(stream, &heard) =>
+                    {
                         ear.receiver.join(&heard, self.own)?;
                         ear.has_joined = true;
                     }
@@ -347,42 +379,71 @@ impl<P: Profile> Receiver<P> {
     fn is_over(&self) -> Result<bool> {
         let Some(since) = self.has_ended else { return Ok(false) };
         match &self.ears[RESENT] {
-            Some(ear) if !ear.has_finished && since.elapsed() > ENDING => {
-                Err(Error::Group("has ended, and not all has come"))
-            }
-            Some(ear) => Ok(ear.has_finished),
+            Some(ear) => match ear.has_finished && ear.held_since.is_none() {
+                true if !ear.is_spoiled => Ok(true),
+                // All keys were told before the session's end; a stream's may be heard behind it.
+                false if since.elapsed() <= ENDING => Ok(false),
+                _ => Err(Error::Group("has ended, and not all has come")),
+            },
             None => Ok(true),
         }
     }
 
-    /// Opens what has come until there is one to hand over, which is then in `body`; its number.
+    /// Opens what has come until there is one to hand over, which is then in `body`; its number. No stream waits for the other
+    /// to be empty.
     fn next_adu(&mut self, is_one: &impl Fn(u8, &[u8]) -> bool) -> Result<Option<u8>> {
-        for stream in [RESENT, ONCE] {
-            while self.open_next(stream)? {
-                let Some((adu, age)) = self.judge(stream, is_one) else { continue };
-                let slot = self.newest.iter_mut().find(|slot| slot.number == adu.number);
-                let Some(slot) = slot else {
-                    self.hand_over(adu, age);
-                    return Ok(Some(adu.number));
-                };
-                self.counters.overtaken += u64::from(slot.is_there);
-                std::mem::swap(&mut slot.body, &mut self.body);
-                (slot.age, slot.is_there) = (age, true);
+        for stream in [self.turn, 1 - self.turn] {
+            if let Some(adu) = self.next_of(stream, is_one)? {
+                self.turn = 1 - stream;
+                return Ok(Some(adu.number));
             }
         }
-        let Some(slot) = self.newest.iter_mut().find(|slot| slot.is_there) else { return Ok(None) };
-        slot.is_there = false;
-        std::mem::swap(&mut slot.body, &mut self.body);
-        let (number, age) = (slot.number, slot.age);
-        if let Some(adu) = profile::of_number(P::TAKES, number) {
-            self.hand_over(adu, age);
-        }
-        Ok(Some(number))
+        Ok(None)
     }
 
-    fn hand_over(&mut self, adu: &Adu, age: Duration) {
-        (self.age, self.is_late) = (age, adu.deadline.is_some_and(|deadline| age > deadline));
-        self.counters.late += u64::from(self.is_late);
+    /// The next of a stream: of types of which the newest counts once all has been opened that has come.
+    fn next_of(
+        &mut self,
+        stream: usize,
+        is_one: &impl Fn(u8, &[u8]) -> bool,
+    ) -> Result<Option<&'static Adu>> {
+        while self.open_next(stream)? {
+            let Some((adu, age)) = self.judge(stream, is_one) else { continue };
+            let slot = self.newest.iter_mut().find(|slot| slot.number == adu.number);
+            let Some(slot) = slot else {
+                if self.hands_over(adu, age) {
+                    return Ok(Some(adu));
+                }
+                continue;
+            };
+            self.counters.overtaken += u64::from(slot.is_there);
+            std::mem::swap(&mut slot.body, &mut self.body);
+            (slot.age, slot.opened, slot.is_there) = (age, self.clock.now(), true);
+        }
+        for at in 0..self.newest.len() {
+            let slot = &mut self.newest[at];
+            let adu = profile::of_number(P::TAKES, slot.number).filter(|_| slot.is_there);
+            let Some(adu) = adu.filter(|adu| stream_of(adu) == stream) else { continue };
+            slot.is_there = false;
+            std::mem::swap(&mut slot.body, &mut self.body);
+            let age = slot.age + (self.clock.now() - slot.opened);
+            if self.hands_over(adu, age) {
+                return Ok(Some(adu));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether what is so old now is handed over.
+    fn hands_over(&mut self, adu: &Adu, age: Duration) -> bool {
+        let is_late = adu.deadline.is_some_and(|deadline| age > deadline);
+        if is_late && adu.drops_late {
+            self.counters.expired += 1;
+            return false;
+        }
+        (self.age, self.is_late) = (age, is_late);
+        self.counters.late += u64::from(is_late);
+        true
     }
 
     /// Opens the next message of a stream into `body`; false: there is none that can be.
@@ -390,36 +451,50 @@ impl<P: Profile> Receiver<P> {
         let (body, counters) = (&mut self.body, &mut self.counters);
         let Some(ear) = &mut self.ears[stream] else { return Ok(false) };
         loop {
-            let Ear { receiver, opens, held, is_held, .. } = ear;
-            let opened = if *is_held { Some(opens.open(held, body)) } else { None };
-            let opened = match opened {
-                Some(Ok(GroupOpened::Later)) if stream == RESENT => return Ok(false),
-                Some(Ok(GroupOpened::Later)) | None => {
+            let Ear { receiver, opens, held, held_since, begins, is_spoiled, .. } = ear;
+            let opened = match *held_since {
+                Some(since) => match opens.open(held, body) {
+                    Ok(GroupOpened::Later) if since.elapsed() < HOLDING[stream] => {
+                        return Ok(false);
+                    }
+                    opened => {
+                        *held_since = None;
+                        opened
+                    }
+                },
+                None => {
                     let next = receiver.recv(|_, message| {
                         let opened = opens.open(message, body);
                         if matches!(opened, Ok(GroupOpened::Later)) {
-                            // Of what is not sent again the last is kept.
-                            counters.lost += u64::from(std::mem::replace(is_held, true));
+                            *held_since = Some(Instant::now());
                             held.clear();
                             held.extend_from_slice(message);
                         }
                         opened
                     });
                     let Some(opened) = next else { return Ok(false) };
-                    opened
-                }
-                Some(opened) => {
-                    *is_held = false;
+                    if held_since.is_some() {
+                        return Ok(false);
+                    }
                     opened
                 }
             };
             match opened {
-                Ok(GroupOpened::Genuine) => return Ok(true),
-                Ok(GroupOpened::Later) => {}
+                Ok(GroupOpened::Genuine) => {
+                    *begins = None;
+                    return Ok(true);
+                }
+                // Sealed before this end came, and sent behind it.
+                Err(SessionError::Violation(Violation::GroupReplay { epoch, .. }))
+                    if Some(epoch) < *begins => {}
                 Err(error @ SessionError::IntegrityLimit { .. }) => {
                     return Err(stack::Error::from(error).into());
                 }
-                Err(_) => counters.refused += 1,
+                // Its keys have not come, or it is not what the sender sealed: that does not come any more.
+                Ok(GroupOpened::Later) | Err(_) => {
+                    *is_spoiled = true;
+                    counters.refused += 1;
+                }
             }
         }
     }
@@ -449,28 +524,37 @@ impl<P: Profile> Receiver<P> {
         *next = Some(head.index.wrapping_add(1));
         let _ = self.times.push(now, head.sent, Duration::MAX, ());
         while self.times.poll(now).is_some() {}
-        let age = self.times.behind() + self.one_way;
-        if adu.drops_late && adu.deadline.is_some_and(|deadline| age > deadline) {
-            self.counters.expired += 1;
-            return None;
-        }
-        Some((adu, age))
+        Some((adu, self.times.behind() + self.one_way))
     }
 }
 
 impl Ear {
-    fn new(device: Box<dyn Device>, config: &ReceiverConfig, key: u64, body_max: usize) -> Ear {
+    fn new(
+        device: Box<dyn Device>,
+        config: &ReceiverConfig,
+        (key, from): (u64, (IpAddr, u16)),
+        body_max: usize,
+    ) -> Ear {
         Ear {
             receiver: stack::group::Receiver::over(device, config),
             opens: GroupReceiver::new(body_len_max(body_max), DataPass::detect()),
             body_max,
             key,
+            from: (from.0.to_canonical(), from.1),
             held: Vec::with_capacity(body_max + 256),
-            is_held: false,
+            held_since: None,
+            begins: None,
+            is_spoiled: false,
             has_joined: false,
             hears: false,
             has_finished: false,
         }
+    }
+
+    /// Whether that is this stream, and not what another announces by its key.
+    fn is_its(&self, stream: usize, heard: &Heard) -> bool {
+        let from = (heard.from().ip().to_canonical(), heard.from().port());
+        heard.key() == self.key && from == self.from && heard.is_reliable() == (stream == RESENT)
     }
 }
 

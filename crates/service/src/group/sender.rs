@@ -24,7 +24,7 @@ use crate::{Error, Result};
 
 /// Sessions are looked at so often although they say nothing: for who says nothing for too long.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Epochs begin so often though nothing is sent; what is sent waits for none.
+/// Epochs begin so often though nothing is sent, so that their keys are there before what is; what is sent waits for none.
 const RENEW_EVERY: Duration = Duration::from_millis(100);
 /// Bytes that are sealed in an epoch, well below what it has.
 const EPOCH_BYTES: u64 = 1 << 47;
@@ -59,6 +59,10 @@ struct Cast {
     seals: GroupSender,
     /// Bytes in this epoch.
     sealed: u64,
+    /// Somebody has left who knows its keys.
+    is_stale: bool,
+    /// When it began.
+    renewed: Instant,
 }
 
 /// What the lock guards.
@@ -67,9 +71,6 @@ struct State {
     door: Door,
     clock: Clock,
     keys: Keys,
-    /// Somebody has left who knows these keys.
-    is_stale: bool,
-    renewed: Instant,
     /// Numbers of the next ADUs, by type.
     next: [u32; 64],
     events: VecDeque<Event>,
@@ -118,9 +119,10 @@ impl<P: Profile> Sender<P> {
         allow: Allow,
         device: impl Fn(&SenderConfig) -> Result<Carrier>,
     ) -> Result<Sender<P>> {
-        let (keys, mut sleeper) = (draw(1, P::CIPHERS[0])?, Sleeper::new()?);
+        let keys = Keys([draw(1, P::CIPHERS[0])?, draw(1, P::CIPHERS[0])?]);
+        let (mut sleeper, now) = (Sleeper::new()?, Instant::now());
         let mut casts = [None, None];
-        let welcome = Welcome { group: place.group, streams: [0; STREAMS] };
+        let welcome = Welcome { group: place.group, streams: [0; STREAMS], ports: [0; STREAMS] };
         let most = P::RECEIVERS.1;
         let mut door = Door::open::<P>(place.sessions, identity, allow, most, welcome)?;
         for stream in [RESENT, ONCE] {
@@ -129,19 +131,18 @@ impl<P: Profile> Sender<P> {
             let sender = stack::group::Sender::over(device(&config)?, &config)?;
             sleeper.watch(stream, &**sender.device())?;
             door.welcome.streams[stream] = sender.key();
+            door.welcome.ports[stream] = sender.local_addr().port();
             let seals =
                 GroupSender::new(&keys.0[stream], body_len_max(body_max), DataPass::detect());
             let seals = seals.map_err(stack::Error::from)?;
-            casts[stream] = Some(Cast { sender, seals, sealed: 0 });
+            casts[stream] = Some(Cast { sender, seals, sealed: 0, is_stale: false, renewed: now });
         }
-        let (local, now) = (door.local_addr(), Instant::now());
+        let local = door.local_addr();
         let state = Mutex::new(State {
             casts,
             door,
             clock: Clock::new(),
             keys,
-            is_stale: false,
-            renewed: now,
             next: [0; 64],
             events: VecDeque::with_capacity(EVENTS_MAX),
             looked: now,
@@ -262,6 +263,10 @@ impl<P: Profile> Sender<P> {
     /// # Errors
     /// [`Error::Stack`]: among them `Elapsed`, where that has taken too long.
     pub fn finish(self, timeout: Duration) -> Result<()> {
+        self.finish_here(timeout)
+    }
+
+    pub(crate) fn finish_here(&self, timeout: Duration) -> Result<()> {
         {
             let mut state = self.shared.lock();
             state.is_finishing = true;
@@ -272,7 +277,12 @@ impl<P: Profile> Sender<P> {
             state.casts.iter().flatten().all(|cast| cast.sender.has_ended()).then_some(())
         };
         self.shared.wait(Some(timeout), has_ended)?;
-        self.shared.lock().door.close();
+        {
+            let mut state = self.shared.lock();
+            state.door.close();
+            state.looks = true;
+        }
+        self.shared.sleeper.news.nudge();
         let is_alone = |state: &mut State| state.door.sessions().is_empty().then_some(());
         match self.shared.wait(Some(ENDING), is_alone) {
             Err(Error::Stack(stack::Error::Elapsed)) => Ok(()),
@@ -306,7 +316,9 @@ fn config<P: Profile>(
         hops: place.hops,
         reliable: stream == RESENT,
         rate: Some(P::CAST_RATES[stream]),
-        floor: P::FLOOR,
+        carried_by: headers(group) as u32,
+        // Who takes nothing at all while others wait holds them for no longer than any other.
+        floor: P::FLOOR.max(1),
         silence: SILENCE,
         members_max: P::RECEIVERS.1,
         buffer: buffer::<P>(stream, body_max),
@@ -314,15 +326,20 @@ fn config<P: Profile>(
         nocheck: stream == ONCE,
         // The rate is what the user vouches for. A window would be full of what one that is frozen has not got.
         congestion: None,
+        packet_len: P::MTU.saturating_sub(headers(group)).min(SenderConfig::new(group).packet_len),
         ..SenderConfig::new(group)
     }
 }
 
-/// Keys that nobody foretells.
-fn draw(epoch: u32, cipher: Cipher) -> Result<Keys> {
-    let secret = || random().map_err(stack::Error::os("drawing a key"));
-    let [one, other] = [secret()?, secret()?];
-    Ok(Keys([one, other].map(|secret| GroupKey::new(epoch, cipher, secret))))
+/// Bytes of IP and UDP before XTP's.
+fn headers(group: SocketAddr) -> usize {
+    if group.is_ipv4() { 28 } else { 48 }
+}
+
+/// A key that nobody foretells.
+fn draw(epoch: u32, cipher: Cipher) -> Result<GroupKey> {
+    let secret = random().map_err(stack::Error::os("drawing a key"))?;
+    Ok(GroupKey::new(epoch, cipher, secret))
 }
 
 impl Shared {
@@ -428,7 +445,7 @@ impl State {
         sent: fusewire_base::Instant,
         message: &impl Marshal,
     ) -> Result<bool> {
-        self.renew_if_stale()?;
+        self.renew_if_stale(stream)?;
         let Some(cast) = &mut self.casts[stream] else { return Ok(false) };
         let next = &mut self.next[usize::from(number) % 64];
         let body = Headed::new(Head { number, index: *next, sent }, message);
@@ -441,24 +458,22 @@ impl State {
         sealed.map_err(stack::Error::from)?;
         *next = next.wrapping_add(1);
         cast.sealed += len as u64;
-        self.is_stale |= cast.sealed > EPOCH_BYTES;
+        cast.is_stale |= cast.sealed > EPOCH_BYTES;
         cast.sender.drive(Some(Duration::ZERO))?;
         Ok(true)
     }
 
     /// Nothing is sealed by keys that somebody knows who has left.
-    fn renew_if_stale(&mut self) -> Result<()> {
-        if !self.is_stale {
+    fn renew_if_stale(&mut self, stream: usize) -> Result<()> {
+        let Some(cast) = self.casts[stream].as_mut().filter(|cast| cast.is_stale) else {
             return Ok(());
-        }
-        self.keys = draw(self.keys.epoch() + 1, self.keys.0[0].cipher)?;
-        for (cast, key) in self.casts.iter_mut().zip(&self.keys.0) {
-            let Some(cast) = cast else { continue };
-            cast.seals.renew(key).map_err(stack::Error::from)?;
-            cast.sealed = 0;
-        }
-        (self.is_stale, self.renewed) = (false, Instant::now());
-        // The others are told at once.
+        };
+        let key = &mut self.keys.0[stream];
+        *key = draw(key.epoch + 1, key.cipher)?;
+        cast.seals.renew(key).map_err(stack::Error::from)?;
+        (cast.is_stale, cast.sealed, cast.renewed) = (false, 0, Instant::now());
+        // The others are told at once, and who has no room now by the thread.
+        self.door.owe(&self.keys);
         self.looks = true;
         Ok(())
     }
@@ -468,13 +483,16 @@ impl State {
         for stream in [RESENT, ONCE] {
             let Some(cast) = &mut self.casts[stream] else { continue };
             cast.sender.drive(Some(Duration::ZERO))?;
+            // Of an epoch of which nothing was sealed the next need not be told before something is: so receivers keep as many
+            // keys as there are messages for them, about, and not as many as have left.
+            let renews = cast.sealed > 0 && cast.renewed.elapsed() >= RENEW_EVERY;
             while let Some(event) = self.casts[stream].as_mut().and_then(|c| c.sender.poll_event())
             {
                 self.take_event(stream, event)?;
             }
-        }
-        if self.renewed.elapsed() >= RENEW_EVERY {
-            self.renew_if_stale()?;
+            if renews {
+                self.renew_if_stale(stream)?;
+            }
         }
         if has_news || self.looks || self.looked.elapsed() >= LOOK_EVERY {
             (self.looked, self.looks) = (Instant::now(), false);
@@ -499,7 +517,7 @@ impl State {
 
     /// A session has ended: what it knew is worth nothing from now on.
     fn forget(&mut self, part: Part, why: Leaving) {
-        self.is_stale |= part.knows;
+        self.casts.iter_mut().flatten().for_each(|cast| cast.is_stale |= part.knows);
         if let (Some(member), Some(cast)) = (part.member, &mut self.casts[RESENT]) {
             cast.sender.remove(member);
         }
@@ -520,10 +538,13 @@ impl State {
     /// Only who has said so in a session is let in.
     fn take_ask(&mut self, stream: usize, ask: AskId) -> Result<()> {
         let Some(cast) = &mut self.casts[stream] else { return Ok(()) };
-        let is_its = |session: &Session| session.key == Some(ask.bits()) && session.knows();
+        let is_its = |session: &Session| session.key == Some(ask.bits()) && session.knows;
         match self.door.session(is_its) {
-            Some(session) => session.member = cast.sender.accept(ask)?,
-            None => cast.sender.deny(ask),
+            // A session is one member.
+            Some(session) if session.member.is_none() => {
+                session.member = cast.sender.accept(ask)?;
+            }
+            _ => cast.sender.deny(ask),
         }
         Ok(())
     }
@@ -536,3 +557,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,8 +8,9 @@
 //! +--------+---------------+---------------+-------------------------------+----------
 //! receiver ─▶ sender   1, 0 (7)   its key in the group (8)
 //! receiver ─▶ sender   4, 0 (7)   it hears both streams
-//! sender ─▶ receiver   2, family (1), port (2), 0 (4)   address (16)   keys of the two streams (8 each)
-//! sender ─▶ receiver   3, 0 (1), cipher (2), epoch (4)   secrets of the two streams (32 each)
+//! sender ─▶ receiver   2, family (1), port (2), ports that the two streams come from (2 each)   address (16)
+//!                      keys of the two streams (8 each)
+//! sender ─▶ receiver   3, 0 (1), cipher (2), epochs of the two streams (4 each), 0 (4)   their secrets (32 each)
 //! ```
 //! Numbers are big-endian. `index` counts the ADUs of a type; the time is of the sender's clock. Everything here comes from the
 //! network: parsers are total.
@@ -28,7 +29,7 @@ pub(super) const HEAD_LEN: usize = 16;
 pub(super) const TOLD_MAX: usize = KEYS_LEN;
 const JOIN_LEN: usize = 16;
 const WELCOME_LEN: usize = 40;
-const KEYS_LEN: usize = 72;
+const KEYS_LEN: usize = 80;
 const JOIN: u8 = 1;
 const WELCOME: u8 = 2;
 const KEYS: u8 = 3;
@@ -115,13 +116,18 @@ pub(super) struct Welcome {
     pub group: SocketAddr,
     /// Keys of the two streams; 0: there is none.
     pub streams: [u64; 2],
+    /// The sender's ports that they come from, at the address of its sessions.
+    pub ports: [u16; 2],
 }
 
 impl Welcome {
     pub fn emit(&self) -> [u8; WELCOME_LEN] {
         let mut message = [0; WELCOME_LEN];
         message[0] = WELCOME;
-        message[2..4].copy_from_slice(&self.group.port().to_be_bytes());
+        let ports = [self.group.port(), self.ports[0], self.ports[1]];
+        for (place, port) in message[2..8].as_chunks_mut().0.iter_mut().zip(ports) {
+            *place = port.to_be_bytes();
+        }
         match self.group.ip() {
             IpAddr::V4(ip) => {
                 message[1] = 4;
@@ -141,8 +147,9 @@ impl Welcome {
     /// Of a group that there can be.
     pub fn parse(message: &[u8]) -> Option<Welcome> {
         let message: &[u8; WELCOME_LEN] = message.try_into().ok()?;
-        let [WELCOME, family, high, low, 0, 0, 0, 0, ..] = *message else { return None };
+        let [WELCOME, family, high, low, ..] = *message else { return None };
         let port = u16::from_be_bytes([high, low]);
+        let ports = [4, 6].map(|at| u16::from_be_bytes([message[at], message[at + 1]]));
         let octets: [u8; 16] = message[8..].first_chunk().copied()?;
         let ip: IpAddr = match (family, octets) {
             (4, [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]) => {
@@ -153,25 +160,23 @@ impl Welcome {
         };
         let streams = [u64_at(message, 24), u64_at(message, 32)];
         let is_one = ip.is_multicast() && port != 0 && port != u16::MAX && streams != [0, 0];
-        is_one.then(|| Welcome { group: SocketAddr::new(ip, port), streams })
+        is_one.then(|| Welcome { group: SocketAddr::new(ip, port), streams, ports })
     }
 }
 
-/// The keys of an epoch, for the two streams: of one secret they would be the same.
+/// The keys of now: each of the two streams has epochs of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Keys(pub [GroupKey; 2]);
 
 impl Keys {
-    pub fn epoch(&self) -> u32 {
-        self.0[0].epoch
-    }
-
     pub fn emit(&self) -> Zeroizing<[u8; KEYS_LEN]> {
         let mut message = Zeroizing::new([0; KEYS_LEN]);
         message[0] = KEYS;
         message[2..4].copy_from_slice(&self.0[0].cipher.code());
-        message[4..8].copy_from_slice(&self.epoch().to_be_bytes());
-        for (place, key) in message[8..].as_chunks_mut().0.iter_mut().zip(&self.0) {
+        for (place, key) in message[4..12].as_chunks_mut().0.iter_mut().zip(&self.0) {
+            *place = key.epoch.to_be_bytes();
+        }
+        for (place, key) in message[16..].as_chunks_mut().0.iter_mut().zip(&self.0) {
             *place = *key.secret();
         }
         message
@@ -180,10 +185,13 @@ impl Keys {
     /// Of a cipher that has tags.
     pub fn parse(message: &[u8]) -> Option<Keys> {
         let message: &[u8; KEYS_LEN] = message.try_into().ok()?;
-        let [KEYS, 0, id, parameter, e0, e1, e2, e3, ..] = *message else { return None };
+        let [KEYS, 0, id, parameter, _, _, _, _, _, _, _, _, 0, 0, 0, 0, ..] = *message else {
+            return None;
+        };
         let cipher = Cipher::from_code([id, parameter]).filter(|cipher| !cipher.is_insecure())?;
-        let (epoch, secrets) = (u32::from_be_bytes([e0, e1, e2, e3]), message[8..].as_chunks().0);
-        Some(Keys([0, 1].map(|at| GroupKey::new(epoch, cipher, secrets[at]))))
+        let (epochs, secrets) = (message[4..12].as_chunks().0, message[16..].as_chunks().0);
+        let key = |at: usize| GroupKey::new(u32::from_be_bytes(epochs[at]), cipher, secrets[at]);
+        Some(Keys([0, 1].map(key)))
     }
 }
 
@@ -193,8 +201,9 @@ mod tests {
 
     #[test]
     fn what_is_said_is_heard_and_nothing_else() {
+        let streams = [7, 1 << 62];
         let welcome =
-            |group: &str| Welcome { group: group.parse().unwrap(), streams: [7, 1 << 62] };
+            |group: &str| Welcome { group: group.parse().unwrap(), streams, ports: [8, 9] };
         for group in ["239.1.2.3:9000", "[ff15::7]:9000"] {
             assert_eq!(Welcome::parse(&welcome(group).emit()), Some(welcome(group)));
         }
@@ -203,13 +212,10 @@ mod tests {
         }
         assert_eq!(parse_join(&join(5)), Some(5));
         assert_eq!([0, 1 << 63].map(|key| parse_join(&join(key))), [None, None]);
-        let keys =
-            Keys([[1; 32], [2; 32]].map(|secret| GroupKey::new(9, Cipher::AES_128_GCM, secret)));
-        let heard = Keys::parse(&*keys.emit()).unwrap();
-        assert_eq!(
-            (heard.epoch(), heard.0[0].secret(), heard.0[1].secret()),
-            (9, &[1; 32], &[2; 32])
-        );
+        let keys = [(9, [1; 32]), (1 << 30, [2; 32])];
+        let key = |(epoch, secret)| GroupKey::new(epoch, Cipher::AES_128_GCM, secret);
+        let heard = Keys::parse(&*Keys(keys.map(key)).emit()).unwrap();
+        assert_eq!(heard.0.map(|key| (key.epoch, *key.secret())), keys);
         let head = Head { number: 3, index: 8, sent: Instant::from_us(77) };
         let body = [&head.emit()[..], b"adu"].concat();
         assert_eq!(Head::parse(&body), Some((head, &b"adu"[..])));
@@ -221,7 +227,7 @@ mod tests {
         let keys =
             Keys([[1; 32], [2; 32]].map(|secret| GroupKey::new(9, Cipher::AES_128_GCM, secret)));
         let group = "239.1.2.3:9000".parse().unwrap();
-        let welcome = Welcome { group, streams: [7, 8] }.emit();
+        let welcome = Welcome { group, streams: [7, 8], ports: [1, 2] }.emit();
         for message in [&join(5)[..], &welcome, &*keys.emit()] {
             for len in 0..message.len() {
                 let short = &message[..len];
