@@ -239,6 +239,58 @@ fn what_an_end_of_a_group_would_not_keep_is_refused_with_its_clause() {
     }
 }
 
+/// What is sent once has half of what is allowed beside what goes again, and all where nothing does: what makes more is refused.
+#[test]
+fn what_a_group_is_sent_once_has_its_rate_and_packets_their_length() {
+    let of = |hz: u64, y: &str| {
+        format!(
+            "network.mtu_bytes = 1300\npeers = {{shape = \"group\", receivers = [1, 8]}}\n\
+             adu.X = {{type = \"Mm.T\", reliability = \"avoid\", order = \"newest\", rate_hz = [{hz}, {hz}]}}\n\
+             adu.Y = {{type = \"Mm.U\", {y}}}\n"
+        )
+    };
+    let rates = |lines: &str| -> [u64; 2] {
+        let files = made(lines).unwrap_or_else(|error| panic!("{lines}: {error}"));
+        let lib = &files.iter().find(|file| file.path == Path::new("src/lib.rs")).unwrap().text;
+        assert!(lib.contains("const MTU: usize = 1300;"), "{lib}");
+        let (_, rates) = lib.split_once("const CAST_RATES: [u32; 2] = [").unwrap();
+        let rates = rates.split_once(']').unwrap().0.split(", ").map(|rate| rate.parse().unwrap());
+        rates.collect::<Vec<_>>().try_into().unwrap()
+    };
+    let (again, once) = ("order = \"type\"", "reliability = \"avoid\", rate_hz = [1, 1]");
+    let allowed: u64 = rates(&of(10, again)).iter().sum();
+    // Of a thousand bytes and their headers.
+    let hz = allowed * 6 / 10 / 1130;
+    assert!(rates(&of(hz, once))[1] > allowed * 6 / 10);
+    let refused = made(&of(hz, again)).expect_err("too much").to_string();
+    let says = ["cannot be generated yet", "`adu.X.rate_hz", "half of what is allowed"];
+    assert!(says.iter().all(|text| refused.contains(text)), "{refused}");
+}
+
+/// A test is written where there is something that it can look at.
+#[test]
+fn a_group_has_the_tests_that_can_fail() {
+    let of = |receivers: u32, x: &str, y: &str| {
+        let lines = format!(
+            "peers = {{shape = \"group\", receivers = [1, {receivers}]}}\n\
+             adu.X = {{type = \"Mm.{x}}}\nadu.Y = {{type = \"Mm.{y}}}\n"
+        );
+        let files = made(&lines).unwrap_or_else(|error| panic!("{lines}: {error}"));
+        let text = &files.iter().find(|f| f.path == Path::new("tests/contract.rs")).unwrap().text;
+        let all = ["reaches", "loses_few", "goes_on", "forgets", "passes_over", "hides", "admits"];
+        let has = |test: &&str| text.contains(&format!("contract::group::{test}::<"));
+        all.into_iter().filter(has).collect::<Vec<_>>().join(" ")
+    };
+    let once = "reliability = \"avoid\", loss = 0.05, order = \"newest\", rate_hz = [10, 10]";
+    let (long, short) = (format!("T\", {once}"), format!("U\", {once}"));
+    let all_again = "reaches goes_on forgets passes_over hides admits";
+    assert_eq!(of(8, "T\"", "U\""), all_again);
+    assert_eq!(of(8, "T\"", &short), all_again);
+    assert_eq!(of(8, "U\"", &long), "reaches loses_few forgets passes_over hides admits");
+    assert_eq!(of(1, "T\"", &short), "reaches passes_over hides admits");
+    assert_eq!(of(8, "U\"", &short), "admits");
+}
+
 /// A session has 128 terms: of each specification every clause is in one of its own, or in that of its type.
 #[test]
 fn every_clause_is_in_a_term_that_a_session_has() {

@@ -133,9 +133,13 @@ impl<'a> Writer<'a> {
 
     /// What is vouched for.
     fn network(&mut self) {
-        let network = &self.plan.network;
         writeln!(self);
         writeln!(self, "/// The worst that is vouched for of the network.");
+        self.network_constant();
+    }
+
+    pub fn network_constant(&mut self) {
+        let network = &self.plan.network;
         writeln!(self, "const NETWORK: service::profile::Network = service::profile::Network {{");
         writeln!(self, "one_way: std::time::Duration::from_micros({}),", network.rtt_us.1 / 2);
         writeln!(self, "jitter: std::time::Duration::from_micros({}),", network.jitter_us);

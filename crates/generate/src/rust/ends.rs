@@ -206,8 +206,8 @@ impl<'a> Writer<'a> {
             if self.plan.machine == Machine::Datagram {
                 fields.extend(super::datagrams::fields(self.plan, plan));
             }
-            if self.plan.machine == Machine::Group && !group::is_resent(plan) {
-                fields.push("is_resent: false".to_owned());
+            if self.plan.machine == Machine::Group {
+                fields.extend(group::fields(plan));
             }
             if let Some(number) = plan.reply {
                 fields.push(format!("answered_by: Some({number})"));

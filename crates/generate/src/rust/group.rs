@@ -15,22 +15,32 @@ pub fn is_resent(adu: &AduPlan) -> bool {
     adu.resend == Resend::Selective
 }
 
+/// Bytes a second that all that is sent once may make, with all headers; `None`: nobody says.
+pub fn once(plan: &Plan) -> Option<f64> {
+    let once = plan.adus.iter().filter(|adu| !is_resent(adu));
+    once.map(|adu| adu.bucket.map(|bucket| bucket.bytes_per_s as f64)).sum()
+}
+
+/// What a type has beside what every end has of it.
+pub fn fields(of: &AduPlan) -> Vec<String> {
+    if is_resent(of) {
+        return Vec::new();
+    }
+    vec!["is_resent: false".to_owned(), format!("loss_max: {:?}", of.loss)]
+}
+
 /// Bytes a second of what is sent again, and of what is not; `None`: nobody says the network's rate.
 pub fn rates(plan: &Plan) -> Option<[u32; 2]> {
     // More than a rate can be in XTP is none that somebody has said.
     let allowed = plan.group.as_ref()?.rate_bytes_per_s as f64;
     let is_known = allowed < f64::from(u32::MAX);
-    let once = plan.adus.iter().filter(|adu| !is_resent(adu));
-    let buckets: Option<f64> =
-        once.map(|adu| adu.bucket.map(|bucket| bucket.bytes_per_s as f64)).sum();
+    let buckets = once(plan);
     if buckets.is_none() && !is_known {
         return None;
     }
-    // Where nobody says how much there is, both have the half.
-    let once = match buckets {
-        Some(buckets) => (buckets * UNEVEN).min(allowed / 2.0),
-        None => allowed / 2.0,
-    };
+    // What is sent again needs its part for repairs and bursts.
+    let most = if plan.adus.iter().any(is_resent) { allowed / 2.0 } else { allowed };
+    let once = buckets.map_or(most, |buckets| (buckets * UNEVEN).min(most));
     let again = allowed - once;
     Some([again, once].map(|rate| rate.clamp(1.0, f64::from(u32::MAX)) as u32))
 }
@@ -44,6 +54,8 @@ impl Writer<'_> {
         let floor = u32::try_from(group.floor_bytes_per_s).unwrap_or(u32::MAX);
         let buffer = plan.ring_bytes.max(BUFFER_MIN);
         let (fewest, most) = group.receivers;
+        writeln!(self, "const MTU: usize = {};", plan.mtu_bytes);
+        self.network_constant();
         writeln!(self, "const RECEIVERS: (usize, usize) = ({fewest}, {most});");
         writeln!(self, "const FLOOR: u32 = {floor};");
         writeln!(self, "const CAST_RATES: [u32; 2] = [{again}, {once}];");

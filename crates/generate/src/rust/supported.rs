@@ -209,6 +209,25 @@ impl Broken<'_> {
             let why = "what is sent once has a rate, and neither it nor the network's is said";
             self.clause(&specification.network.rate_mbit, why);
         }
+        // The share of what is sent once: its buckets are what the choice has promised.
+        let rates = group::once(plan).zip(group::rates(plan));
+        if let Some((makes, [_, share])) =
+            rates.filter(|(makes, [_, share])| *makes > (*share).into())
+        {
+            let kbit = |bytes_per_s: f64| bytes_per_s / 125.0;
+            let why = format!(
+                "what is sent once makes up to {:.0} kbit/s, and has {:.0}: half of what is allowed beside what is sent again",
+                kbit(makes),
+                kbit(share.into())
+            );
+            for (adu, of) in specification.adus.iter().zip(&plan.adus) {
+                let clause: &dyn Clausal =
+                    if is_written(&adu.bitrate_kbit) { &adu.bitrate_kbit } else { &adu.rate_hz };
+                if !group::is_resent(of) {
+                    self.clause(clause, &why);
+                }
+            }
+        }
         let all = |is_resent| {
             let of_all = |adu: &&AduPlan| adu.order == Order::All;
             plan.adus.iter().filter(of_all).any(|adu| group::is_resent(adu) == is_resent)
