@@ -197,6 +197,7 @@ impl<P: Profile> Receiver<P> {
                 interface: interface.map(str::to_owned),
                 buffer: buffer::<P>(stream, body_max),
                 nocheck: stream == ONCE,
+                udp: crate::opening::udp_config::<P>(),
                 ..ReceiverConfig::new(Place::of(welcome.group, stream))
             };
             let from = (from, welcome.ports[stream]);

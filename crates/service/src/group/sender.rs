@@ -327,6 +327,7 @@ fn config<P: Profile>(
         // The rate is what the user vouches for. A window would be full of what one that is frozen has not got.
         congestion: None,
         packet_len: P::MTU.saturating_sub(headers(group)).min(SenderConfig::new(group).packet_len),
+        udp: crate::opening::udp_config::<P>(),
         ..SenderConfig::new(group)
     }
 }
