@@ -134,7 +134,7 @@ fn who_comes_late_or_was_broken_off_has_all_in_the_end() {
         || {
             let world = World::new();
             make(&world.path("served"));
-            let mut sender = Sender::start(cast(&world, &["--rate", "8M"]));
+            let mut sender = Sender::start(cast(&world, &["--rate", "2M"]));
             let args = |to| ["receive", GROUP, "-o", to, "--json"];
             let first = world.command("alice", &args("one")).spawn().unwrap();
             let broken = world.command("alice", &args("two")).spawn().unwrap();
@@ -317,8 +317,10 @@ fn a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody() {
     in_namespace(name, Need::Root, "", || {
         let world = World::new();
         make(&world.path("served"));
+        // Far more than a sender keeps, and long to go.
+        fs::write(world.served("big"), bytes(60 << 20, 3)).unwrap();
         let peers = hosts(8);
-        let more = ["--wait", "8", "--rate", "10M", "--silence", "500"];
+        let more = ["--wait", "8", "--rate", "10M", "--silence", "4000"];
         let mut sender = Sender::start(cast(&world, &more));
         let mut children: Vec<Child> = peers
             .iter()
@@ -334,16 +336,18 @@ fn a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody() {
         let began = Instant::now();
         killed.kill().unwrap();
         killed.wait().unwrap();
+        // Others have more than a sender keeps, so that they do not wait for it any longer. It goes on where it was, and gets the
+        // rest by itself; its session lives longer than four seconds.
+        support::wait_for_part(&world.here("to1"), 24 << 20);
+        kill_process(Pid::from_child(&frozen), Signal::CONT).unwrap();
         for (at, child) in children.into_iter().enumerate() {
             Done::of(child).ok();
             same(&world.path("served"), &world.here(&format!("to{}", at + 1)));
         }
-        // Two seconds of the cast were left; half a second of silence, and a second. Eight programs on a busy machine take
-        // longer; who waited for the frozen one would wait for ever.
+        // Six seconds of the cast were left. Eight programs on a busy machine take longer; who waited for the frozen one would
+        // wait for ever.
         let took = began.elapsed();
         assert!(took < Duration::from_secs(60), "{took:?}");
-        // It goes on where it was, and gets the rest by itself.
-        kill_process(Pid::from_child(&frozen), Signal::CONT).unwrap();
         Done::of(frozen).ok();
         same(&world.path("served"), &world.here("to7"));
         let (done, summary) = sender.end();
