@@ -339,6 +339,7 @@ fn a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody() {
         // Others have more than a sender keeps, so that they do not wait for it any longer. It goes on where it was, and gets the
         // rest by itself; its session lives longer than four seconds.
         support::wait_for_part(&world.here("to1"), 24 << 20);
+        sender.until("state", "left behind: silent");
         kill_process(Pid::from_child(&frozen), Signal::CONT).unwrap();
         for (at, child) in children.into_iter().enumerate() {
             Done::of(child).ok();
@@ -356,7 +357,6 @@ fn a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody() {
     });
 }
 
-/// Groups of a site and of the link, which has addresses with a zone, over links that take less than usual.
 /// Lengths of the packets in a capture (pcapng, enhanced packet blocks).
 fn captured(path: &Path) -> Vec<u32> {
     let bytes = fs::read(path).unwrap();
@@ -391,6 +391,7 @@ fn a_group_has_what_the_options_say() {
     });
 }
 
+/// Groups of a site and of the link, which has addresses with a zone, over links that take less than usual.
 #[test]
 fn groups_of_ipv6_are_cast_to() {
     in_namespace("groups_of_ipv6_are_cast_to", Need::Root, "", || {

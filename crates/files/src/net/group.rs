@@ -114,10 +114,10 @@ pub fn cast(
     let channel = SealingChannel::new(sender, board, data_pass);
     let channel = channel.map_err(|e| ChannelError { reason: e.to_string() })?;
     let caster = Caster::new(share, board, 0);
-    let (left, failed) = (BTreeMap::new(), Vec::new());
+    let (known, left, failed) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let began = Instant::now();
     let mut casting =
-        Casting { channel, caster, board: Arc::clone(board), left, failed, looked: None };
+        Casting { channel, caster, board: Arc::clone(board), known, left, failed, looked: None };
     let (mut scratch, clock) = (Scratch::new(), Clock::new());
     let (mut has_begun, mut is_sent) = (false, false);
     while !stop.load(Ordering::Relaxed) {
@@ -163,6 +163,8 @@ struct Casting {
     channel: SealingChannel<Sender>,
     caster: Caster,
     board: Arc<Board>,
+    /// The own keys of members: who is told to have left is none any more.
+    known: BTreeMap<group::MemberId, u64>,
     /// Who has left the group, by its own key, and why.
     left: BTreeMap<u64, Leaving>,
     failed: Vec<Arc<(RemotePath, String)>>,
@@ -172,18 +174,19 @@ struct Casting {
 impl Casting {
     fn hear_events(&mut self) -> Result<(), Error> {
         let sender = &mut self.channel.carrier;
-        let keys: BTreeMap<_, _> = sender.members().map(|m| (m.id, m.key.bits())).collect();
         while let Some(event) = sender.poll_event() {
             match event {
                 // Its session comes first: by it the sender knows who it is.
                 SenderEvent::Asked { ask, .. } if self.board.admits(ask.bits()) => {
-                    let _ = sender.accept(ask).map_err(ChannelError::from)?;
+                    if let Some(member) = sender.accept(ask).map_err(ChannelError::from)? {
+                        self.known.insert(member, ask.bits());
+                    }
                     self.left.remove(&ask.bits());
                 }
                 SenderEvent::Asked { ask, .. } => sender.deny(ask),
                 SenderEvent::Left { member, why } => {
-                    if let Some(key) = keys.get(&member) {
-                        self.left.insert(*key, why);
+                    if let Some(key) = self.known.remove(&member) {
+                        self.left.insert(key, why);
                     }
                 }
                 _ => {}
