@@ -280,6 +280,28 @@ fn unnamed() -> std::io::Result<File> {
     Ok(file)
 }
 
+/// A process, and those that it has started, and they.
+fn with_descendants(process: u32) -> Vec<u32> {
+    let of_all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let parents: Vec<(u32, u32)> = of_all
+        .filter_map(|entry| {
+            let process = entry.file_name().to_str()?.parse().ok()?;
+            // The second field, a name in brackets, may have anything in it (proc_pid_stat(5)).
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+            Some((process, parent))
+        })
+        .collect();
+    let mut all = vec![process];
+    let mut at = 0;
+    while at < all.len() {
+        let parent = all[at];
+        all.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| child));
+        at += 1;
+    }
+    all
+}
+
 /// What a program says, both ways, and how it ended if it failed, or was ended after `limit`. By a file: what it started and left
 /// behind may keep a pipe open.
 fn output(command: &mut Command, limit: Duration) -> std::io::Result<(String, Option<String>)> {
@@ -292,7 +314,9 @@ fn output(command: &mut Command, limit: Duration) -> std::io::Result<(String, Op
             break Some(status);
         }
         if start.elapsed() > limit {
-            child.kill()?;
+            // What hangs may be what it has started.
+            let all = with_descendants(child.id());
+            Command::new("kill").arg("-KILL").args(all.iter().map(u32::to_string)).status()?;
             child.wait()?;
             break None;
         }
@@ -394,9 +418,17 @@ mod tests {
     #[test]
     fn what_hangs_is_ended() {
         let mut hangs = Command::new("/bin/sh");
-        let hangs = hangs.args(["-c", "echo test one; exec sleep 600"]);
+        let hangs = hangs.args(["-c", "sleep 600 & echo $!; wait"]);
         let (text, end) = output(hangs, Duration::from_secs(1)).unwrap();
-        assert_eq!((text.as_str(), end.as_deref()), ("test one\n", Some("ended after 1 s")));
+        assert_eq!(end.as_deref(), Some("ended after 1 s"));
+        let is_there = format!("/proc/{}", text.trim());
+        // Whoever is its parent now has to take it first.
+        let ended = (0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            let stat = std::fs::read_to_string(format!("{is_there}/stat"));
+            stat.map_or(true, |stat| stat.contains(") Z "))
+        });
+        assert!(ended, "{text}");
     }
 
     #[test]
