@@ -104,7 +104,8 @@ impl Udp {
     /// Binds a socket and asks for what `config` wants.
     ///
     /// # Errors
-    /// When the address cannot be bound or no descriptor is left. A refused offload is no error.
+    /// When the address cannot be bound or no descriptor is left, or there is no such code point. A refused offload is no
+    /// error.
     pub fn bind(addr: SocketAddr, config: &Config) -> io::Result<Self> {
         OLDEST_KERNEL.require("the UDP device")?;
         Udp::of(UdpSocket::bind(addr)?, config)
@@ -112,6 +113,11 @@ impl Udp {
 
     /// The device of a socket that is bound.
     fn of(socket: UdpSocket, config: &Config) -> io::Result<Self> {
+        if config.dscp > 63 {
+            let why =
+                format!("code points of differentiated services end with 63: {}", config.dscp);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
         let mut udp = Udp {

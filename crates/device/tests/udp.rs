@@ -249,7 +249,9 @@ fn what_leaves_has_its_code_point() {
     in_namespace("what_leaves_has_its_code_point", Need::Namespace, "", || {
         let all = Protocol::from_raw(u32::from(3u16.to_be()).try_into().unwrap());
         let seen = socket(AddressFamily::PACKET, SocketType::DGRAM, Some(all)).unwrap();
-        let config = Config { dscp: 46, ..Config::default() };
+        let config = Config { dscp: 64, ..Config::default() };
+        assert!(Udp::bind(([127, 0, 0, 1], 0).into(), &config).is_err());
+        let config = Config { dscp: 46, ..config };
         for (local, remote) in
             [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0"), ("[::]:0", "127.0.0.1:0")]
         {
