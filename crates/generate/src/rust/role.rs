@@ -229,9 +229,14 @@ impl Writer<'_> {
         writeln!(self, "{any}.connection().peer()");
         writeln!(self, "}}");
         writeln!(self);
+        let is_stream = self.plan.machine != Machine::Datagram;
+        let then = match is_stream {
+            true => "all calls fail from now on, here and there",
+            false => "there `Ended` is told, and what is sent from now on is for nobody",
+        };
         writeln!(
             self,
-            "/// Gives the session up, and says why in a number of the application's: all calls fail from now on, here and there."
+            "/// Gives the session up, and says why in a number of the application's: {then}."
         );
         writeln!(self, "pub fn close(&self, code: u64) {{");
         writeln!(self, "{any}.connection().close(code);");
@@ -246,10 +251,11 @@ impl Writer<'_> {
         };
         writeln!(self);
         let senders = if half.sending.is_none() { ", whose senders send no more" } else { "" };
-        writeln!(
-            self,
-            "/// Ends this side{senders}, and waits until the peer has everything and has ended its own."
-        );
+        let waits = match is_stream {
+            true => ", and waits until the peer has everything and has ended its own.",
+            false => ", and waits until the peer has ended its own; what waits to be sent is not.",
+        };
+        writeln!(self, "/// Ends this side{senders}{waits}");
         self.errors(&["Stack"]);
         writeln!(self, "pub fn finish(self) -> service::Result<()> {{");
         writeln!(self, "{receiving}.finish()");

@@ -157,7 +157,7 @@ impl<P: Profile> Listener<P> {
     }
 
     /// The end for the next client. Who is of another specification is refused, and is not one; nor is who does not say in five
-    /// seconds where its socket is, for whom no other waits. Of more than 64 that have not the first is given up.
+    /// seconds where its socket is, for whom no other waits. Of more than 64 that have not yet the first is given up.
     ///
     /// # Errors
     /// [`Error::Stack`].
@@ -169,24 +169,25 @@ impl<P: Profile> Listener<P> {
         let mut cx = Context::from_waker(&waker);
         let mut meetings = self.meetings.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            while let Poll::Ready(call) = self.sessions.listener.poll_accept(&mut cx) {
+            let mut at = 0;
+            while let Some(meeting) = meetings.get(at) {
+                let Poll::Ready(said) = meeting.poll(&mut cx) else {
+                    at += 1;
+                    continue;
+                };
+                match meetings.remove(at).map(|meeting| meeting.met::<P>(&said)) {
+                    Some(Ok(session)) => return Ok(session.into()),
+                    Some(Err(error @ Error::Stack(_))) => return Err(error),
+                    // What a client does wrong after its handshake is its own.
+                    Some(Err(_)) | None => {}
+                }
+            }
+            if let Poll::Ready(call) = self.sessions.listener.poll_accept(&mut cx) {
                 if meetings.len() == MEETINGS_MAX {
                     meetings.pop_front();
                 }
                 meetings.push_back(Meeting::of(call?)?);
-            }
-            let mut at = 0;
-            while at < meetings.len() {
-                match meetings[at].poll(&mut cx) {
-                    Poll::Pending => at += 1,
-                    Poll::Ready(said) => {
-                        // What a client does wrong after its handshake is its own.
-                        let met = meetings.remove(at).map(|meeting| meeting.met::<P>(&said));
-                        if let Some(Ok(session)) = met {
-                            return Ok(session.into());
-                        }
-                    }
-                }
+                continue;
             }
             match meetings.front() {
                 Some(first) => std::thread::park_timeout(first.left()),
@@ -239,7 +240,7 @@ impl Meeting {
     }
 
     fn met<P: Profile>(self, said: &[u8]) -> Result<Session<P>> {
-        let port = said.try_into().ok().map(u16::from_be_bytes);
+        let port = said.try_into().ok().map(u16::from_be_bytes).filter(|port| *port != 0);
         let at = self.call.remote_addr().zip(port);
         let (Some((peer, port)), Some(keys)) = (at, self.call.take_datagrams()) else {
             return Err(Error::Unknown { number: u8::MAX });
