@@ -633,16 +633,19 @@ fn agree_as_client(
     message: &[u8],
 ) -> Result<(Options, Option<Vec<u8>>), HandshakeError> {
     let expected = "Choice";
-    let choice = match Answer::parse(message) {
+    // Of the ciphers that were offered: of others this program may have nothing.
+    let choice = match Answer::parse_knowing(message, &hello.ciphers) {
         Ok(Answer::Choice(choice)) => choice,
         Ok(Answer::Refusal(refusal)) => return Err(HandshakeError::RefusedByPeer(refusal)),
-        Err(_) => return Err(HandshakeError::Message { expected }),
+        Err(error) => match hello::refused_cipher(&error, hello.allow_insecure) {
+            Some(refusal) => return Err(HandshakeError::RefusedByUs(refusal)),
+            None => return Err(HandshakeError::Message { expected }),
+        },
     };
     if choice.cipher.is_insecure() && !hello.allow_insecure {
         return Err(HandshakeError::RefusedByUs(Refusal::Insecure));
     }
-    let offered = hello.ciphers.contains(&choice.cipher) && choice.element == hello.element;
-    if !offered {
+    if choice.element != hello.element {
         return Err(HandshakeError::RefusedByUs(Refusal::NoCommonCipher));
     }
     if choice.terms == hello.terms.is_empty() {
@@ -681,7 +684,9 @@ fn answer_as_server(
     if !config.allow.allows(own, peer) {
         return Err(Refusal::NotAllowed);
     }
-    let hello = Hello::parse(message).map_err(|_| Refusal::Malformed)?;
+    let known = &config.settings.ciphers;
+    let (hello, offers_insecure) =
+        Hello::parse_knowing(message, known).map_err(|_| Refusal::Malformed)?;
     if hello.version < hello::VERSION {
         return Err(Refusal::Version);
     }
@@ -697,7 +702,7 @@ fn answer_as_server(
         return Err(Refusal::Terms(at));
     }
     let terms = !settings.terms.is_empty();
-    let cipher = hello::choose(&hello, &settings.ciphers, settings.allow_insecure)?;
+    let cipher = hello::choose((&hello, offers_insecure), known, settings.allow_insecure)?;
     let version = hello::VERSION;
     let element = hello.element;
     let shared_memory = config.shared_memory.clone().filter(|_| hello.shared_memory);

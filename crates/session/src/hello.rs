@@ -181,6 +181,19 @@ impl Hello {
     /// # Errors
     /// [`Error::Malformed`] for anything that is not one, with the place.
     pub fn parse(bytes: &[u8]) -> Result<Hello, Error> {
+        Hello::parse_with(bytes, Cipher::from_code).map(|(hello, _)| hello)
+    }
+
+    /// [`Hello::parse`], for who knows these ciphers alone; and whether an insecure one is offered, known or not. Suites
+    /// that are not among them need not be in the program.
+    pub(crate) fn parse_knowing(bytes: &[u8], known: &[Cipher]) -> Result<(Hello, bool), Error> {
+        Hello::parse_with(bytes, |code| of_code(known, code))
+    }
+
+    fn parse_with(
+        bytes: &[u8],
+        cipher: impl Fn([u8; 2]) -> Option<Cipher>,
+    ) -> Result<(Hello, bool), Error> {
         let mut reader = Reader { what: "Hello", bytes, at: 0 };
         reader.exactly("message type 1", |t| t == HELLO)?;
         let version = reader.exactly("a version from 1", |v| v >= 1)?;
@@ -189,10 +202,12 @@ impl Hello {
         let body_len_max = reader.body_len_max()?;
         let count =
             reader.exactly("1 to 32 ciphers", |n| n >= 1 && usize::from(n) <= CIPHERS_MAX)?;
-        let mut ciphers = Vec::with_capacity(usize::from(count));
+        let (mut ciphers, mut is_insecure) = (Vec::with_capacity(usize::from(count)), false);
         for _ in 0..count {
+            let code = reader.array()?;
+            is_insecure |= Cipher::is_code_insecure(code);
             // A cipher of a later version is skipped: what it is called here is nobody's business yet.
-            ciphers.extend(Cipher::from_code(reader.array()?));
+            ciphers.extend(cipher(code));
         }
         let found = reader.extensions(0..=0)?;
         let Extensions { shared_memory, idle_timeout, protection, early, terms } = found;
@@ -202,7 +217,7 @@ impl Hello {
             })?,
             None => Terms::default(),
         };
-        Ok(Hello {
+        let hello = Hello {
             version,
             allow_insecure: flags & FLAG_INSECURE != 0,
             element,
@@ -213,7 +228,8 @@ impl Hello {
             protection,
             early: early.unwrap_or(0),
             terms,
-        })
+        };
+        Ok((hello, is_insecure))
     }
 }
 
@@ -259,6 +275,18 @@ impl Answer {
     /// # Errors
     /// [`Error::Malformed`] for anything that is not one, with the place.
     pub fn parse(bytes: &[u8]) -> Result<Answer, Error> {
+        Answer::parse_with(bytes, Cipher::from_code)
+    }
+
+    /// [`Answer::parse`], for who knows these ciphers alone.
+    pub(crate) fn parse_knowing(bytes: &[u8], known: &[Cipher]) -> Result<Answer, Error> {
+        Answer::parse_with(bytes, |code| of_code(known, code))
+    }
+
+    fn parse_with(
+        bytes: &[u8],
+        cipher: impl Fn([u8; 2]) -> Option<Cipher>,
+    ) -> Result<Answer, Error> {
         let mut reader = Reader { what: "Choice", bytes, at: 0 };
         if reader.exactly("message type 2 or 3", |t| t == CHOICE || t == REFUSAL)? == REFUSAL {
             let refusal = match reader.array()? {
@@ -270,9 +298,9 @@ impl Answer {
         }
         let version = reader.exactly("version 1", |v| v == VERSION)?;
         let code: [u8; 2] = reader.array()?;
-        let cipher = Cipher::from_code(code).ok_or(Error::Malformed {
+        let cipher = cipher(code).ok_or(Error::Malformed {
             what: "Choice",
-            expected: "a known cipher",
+            expected: KNOWN_CIPHER,
             found: u64::from(u16::from_be_bytes(code)),
             offset: 2,
         })?;
@@ -296,12 +324,33 @@ impl Answer {
     }
 }
 
+/// What is expected of a Choice's cipher.
+const KNOWN_CIPHER: &str = "a known cipher";
+
+fn of_code(known: &[Cipher], code: [u8; 2]) -> Option<Cipher> {
+    known.iter().find(|cipher| cipher.code() == code).copied()
+}
+
+/// Why a client refuses a Choice that cannot be read: its cipher is none of those that were offered.
+pub(crate) fn refused_cipher(error: &Error, allow_insecure: bool) -> Option<Refusal> {
+    let Error::Malformed { expected: KNOWN_CIPHER, found, .. } = *error else { return None };
+    let code = (found as u16).to_be_bytes();
+    Some(match Cipher::is_code_insecure(code) && !allow_insecure {
+        true => Refusal::Insecure,
+        false => Refusal::NoCommonCipher,
+    })
+}
+
 /// A server's rule: the first cipher of the client's list that the server's list has and both allow; one that can protect
 /// headers, if that is asked for.
 ///
 /// # Errors
 /// The reason to refuse.
-pub fn choose(hello: &Hello, ciphers: &[Cipher], allow_insecure: bool) -> Result<Cipher, Refusal> {
+pub fn choose(
+    (hello, offers_insecure): (&Hello, bool),
+    ciphers: &[Cipher],
+    allow_insecure: bool,
+) -> Result<Cipher, Refusal> {
     let both_allow = hello.allow_insecure && allow_insecure;
     let mut reason = Refusal::NoCommonCipher;
     let can = |c: &&Cipher| hello.protection.is_none() || c.mask.is_some();
@@ -311,7 +360,7 @@ pub fn choose(hello: &Hello, ciphers: &[Cipher], allow_insecure: bool) -> Result
         }
         reason = Refusal::Insecure;
     }
-    if hello.ciphers.iter().any(|c| c.is_insecure()) && !allow_insecure {
+    if offers_insecure && !allow_insecure {
         reason = Refusal::Insecure;
     }
     Err(reason)
@@ -671,15 +720,15 @@ mod tests {
     fn the_first_common_cipher_that_both_allow_is_chosen() {
         let mut hello = hello();
         let all = [Cipher::AES_256_GCM, Cipher::NONE, Cipher::SAFER_K64.with(3).unwrap()];
-        assert_eq!(choose(&hello, &all, true), Ok(Cipher::SAFER_K64.with(3).unwrap()));
-        assert_eq!(choose(&hello, &all, false), Ok(Cipher::AES_256_GCM));
+        assert_eq!(choose((&hello, true), &all, true), Ok(Cipher::SAFER_K64.with(3).unwrap()));
+        assert_eq!(choose((&hello, true), &all, false), Ok(Cipher::AES_256_GCM));
         assert_eq!(
-            choose(&hello, &[Cipher::SAFER_K64.with(4).unwrap()], true),
+            choose((&hello, true), &[Cipher::SAFER_K64.with(4).unwrap()], true),
             Err(Refusal::NoCommonCipher)
         );
-        assert_eq!(choose(&hello, &[Cipher::AES_128_GCM], false), Err(Refusal::Insecure));
+        assert_eq!(choose((&hello, true), &[Cipher::AES_128_GCM], false), Err(Refusal::Insecure));
         hello.allow_insecure = false;
-        assert_eq!(choose(&hello, &all, true), Ok(Cipher::AES_256_GCM));
-        assert_eq!(choose(&hello, &all[1..], true), Err(Refusal::Insecure));
+        assert_eq!(choose((&hello, true), &all, true), Ok(Cipher::AES_256_GCM));
+        assert_eq!(choose((&hello, true), &all[1..], true), Err(Refusal::Insecure));
     }
 }

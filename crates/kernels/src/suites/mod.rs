@@ -139,10 +139,16 @@ impl Cipher {
         [self.suite.id, self.parameter]
     }
 
-    /// The inverse of [`code`](Cipher::code); `None` for what this version does not know.
+    /// The inverse of [`code`](Cipher::code); `None` for what this version does not know. What calls this has all suites in
+    /// it; who has a list of its own looks there.
     pub fn from_code([id, parameter]: [u8; 2]) -> Option<Cipher> {
         let cipher = Cipher::ALL.into_iter().find(|cipher| cipher.id == id)?;
         if cipher.parameter == parameter { Some(cipher) } else { cipher.with(parameter) }
+    }
+
+    /// Whether a code is that of a cipher without authentication or without encryption worth the name, known or not.
+    pub const fn is_code_insecure([id, _]: [u8; 2]) -> bool {
+        id >= 0x80
     }
 
     /// True when there is no authentication or no encryption worth the name.

@@ -1,15 +1,19 @@
 //! Calls: between the device, the machine of transactions, and the lists of connections.
 
 use fusewire_session::{Calls as Keys, Marshal};
-use fusewire_transport::machine::{DropCause, Initial, PayloadPlan, Verdict};
+use fusewire_transport::machine::{DropCause, Initial, PayloadPlan, TransmitKind, Verdict};
 use fusewire_transport::xtp::single::{self, Message, Outcome, Request};
 use fusewire_transport::xtp::{self, Header as Packet, Transmit};
 use fusewire_wire::xtp::{self as wire, Body, CHECK_AT, HEADER_LEN, Options, Service};
 
+use super::output::hand_over;
 use super::*;
 use crate::calls::{Asked, Beside, CallId, Outgoing, RECORD_MAX};
 use crate::machine::{as_xtp, xtp_settings};
 use fusewire_device::TxFrame;
+
+/// Packets that are handed to the device together, where a request or an answer has more than one.
+const BATCH: usize = 16;
 
 /// How long an answer may take before its request goes again, where nothing is known of the path.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -176,6 +180,7 @@ impl Stack {
             recv_window: RECORD_MAX,
             initial_recv_window: RECORD_MAX,
             send_buffer: RECORD_MAX,
+            answer_alloc: RECORD_MAX,
             ..cfg.clone()
         })
     }
@@ -326,7 +331,7 @@ impl Stack {
         let len = payload.len() as u32;
         let initial = match responder.handle_initial(now, &ends, is_proven, h, len) {
             single::Incoming::Take(initial) => initial,
-            single::Incoming::Reply(reply) => return self.send_packet(peer, reply, &[], "call"),
+            single::Incoming::Reply(reply) => return self.send_packet(peer, reply, "call"),
             single::Incoming::Drop(_) | single::Incoming::Datagram(_) => {
                 return self.drop_frame(Cause::CallStray);
             }
@@ -432,59 +437,69 @@ impl Stack {
     }
 
     fn send_requests(&mut self, now: Instant, outgoing: &mut Outgoing) {
-        while let Some(transmit) = outgoing.request.poll_transmit(now) {
-            self.send_transmit(outgoing.remote, &transmit, &outgoing.record, "call");
-        }
+        let (to, record) = (outgoing.remote, &outgoing.record[..]);
+        self.send_packets("call", || Some((to, outgoing.request.poll_transmit(now)?, record)));
     }
 
     /// What responders have to say.
     fn send_replies(&mut self, now: Instant) {
         self.take_call_events(None);
-        while let Some((id, to, transmit)) =
-            self.calls.responder.as_mut().and_then(|r| r.poll_transmit(now))
-        {
-            let incoming = self.calls.incoming.remove(&id);
-            let record = incoming.as_ref().map_or(&[][..], |incoming| &incoming.bytes);
-            self.send_transmit(to, &transmit, record, "answer to a call");
-            if let Some(incoming) = incoming {
-                self.calls.incoming.insert(id, incoming);
-            }
-        }
+        let Some(mut responder) = self.calls.responder.take() else { return };
+        let incoming = std::mem::take(&mut self.calls.incoming);
+        self.send_packets("answer to a call", || {
+            let (id, to, transmit) = responder.poll_transmit(now)?;
+            Some((to, transmit, incoming.get(&id).map_or(&[][..], |incoming| &incoming.bytes)))
+        });
+        (self.calls.responder, self.calls.incoming) = (Some(responder), incoming);
     }
 
-    fn send_transmit(
+    /// A packet of a call's that has nothing of a record.
+    fn send_packet(&mut self, to: SocketAddr, header: Packet, word: &'static str) {
+        let kind = TransmitKind::Ack;
+        let transmit =
+            Transmit { header, payload: None, retransmission: false, kind, ecn_capable: false };
+        let mut transmit = Some(transmit);
+        self.send_packets(word, || Some((to, transmit.take()?, &[][..])));
+    }
+
+    /// Packets of calls while there are any, each with the record that its payload is a part of, a batch at a time.
+    fn send_packets<'r>(
         &mut self,
-        to: SocketAddr,
-        transmit: &Transmit,
-        record: &[u8],
         word: &'static str,
+        mut next: impl FnMut() -> Option<(SocketAddr, Transmit, &'r [u8])>,
     ) {
-        let range = transmit.payload.clone().unwrap_or(0..0);
-        let payload = record.get(range.start as usize..range.end as usize).unwrap_or(&[]);
-        if payload.len() == transmit.header.data_len as usize {
-            self.send_packet(to, transmit.header, payload, word);
-        }
-    }
-
-    /// A packet of a call's.
-    fn send_packet(&mut self, to: SocketAddr, h: Packet, payload: &[u8], word: &'static str) {
-        let mut buffer = [0; HEADER_LEN + 24 + 16 * xtp::SPANS];
-        let len = h.emit(&mut buffer);
-        let covered = if h.checks_all() { len } else { HEADER_LEN };
-        let mut sum = fusewire_kernels::sum(self.config.level, &buffer[..covered]);
-        if h.checks_all() {
-            sum += fusewire_kernels::sum(self.config.level, payload);
-        }
-        buffer[CHECK_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
-        let frame = TxFrame { peer: to, header: &buffer[..len], payload, ecn: Ecn::NotEct };
-        self.watch.sent_tpdus(&[frame], |_| [word, ""]);
-        if !payload.is_empty() {
-            // It is no stream that comes: who waits for an answer looks for it all the time.
-            (self.streamed, self.napped_at) = (0, 0);
-            self.last_work = self.clock.now();
-        }
-        if let Err(error) = self.device.transmit(&[frame]) {
-            tracing::debug!(%error, "cannot send to {to}");
+        let nobody = SocketAddr::from(([0; 4], 0));
+        loop {
+            let nothing = TxFrame { peer: nobody, header: &[], payload: &[], ecn: Ecn::NotEct };
+            let (mut frames, mut count) = ([nothing; BATCH], 0);
+            for buffer in &mut self.headers[..BATCH] {
+                let Some((peer, transmit, record)) = next() else { break };
+                let (h, range) = (transmit.header, transmit.payload.unwrap_or(0..0));
+                let payload = record.get(range.start as usize..range.end as usize).unwrap_or(&[]);
+                if payload.len() != h.data_len as usize {
+                    continue;
+                }
+                let len = h.emit(buffer);
+                let covered = if h.checks_all() { len } else { HEADER_LEN };
+                let mut sum = fusewire_kernels::sum(self.config.level, &buffer[..covered]);
+                if h.checks_all() {
+                    sum += fusewire_kernels::sum(self.config.level, payload);
+                }
+                buffer[CHECK_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
+                frames[count] = TxFrame { peer, header: &buffer[..len], payload, ..nothing };
+                count += 1;
+            }
+            let frames = &frames[..count];
+            if frames.is_empty() {
+                return;
+            }
+            self.watch.sent_tpdus(frames, |_| [word, ""]);
+            if frames.iter().any(|frame| !frame.payload.is_empty()) {
+                // It is no stream that comes: who waits for an answer looks for it all the time.
+                (self.streamed, self.napped_at) = (0, 0);
+                self.last_work = self.clock.now();
+            }
+            hand_over(&mut *self.device, None, frames);
         }
     }
 

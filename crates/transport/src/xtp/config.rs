@@ -114,6 +114,9 @@ pub struct Config {
     pub congestion: Option<Algorithm>,
     /// Packets of the initial window (RFC 6928).
     pub initial_window_packets: u32,
+    /// Bytes of the answer to a transaction that its initiator takes before it has said an alloc, where both ends know that
+    /// it does: 16,384 otherwise (docs/xtp.md, section 15).
+    pub answer_alloc: u32,
     /// Bytes that who opens sends at least, with what it has to say: FIRSTs go twice until then, so that an answer that is
     /// longer than what was said needs not wait for the returned key.
     pub first_flight_bytes: u32,
@@ -164,6 +167,7 @@ impl Default for Config {
             in_rate: Rate::NONE,
             congestion: Some(Algorithm::default()),
             initial_window_packets: 10,
+            answer_alloc: super::connection::INITIAL_ALLOC as u32,
             first_flight_bytes: 0,
             pacing: true,
             slow_start_after_idle: true,

@@ -45,6 +45,7 @@ impl Asked {
         recv.done = true;
         c.sync.note_peer(self.sync);
         c.credit = self.credit;
+        c.send.alloc = c.send.alloc.max(cfg.answer_alloc.into());
         c.events.answer = true;
         c.timers.set(Timer::Over, now + cfg.opening_timeout);
         c

@@ -171,7 +171,7 @@ impl Context {
         let maxdata = self.limits.map_or(u32::MAX, |limits| limits.dlen_max());
         packet_len <= self.tpdu_len.unwrap_or(cfg.send_tpdu_len) as u64
             && len <= maxdata
-            && u64::from(len) <= INITIAL_ALLOC
+            && len <= cfg.answer_alloc
             && packet_len <= self.credit
     }
 

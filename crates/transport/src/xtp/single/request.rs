@@ -1,6 +1,6 @@
 //! The initiator of one message.
 
-use super::super::connection::{Connection, INITIAL_ALLOC, Name, first_sync};
+use super::super::connection::{Connection, Name, first_sync};
 use super::super::headers::when;
 use super::super::sync::Sync;
 use super::super::{Config, Header, Transmit};
@@ -341,7 +341,7 @@ impl Request {
             Body::Data { .. } if self.message.service == Service::Transaction => {
                 let is_whole = is_whole_message(h) && h.options.has(WHOLE);
                 // A piece of a longer answer: it comes again to who can say so.
-                if !is_whole || u64::from(payload_len) > INITIAL_ALLOC {
+                if !is_whole || payload_len > self.settings.answer_alloc {
                     return Err(DropCause::OutOfWindow);
                 }
                 if h.options.has(Options::RES) || !h.checks_all() && !self.message.proves_itself {
