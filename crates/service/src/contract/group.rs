@@ -266,17 +266,35 @@ fn loses_few_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
         return Err(Broken::Nothing);
     }
     let (all, end, _) = take_each::<A, B>(Rules { loss: A::NETWORK.loss, ..Rules::NONE }, seed)?;
-    for (at, adu) in adus.iter().enumerate().filter(|(_, adu)| !adu.is_resent) {
-        let should = (0..end).filter(|n| *n as usize % adus.len() == at).count() * all.len();
-        let came = all.iter().map(|seen| seen.came.get(&adu.number).map_or(0, Vec::len));
-        let overtaken = all.iter().map(|seen| seen.counters.overtaken as usize).sum::<usize>();
-        let overtaken = if adu.order == Order::Newest { overtaken } else { 0 };
-        let lost = should.saturating_sub(came.sum::<usize>() + overtaken);
+    has_lost_few(&adus, &all, end)
+}
+
+/// Whether receivers of so many ADUs, of these types in turn, have lost no more than they may.
+fn has_lost_few(adus: &[Adu], all: &[Seen], end: u32) -> Outcome {
+    let once = |adu: &&Adu| !adu.is_resent;
+    let (newest, others): (Vec<_>, Vec<_>) =
+        adus.iter().filter(once).partition(|adu| adu.order == Order::Newest);
+    // Which of the newest were overtaken nobody counts: those are looked at together.
+    let mut groups: Vec<_> = others.iter().map(std::slice::from_ref).collect();
+    groups.extend((!newest.is_empty()).then_some(&newest[..]));
+    for its in groups {
+        let is_its = |n: &u32| its.contains(&&adus[*n as usize % adus.len()]);
+        let should = (0..end).filter(is_its).count() * all.len();
+        let came = |seen: &Seen| -> usize {
+            let overtaken = match its[0].order {
+                Order::Newest => seen.counters.overtaken as usize,
+                _ => 0,
+            };
+            let came = its.iter().filter_map(|adu| seen.came.get(&adu.number)).map(Vec::len);
+            came.sum::<usize>() + overtaken
+        };
+        let lost = should.saturating_sub(all.iter().map(came).sum());
         // Four deviations beyond the share, which one in 30,000 is by chance, and the last few.
-        let (n, share) = (should as f64, adu.loss_max);
+        let share = its.iter().map(|adu| adu.loss_max).sum::<f64>() / its.len() as f64;
+        let n = should as f64;
         let may_be = n * share + 4.0 * (n * share * (1.0 - share)).sqrt() + 2.0;
         if lost as f64 > may_be {
-            return clause(adu, format!("{lost} of {should} are lost, and {may_be:.0} may be"));
+            return clause(its[0], format!("{lost} of {should} are lost, and {may_be:.0} may be"));
         }
     }
     Ok(())
@@ -426,7 +444,7 @@ fn forgets_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
     })
 }
 
-/// Ends its session when it has something, and goes on to listen for a second; what it can read.
+/// Ends its session when it has something, and goes on to listen for four seconds; what it can read.
 fn overhears<A: Profile, B: Profile>(mut receiver: Receiver<B>, wire: &Wire) -> Outcome<Vec<u32>> {
     let (mut heard, mut end) = (Vec::new(), None);
     let is_one = |number, body: &[u8]| which::<A>(number, body).is_some();
@@ -461,15 +479,28 @@ pub fn passes_over<A: Profile, B: Profile>() -> Outcome {
     let (pretended, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         let pretends = scope.spawn(|| host.pretends(&pretended, &is_over));
+        let ends = Ends(&is_over);
         let begun = Instant::now();
-        while pretended.load(Ordering::Relaxed) < host.streams() && begun.elapsed() < PATIENCE {
+        while pretended.load(Ordering::Relaxed) < host.streams() && !pretends.is_finished() {
+            if begun.elapsed() > PATIENCE {
+                return broken::<A>("no stranger announces its streams as his".into());
+            }
             thread::sleep(Duration::from_millis(5));
         }
         let passed = passes_over_once::<A, B>(&host, &adus, &sent);
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         joined(pretends)?;
         passed
     })
+}
+
+/// Whatever comes of the rest, it is over then.
+struct Ends<'o>(&'o AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn passes_over_once<A: Profile, B: Profile>(host: &Host<A>, adus: &[Adu], sent: &Sent) -> Outcome {
@@ -579,4 +610,25 @@ pub fn refuses<A: Profile, B: Profile>() -> Outcome {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two types of which the newest count, what was overtaken is of one or the other, and excuses no loss of both.
+    #[test]
+    fn what_was_overtaken_counts_once() {
+        let newest =
+            Adu { order: Order::Newest, is_resent: false, loss_max: 0.01, ..Adu::new("Sample", 0) };
+        let adus = [newest, Adu { number: 1, ..newest }];
+        let came: Vec<_> = (0..20).map(|n| (n, Instant::now())).collect();
+        let seen = |overtaken| Seen {
+            came: [0, 1].map(|number| (number, came.clone())).into(),
+            counters: Counters { overtaken, ..Counters::default() },
+        };
+        has_lost_few(&adus, &[seen(20)], 60).unwrap();
+        let broken = has_lost_few(&adus, &[seen(10)], 60).unwrap_err().to_string();
+        assert!(broken.contains("10 of 60 are lost"), "{broken}");
+    }
 }

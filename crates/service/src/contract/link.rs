@@ -11,7 +11,7 @@ use std::time::Duration;
 use fusewire_base::Instant;
 use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::udp::{self, Udp};
-use fusewire_device::{Capabilities, Device, RxBatch, TxFrame, Waker};
+use fusewire_device::{Capabilities, Device, RxBatch, SuperPacket, TxFrame, Waker};
 use fusewire_stack as stack;
 
 use crate::Result;
@@ -93,12 +93,23 @@ impl Device for Link {
         }
         // A returned key (`docs/xtp.md`, section 2).
         let is_alone = |frame: &[u8]| frame.first().is_some_and(|byte| byte & 0x80 != 0);
-        if self.wire.is_deaf.load(Ordering::Relaxed)
-            && batch.iter().any(|packet| packet.frames().any(is_alone))
+        if !self.wire.is_deaf.load(Ordering::Relaxed)
+            || !batch.iter().any(|packet| packet.frames().any(is_alone))
         {
-            batch.clear();
+            return Ok(received);
         }
-        Ok(received)
+        // The rest of what came with it is heard.
+        let heard = |packet: SuperPacket<'_>| {
+            let heard: Vec<_> = packet.frames().filter(|frame| !is_alone(frame)).collect();
+            (packet.peer, packet.segment_len, packet.ecn, heard.concat())
+        };
+        let all: Vec<_> = batch.iter().map(heard).collect();
+        batch.clear();
+        for (peer, segment_len, ecn, bytes) in all.iter().filter(|(.., bytes)| !bytes.is_empty()) {
+            let (segment_len, ecn) = (*segment_len, *ecn);
+            batch.push(SuperPacket { peer: *peer, segment_len, ecn, bytes });
+        }
+        Ok(batch.len())
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
