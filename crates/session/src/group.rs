@@ -154,8 +154,8 @@ impl GroupSender {
 pub struct GroupReceiver {
     body_len_max: u32,
     data_pass: DataPass,
-    /// What was told, oldest first; the first is the one that was heard last.
-    keys: VecDeque<GroupKey>,
+    /// What was told, oldest first; the first is the one that was heard last. Each stays where it is until it is wiped.
+    keys: VecDeque<Box<GroupKey>>,
     /// Of the first of `keys`, once something of it was genuine.
     records: Option<RecordReceiver>,
     /// The least offset that the next message of that epoch may have.
@@ -186,11 +186,16 @@ impl GroupReceiver {
     /// It is not later than the last, has a cipher without tags, or too many were told of.
     pub fn learn(&mut self, key: GroupKey) -> Result<(), Error> {
         let is_later = self.keys.back().is_none_or(|last| last.epoch < key.epoch);
-        if !is_later || key.cipher.is_insecure() || self.keys.len() >= EPOCHS_MAX {
+        if !is_later || key.cipher.is_insecure() || self.is_full() {
             return Err(Violation::GroupKey { epoch: key.epoch }.into());
         }
-        self.keys.push_back(key);
+        self.keys.push_back(Box::new(key));
         Ok(())
+    }
+
+    /// As many epochs were told as can be kept: the next is to be told once something of one behind the first was opened.
+    pub fn is_full(&self) -> bool {
+        self.keys.len() >= EPOCHS_MAX
     }
 
     /// The last epoch that it was told of.

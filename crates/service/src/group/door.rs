@@ -36,8 +36,8 @@ pub(super) struct Session {
     is_welcome: bool,
     /// It was told keys.
     pub knows: bool,
-    /// Keys that it is to be told, in this order.
-    owed: VecDeque<Keys>,
+    /// Keys that it is to be told, in this order. Each stays where it is until it is wiped.
+    owed: VecDeque<Box<Keys>>,
     /// It was told that nothing more is.
     is_closed: bool,
     /// Its part in the stream of what is sent again.
@@ -140,7 +140,7 @@ impl Door {
                 session.owed.clear();
                 continue;
             }
-            session.owed.push_back(keys.clone());
+            session.owed.push_back(Box::new(keys.clone()));
             while let Some(keys) = session.owed.front()
                 && let Poll::Ready(Ok(())) = session.connection.try_send(&*keys.emit())
             {
@@ -277,7 +277,7 @@ impl Session {
             }
         }
         if !self.knows && self.owed.is_empty() {
-            self.owed.push_back(keys.clone());
+            self.owed.push_back(Box::new(keys.clone()));
         }
         self.pay(cx)
     }

@@ -18,6 +18,7 @@
 //! keys come.
 
 mod door;
+mod ear;
 mod receiver;
 mod sender;
 mod wait;

@@ -1,22 +1,21 @@
 //! The end that receives: two streams of the group's, and the session that says how to read them.
 
 use std::marker::PhantomData;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use fusewire_device::{Device, random};
-use fusewire_session::group::{GroupOpened, GroupReceiver};
-use fusewire_session::{
-    ClientConfig, DataPass, Error as SessionError, Fingerprint, Identity, Terms, Trust, Violation,
-};
-use fusewire_stack::group::{Heard, ReceiverConfig, ReceiverEvent};
+use fusewire_session::{ClientConfig, Fingerprint, Identity, Terms, Trust};
+use fusewire_stack::group::{ReceiverConfig, ReceiverEvent};
 use fusewire_stack::{self as stack, Clock, Connection, Endpoint};
+use zeroize::Zeroizing;
 
+use super::ear::{Ear, HOLDING};
 use super::wait::{STREAMS, Sleeper};
 use super::wire::{self, Head, Keys, TOLD_MAX, Welcome};
-use super::{ONCE, Place, RESENT, body_len_max, body_max, buffer, code, door, stream_of};
+use super::{ONCE, Place, RESENT, body_max, buffer, code, door, stream_of};
 use crate::playout::{Mode, Playout};
 use crate::profile::{self, Adu, Order, Profile};
 use crate::{Error, Result};
@@ -25,9 +24,6 @@ use crate::{Error, Result};
 const WELCOMING: Duration = Duration::from_secs(10);
 /// How long one end may be told of before the other is.
 const ENDING: Duration = Duration::from_secs(3);
-/// How long what has come waits for its keys, which come by another way: of what is sent again, and of what is not. Behind it
-/// the others wait, as far as there is memory.
-const HOLDING: [Duration; STREAMS] = [Duration::from_secs(10), Duration::from_millis(500)];
 /// Sleeps are no longer.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -46,27 +42,6 @@ pub struct Counters {
     pub lost: u64,
     /// Messages that were not genuine, or none of the specification's: whoever has the keys could have sent those.
     pub refused: u64,
-}
-
-/// A stream of the group's, and what opens it.
-struct Ear {
-    receiver: stack::group::Receiver<Box<dyn Device>>,
-    opens: GroupReceiver,
-    body_max: usize,
-    /// The stream's key, and where it comes from.
-    key: u64,
-    from: (IpAddr, u16),
-    /// A message of an epoch whose keys have not come yet, and since when.
-    held: Vec<u8>,
-    held_since: Option<Instant>,
-    /// The first epoch that it was told of, until something of it or behind it was genuine.
-    begins: Option<u32>,
-    /// Something was not genuine, in the place of what was.
-    is_spoiled: bool,
-    has_joined: bool,
-    /// It reads from here on.
-    hears: bool,
-    has_finished: bool,
 }
 
 /// One ADU of a type of which the newest counts, until it is handed over.
@@ -104,6 +79,8 @@ pub struct Receiver<P> {
     counters: Counters,
     /// The sender was told that this end hears.
     is_ready: bool,
+    /// What the session says waits, as no more epochs can be kept.
+    is_behind: bool,
     /// The session has ended in order.
     has_ended: Option<Instant>,
     /// Nothing more comes, for this.
@@ -184,6 +161,7 @@ impl<P: Profile> Receiver<P> {
             is_late: false,
             counters: Counters::default(),
             is_ready: false,
+            is_behind: false,
             has_ended: None,
             failed: None,
             profile: PhantomData,
@@ -201,8 +179,8 @@ impl<P: Profile> Receiver<P> {
                 ..ReceiverConfig::new(Place::of(welcome.group, stream))
             };
             let from = (from, welcome.ports[stream]);
-            let key = welcome.streams[stream];
-            let ear = Ear::new(device(&config)?, &config, (key, from), body_max);
+            let named = (stream, welcome.streams[stream], from);
+            let ear = Ear::new(device(&config)?, &config, named, body_max);
             receiver.sleeper.watch(stream, &**ear.receiver.device())?;
             receiver.ears[stream] = Some(ear);
         }
@@ -236,12 +214,15 @@ impl<P: Profile> Receiver<P> {
                 let _ = self.connection.finish_timeout(ENDING);
                 return Ok(None);
             }
+            if self.hears_again() {
+                continue;
+            }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 return Err(stack::Error::Elapsed.into());
             }
             let timers = self.ears.iter().flatten().filter_map(|ear| ear.receiver.next_timeout());
-            let most = match self.ears.iter().flatten().any(|ear| ear.held_since.is_some()) {
+            let most = match self.ears.iter().flatten().any(Ear::is_waiting) {
                 true => LOOK_EVERY.min(HOLDING[ONCE] / 4),
                 false => LOOK_EVERY,
             };
@@ -286,17 +267,28 @@ impl<P: Profile> Receiver<P> {
 
     /// What the sender says in the session.
     fn hear_session(&mut self) {
-        if !self.sleeper.news.take() || self.has_ended.is_some() || self.failed.is_some() {
+        let hears = self.sleeper.news.take() | self.hears_again();
+        if !hears || self.has_ended.is_some() || self.failed.is_some() {
             return;
         }
         self.one_way = self.connection.info().map_or(Duration::ZERO, |info| info.min_rtt) / 2;
-        let (waker, mut told) = (self.waker.clone(), [0; TOLD_MAX]);
+        let (waker, mut told) = (self.waker.clone(), Zeroizing::new([0; TOLD_MAX]));
         let mut cx = Context::from_waker(&waker);
         loop {
-            match self.connection.poll_recv(&mut cx, &mut told) {
+            // The sender tells more as it is taken.
+            self.is_behind = self.is_full();
+            if self.is_behind {
+                return;
+            }
+            match self.connection.poll_recv(&mut cx, &mut *told) {
                 Poll::Pending => return,
                 Poll::Ready(Ok(Some(len))) => match Keys::parse(&told[..len]) {
-                    Some(keys) => self.learn(&keys),
+                    Some(keys) => {
+                        if let Err(error) = self.learn(&keys) {
+                            self.failed = Some(error);
+                            return;
+                        }
+                    }
                     None => {
                         self.failed = Some(Error::Group("says what is none of this protocol"));
                         return;
@@ -307,30 +299,38 @@ impl<P: Profile> Receiver<P> {
                     return;
                 }
                 Poll::Ready(Err(error)) => {
-                    self.failed = Some(ended(error));
+                    self.failed = Some(self.why(ended(error)));
                     return;
                 }
             }
         }
     }
 
-    fn learn(&mut self, keys: &Keys) {
-        for (stream, key) in keys.0.iter().enumerate() {
-            // The other stream's epoch is the one that began, or none has.
-            let Some(ear) = &mut self.ears[stream] else { continue };
-            if ear.opens.epoch().is_none() {
-                ear.begins = Some(key.epoch);
+    /// As many epochs of what must arrive are told as can be kept.
+    fn is_full(&self) -> bool {
+        self.ears[RESENT].as_ref().is_some_and(Ear::is_full)
+    }
+
+    /// What the session says has waited, and need not any more.
+    fn hears_again(&self) -> bool {
+        self.is_behind && !self.is_full()
+    }
+
+    fn learn(&mut self, keys: &Keys) -> Result<()> {
+        let told = keys.epochs.iter().zip(keys.begins);
+        for (ear, (key, begins)) in self.ears.iter_mut().zip(told) {
+            ear.as_mut().map_or(Ok(()), |ear| ear.learn(key, begins))?;
+        }
+        Ok(())
+    }
+
+    /// Who was let go as it heard nothing may know better why.
+    fn why(&self, error: Error) -> Error {
+        match error {
+            Error::LetGo if self.ears.iter().flatten().any(Ear::is_elsewhere) => {
+                Error::Group("is announced from another address than its sessions have")
             }
-            if ear.opens.epoch() == Some(key.epoch) || ear.opens.learn(key.clone()).is_ok() {
-                continue;
-            }
-            if stream == RESENT {
-                self.failed = Some(Error::Group("begins more epochs than can be kept"));
-                return;
-            }
-            // What is sent once, and was said in so many epochs while nothing was taken, is gone for good.
-            ear.opens = GroupReceiver::new(body_len_max(ear.body_max), DataPass::detect());
-            let _ = ear.opens.learn(key.clone());
+            error => error,
         }
     }
 
@@ -342,12 +342,7 @@ impl<P: Profile> Receiver<P> {
             while let Some(event) = ear.receiver.poll_event() {
                 match event {
                     // Anybody can announce a group: the session says which, and where it comes from.
-                    ReceiverEvent::Heard(heard)
-                        if !ear.has_joined && ear.is_its(stream, &heard) =>
-                    {
-                        ear.receiver.join(&heard, self.own)?;
-                        ear.has_joined = true;
-                    }
+                    ReceiverEvent::Heard(heard) => ear.hear(&heard, self.own)?,
                     ReceiverEvent::Joined { .. } => ear.hears = true,
                     ReceiverEvent::Finished { .. } | ReceiverEvent::Ended => {
                         ear.has_finished = true;
@@ -370,9 +365,8 @@ impl<P: Profile> Receiver<P> {
     fn say_ready(&mut self) {
         let hears = |ear: &Ear| ear.hears;
         if !self.is_ready && self.failed.is_none() && self.ears.iter().flatten().all(hears) {
-            self.is_ready = true;
-            // The sender's end, if it is that, is told by what comes.
-            let _ = self.connection.try_send(&wire::READY);
+            // The sender's end, if it is that, is told by what comes. Where there is no room it is said again.
+            self.is_ready = self.connection.try_send(&wire::READY).is_ready();
         }
     }
 
@@ -380,7 +374,7 @@ impl<P: Profile> Receiver<P> {
     fn is_over(&self) -> Result<bool> {
         let Some(since) = self.has_ended else { return Ok(false) };
         match &self.ears[RESENT] {
-            Some(ear) => match ear.has_finished && ear.held_since.is_none() {
+            Some(ear) => match ear.has_finished && !ear.is_waiting() {
                 true if !ear.is_spoiled => Ok(true),
                 // All keys were told before the session's end; a stream's may be heard behind it.
                 false if since.elapsed() <= ENDING => Ok(false),
@@ -408,7 +402,10 @@ impl<P: Profile> Receiver<P> {
         stream: usize,
         is_one: &impl Fn(u8, &[u8]) -> bool,
     ) -> Result<Option<&'static Adu>> {
-        while self.open_next(stream)? {
+        while let Some(ear) = &mut self.ears[stream] {
+            if !ear.open_next(&mut self.body, &mut self.counters)? {
+                break;
+            }
             let Some((adu, age)) = self.judge(stream, is_one) else { continue };
             let slot = self.newest.iter_mut().find(|slot| slot.number == adu.number);
             let Some(slot) = slot else {
@@ -447,59 +444,6 @@ impl<P: Profile> Receiver<P> {
         true
     }
 
-    /// Opens the next message of a stream into `body`; false: there is none that can be.
-    fn open_next(&mut self, stream: usize) -> Result<bool> {
-        let (body, counters) = (&mut self.body, &mut self.counters);
-        let Some(ear) = &mut self.ears[stream] else { return Ok(false) };
-        loop {
-            let Ear { receiver, opens, held, held_since, begins, is_spoiled, .. } = ear;
-            let opened = match *held_since {
-                Some(since) => match opens.open(held, body) {
-                    Ok(GroupOpened::Later) if since.elapsed() < HOLDING[stream] => {
-                        return Ok(false);
-                    }
-                    opened => {
-                        *held_since = None;
-                        opened
-                    }
-                },
-                None => {
-                    let next = receiver.recv(|_, message| {
-                        let opened = opens.open(message, body);
-                        if matches!(opened, Ok(GroupOpened::Later)) {
-                            *held_since = Some(Instant::now());
-                            held.clear();
-                            held.extend_from_slice(message);
-                        }
-                        opened
-                    });
-                    let Some(opened) = next else { return Ok(false) };
-                    if held_since.is_some() {
-                        return Ok(false);
-                    }
-                    opened
-                }
-            };
-            match opened {
-                Ok(GroupOpened::Genuine) => {
-                    *begins = None;
-                    return Ok(true);
-                }
-                // Sealed before this end came, and sent behind it.
-                Err(SessionError::Violation(Violation::GroupReplay { epoch, .. }))
-                    if Some(epoch) < *begins => {}
-                Err(error @ SessionError::IntegrityLimit { .. }) => {
-                    return Err(stack::Error::from(error).into());
-                }
-                // Its keys have not come, or it is not what the sender sealed: that does not come any more.
-                Ok(GroupOpened::Later) | Err(_) => {
-                    *is_spoiled = true;
-                    counters.refused += 1;
-                }
-            }
-        }
-    }
-
     /// Whether what lies in `body` is an ADU that is handed over; and how old it is.
     fn judge(
         &mut self,
@@ -526,36 +470,6 @@ impl<P: Profile> Receiver<P> {
         let _ = self.times.push(now, head.sent, Duration::MAX, ());
         while self.times.poll(now).is_some() {}
         Some((adu, self.times.behind() + self.one_way))
-    }
-}
-
-impl Ear {
-    fn new(
-        device: Box<dyn Device>,
-        config: &ReceiverConfig,
-        (key, from): (u64, (IpAddr, u16)),
-        body_max: usize,
-    ) -> Ear {
-        Ear {
-            receiver: stack::group::Receiver::over(device, config),
-            opens: GroupReceiver::new(body_len_max(body_max), DataPass::detect()),
-            body_max,
-            key,
-            from: (from.0.to_canonical(), from.1),
-            held: Vec::with_capacity(body_max + 256),
-            held_since: None,
-            begins: None,
-            is_spoiled: false,
-            has_joined: false,
-            hears: false,
-            has_finished: false,
-        }
-    }
-
-    /// Whether that is this stream, and not what another announces by its key.
-    fn is_its(&self, stream: usize, heard: &Heard) -> bool {
-        let from = (heard.from().ip().to_canonical(), heard.from().port());
-        heard.key() == self.key && from == self.from && heard.is_reliable() == (stream == RESENT)
     }
 }
 
@@ -608,3 +522,6 @@ fn draw_key() -> Result<u64> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

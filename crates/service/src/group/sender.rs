@@ -59,6 +59,8 @@ struct Cast {
     seals: GroupSender,
     /// Bytes in this epoch.
     sealed: u64,
+    /// The stream's offset behind the last message.
+    end: u64,
     /// Somebody has left who knows its keys.
     is_stale: bool,
     /// When it began.
@@ -119,7 +121,8 @@ impl<P: Profile> Sender<P> {
         allow: Allow,
         device: impl Fn(&SenderConfig) -> Result<Carrier>,
     ) -> Result<Sender<P>> {
-        let keys = Keys([draw(1, P::CIPHERS[0])?, draw(1, P::CIPHERS[0])?]);
+        let epochs = [draw(1, P::CIPHERS[0])?, draw(1, P::CIPHERS[0])?];
+        let keys = Keys { epochs, begins: [0; STREAMS] };
         let (mut sleeper, now) = (Sleeper::new()?, Instant::now());
         let mut casts = [None, None];
         let welcome = Welcome { group: place.group, streams: [0; STREAMS], ports: [0; STREAMS] };
@@ -133,9 +136,10 @@ impl<P: Profile> Sender<P> {
             door.welcome.streams[stream] = sender.key();
             door.welcome.ports[stream] = sender.local_addr().port();
             let seals =
-                GroupSender::new(&keys.0[stream], body_len_max(body_max), DataPass::detect());
+                GroupSender::new(&keys.epochs[stream], body_len_max(body_max), DataPass::detect());
             let seals = seals.map_err(stack::Error::from)?;
-            casts[stream] = Some(Cast { sender, seals, sealed: 0, is_stale: false, renewed: now });
+            casts[stream] =
+                Some(Cast { sender, seals, sealed: 0, end: 0, is_stale: false, renewed: now });
         }
         let local = door.local_addr();
         let state = Mutex::new(State {
@@ -446,18 +450,22 @@ impl State {
         sent: fusewire_base::Instant,
         message: &impl Marshal,
     ) -> Result<bool> {
-        self.renew_if_stale(stream)?;
-        let Some(cast) = &mut self.casts[stream] else { return Ok(false) };
-        let next = &mut self.next[usize::from(number) % 64];
-        let body = Headed::new(Head { number, index: *next, sent }, message);
+        let next = self.next[usize::from(number) % 64];
+        let body = Headed::new(Head { number, index: next, sent }, message);
+        let Some(cast) = &self.casts[stream] else { return Ok(false) };
         let len = cast.seals.message_len(body.marshalled_len());
-        let (seals, mut sealed) = (&mut cast.seals, Ok(()));
-        let range = cast.sender.send(len, |_, bytes| sealed = seals.seal(&body, bytes));
-        if range.is_none() {
+        // An epoch in which nothing is sealed would be told for nothing, and kept by every receiver.
+        if cast.sender.room() < len {
             return Ok(false);
         }
+        self.renew_if_stale(stream)?;
+        let Some(cast) = &mut self.casts[stream] else { return Ok(false) };
+        let (seals, mut sealed) = (&mut cast.seals, Ok(()));
+        let range = cast.sender.send(len, |_, bytes| sealed = seals.seal(&body, bytes));
+        let Some(range) = range else { return Ok(false) };
+        cast.end = range.end;
         sealed.map_err(stack::Error::from)?;
-        *next = next.wrapping_add(1);
+        self.next[usize::from(number) % 64] = next.wrapping_add(1);
         cast.sealed += len as u64;
         cast.is_stale |= cast.sealed > EPOCH_BYTES;
         cast.sender.drive(Some(Duration::ZERO))?;
@@ -469,9 +477,10 @@ impl State {
         let Some(cast) = self.casts[stream].as_mut().filter(|cast| cast.is_stale) else {
             return Ok(());
         };
-        let key = &mut self.keys.0[stream];
+        let key = &mut self.keys.epochs[stream];
         *key = draw(key.epoch + 1, key.cipher)?;
         cast.seals.renew(key).map_err(stack::Error::from)?;
+        self.keys.begins[stream] = cast.end;
         (cast.is_stale, cast.sealed, cast.renewed) = (false, 0, Instant::now());
         // The others are told at once, and who has no room now by the thread.
         self.door.owe(&self.keys);
@@ -560,4 +569,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

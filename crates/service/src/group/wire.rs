@@ -10,7 +10,8 @@
 //! receiver ─▶ sender   4, 0 (7)   it hears both streams
 //! sender ─▶ receiver   2, family (1), port (2), ports that the two streams come from (2 each)   address (16)
 //!                      keys of the two streams (8 each)
-//! sender ─▶ receiver   3, 0 (1), cipher (2), epochs of the two streams (4 each), 0 (4)   their secrets (32 each)
+//! sender ─▶ receiver   3, 0 (1), cipher (2), epochs of the two streams (4 each), 0 (4)   where they began (8 each)
+//!                      their secrets (32 each)
 //! ```
 //! Numbers are big-endian. `index` counts the ADUs of a type; the time is of the sender's clock. Everything here comes from the
 //! network: parsers are total.
@@ -29,7 +30,7 @@ pub(super) const HEAD_LEN: usize = 16;
 pub(super) const TOLD_MAX: usize = KEYS_LEN;
 const JOIN_LEN: usize = 16;
 const WELCOME_LEN: usize = 40;
-const KEYS_LEN: usize = 80;
+const KEYS_LEN: usize = 96;
 const JOIN: u8 = 1;
 const WELCOME: u8 = 2;
 const KEYS: u8 = 3;
@@ -166,17 +167,24 @@ impl Welcome {
 
 /// The keys of now: each of the two streams has epochs of its own.
 #[derive(Clone, Debug)]
-pub(super) struct Keys(pub [GroupKey; 2]);
+pub(super) struct Keys {
+    pub epochs: [GroupKey; 2],
+    /// The streams' offsets where those began: nothing behind them is sealed with older keys.
+    pub begins: [u64; 2],
+}
 
 impl Keys {
     pub fn emit(&self) -> Zeroizing<[u8; KEYS_LEN]> {
         let mut message = Zeroizing::new([0; KEYS_LEN]);
         message[0] = KEYS;
-        message[2..4].copy_from_slice(&self.0[0].cipher.code());
-        for (place, key) in message[4..12].as_chunks_mut().0.iter_mut().zip(&self.0) {
+        message[2..4].copy_from_slice(&self.epochs[0].cipher.code());
+        for (place, key) in message[4..12].as_chunks_mut().0.iter_mut().zip(&self.epochs) {
             *place = key.epoch.to_be_bytes();
         }
-        for (place, key) in message[16..].as_chunks_mut().0.iter_mut().zip(&self.0) {
+        for (place, begins) in message[16..32].as_chunks_mut().0.iter_mut().zip(self.begins) {
+            *place = begins.to_be_bytes();
+        }
+        for (place, key) in message[32..].as_chunks_mut().0.iter_mut().zip(&self.epochs) {
             *place = *key.secret();
         }
         message
@@ -189,9 +197,10 @@ impl Keys {
             return None;
         };
         let cipher = Cipher::from_code([id, parameter]).filter(|cipher| !cipher.is_insecure())?;
-        let (epochs, secrets) = (message[4..12].as_chunks().0, message[16..].as_chunks().0);
+        let (epochs, secrets) = (message[4..12].as_chunks().0, message[32..].as_chunks().0);
         let key = |at: usize| GroupKey::new(u32::from_be_bytes(epochs[at]), cipher, secrets[at]);
-        Some(Keys([0, 1].map(key)))
+        let begins = [16, 24].map(|at| u64_at(message, at));
+        Some(Keys { epochs: [0, 1].map(key), begins })
     }
 }
 
@@ -214,8 +223,10 @@ mod tests {
         assert_eq!([0, 1 << 63].map(|key| parse_join(&join(key))), [None, None]);
         let keys = [(9, [1; 32]), (1 << 30, [2; 32])];
         let key = |(epoch, secret)| GroupKey::new(epoch, Cipher::AES_128_GCM, secret);
-        let heard = Keys::parse(&*Keys(keys.map(key)).emit()).unwrap();
-        assert_eq!(heard.0.map(|key| (key.epoch, *key.secret())), keys);
+        let begins = [1 << 40, 3];
+        let heard = Keys::parse(&*Keys { epochs: keys.map(key), begins }.emit()).unwrap();
+        assert_eq!(heard.epochs.map(|key| (key.epoch, *key.secret())), keys);
+        assert_eq!(heard.begins, begins);
         let head = Head { number: 3, index: 8, sent: Instant::from_us(77) };
         let body = [&head.emit()[..], b"adu"].concat();
         assert_eq!(Head::parse(&body), Some((head, &b"adu"[..])));
@@ -224,8 +235,8 @@ mod tests {
     /// Every length, and every byte set to another: nothing panics, and what is another is not taken for what was said.
     #[test]
     fn what_is_not_whole_is_nothing() {
-        let keys =
-            Keys([[1; 32], [2; 32]].map(|secret| GroupKey::new(9, Cipher::AES_128_GCM, secret)));
+        let key = |secret| GroupKey::new(9, Cipher::AES_128_GCM, secret);
+        let keys = Keys { epochs: [[1; 32], [2; 32]].map(key), begins: [3, 4] };
         let group = "239.1.2.3:9000".parse().unwrap();
         let welcome = Welcome { group, streams: [7, 8], ports: [1, 2] }.emit();
         for message in [&join(5)[..], &welcome, &*keys.emit()] {

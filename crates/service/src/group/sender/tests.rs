@@ -26,7 +26,7 @@ const ALL: &[Adu] = &[SAMPLE, EVENT, ALARM];
 
 macro_rules! end {
     ($name:ident: $sends:expr, $takes:expr) => {
-        struct $name;
+        pub(in crate::group) struct $name;
 
         impl Profile for $name {
             const NAME: &'static str = "tested";
@@ -43,7 +43,7 @@ macro_rules! end {
 end!(Plant: ALL, &[]);
 end!(Viewer: &[], ALL);
 
-struct Host {
+pub(in crate::group) struct Host {
     sender: Sender<Plant>,
     place: Place,
     identity: Arc<Identity>,
@@ -53,7 +53,7 @@ struct Host {
 type Taken = (Vec<(u8, u8)>, Result<()>, Counters);
 
 impl Host {
-    fn new() -> Host {
+    pub(in crate::group) fn new() -> Host {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let (pid, next) = (std::process::id(), NEXT.fetch_add(2, Ordering::Relaxed));
         let group = ([239, 254, (pid >> 8) as u8, pid as u8], 21_000 + next);
@@ -70,11 +70,21 @@ impl Host {
         self.identity.fingerprint()
     }
 
+    /// A receiver that has not heard the group yet.
+    pub(in crate::group) fn come(&self) -> Receiver<Viewer> {
+        let at = self.sender.local_addr();
+        Receiver::join(at, Some("lo"), self.identity.clone(), self.key()).unwrap()
+    }
+
+    /// While `does` does, the sender's thread does nothing.
+    pub(in crate::group) fn hold<T>(&self, does: impl FnOnce() -> T) -> T {
+        let _state = self.sender.shared.lock();
+        does()
+    }
+
     /// A receiver, which is there.
     fn join(&self) -> Receiver<Viewer> {
-        let (at, before) = (self.sender.local_addr(), self.sender.receivers());
-        let mut receiver =
-            Receiver::join(at, Some("lo"), self.identity.clone(), self.key()).unwrap();
+        let (before, mut receiver) = (self.sender.receivers(), self.come());
         while self.sender.receivers() == before {
             is_elapsed(&receiver.recv(Some(Duration::from_millis(5)), |_, _| true));
         }
@@ -138,10 +148,23 @@ fn cast(state: &mut State, adu: &Adu, n: u8) {
 
 /// Both streams go on in an epoch that nobody is told of.
 fn renew_untold(state: &mut State) {
-    for (key, cast) in state.keys.0.iter_mut().zip(state.casts.iter_mut().flatten()) {
+    for (key, cast) in state.keys.epochs.iter_mut().zip(state.casts.iter_mut().flatten()) {
         *key = draw(key.epoch + 1, key.cipher).unwrap();
         cast.seals.renew(key).unwrap();
     }
+}
+
+/// What a member makes up goes to what must arrive in the place of the next that is genuine, as of that epoch.
+fn forge(state: &mut State, epoch: u32, count: u8) {
+    let cipher = state.keys.epochs[RESENT].cipher;
+    let key = GroupKey::new(epoch, cipher, [7; 32]);
+    let forged = GroupSender::new(&key, 4000, DataPass::detect()).unwrap();
+    let cast_of = |state: &mut State, seals| {
+        std::mem::replace(&mut state.casts[RESENT].as_mut().unwrap().seals, seals)
+    };
+    let genuine = cast_of(state, forged);
+    (0..count).for_each(|n| cast(state, &ALARM, n));
+    cast_of(state, genuine);
 }
 
 /// Somebody leaves before each ADU, and no thread has a turn between: each is of another epoch, all are told in order, and who
@@ -156,7 +179,7 @@ fn each_epoch_is_told_before_the_next() {
         cast(&mut state, &EVENT, n);
         cast(&mut state, &ALARM, n);
     }
-    assert_eq!(state.keys.0.each_ref().map(|key| key.epoch), [101, 101]);
+    assert_eq!(state.keys.epochs.each_ref().map(|key| key.epoch), [101, 101]);
     drop(state);
     thread::sleep(Duration::from_millis(500));
     let (taken, ended, counters) = host.take_all(stays);
@@ -166,6 +189,75 @@ fn each_epoch_is_told_before_the_next() {
         assert!(its.iter().map(|(_, n)| *n).eq(0..100), "{}: {its:?}", adu.name);
     }
     assert_eq!((counters.lost, counters.refused), (0, 0));
+}
+
+/// However often somebody leaves while there is no room, nothing is told that nothing is sealed in.
+#[test]
+fn no_epoch_begins_in_which_nothing_is_sealed() {
+    let host = Host::new();
+    let _stays = host.join();
+    let mut state = host.sender.shared.lock();
+    let sends = |state: &mut State| {
+        let sent = state.clock.now();
+        state.casts[RESENT].as_mut().unwrap().is_stale = true;
+        state.cast(RESENT, ALARM.number, sent, &&[1; 3000][..]).unwrap()
+    };
+    let sent = (0..10_000).take_while(|_| sends(&mut state)).count() as u32;
+    assert!((100..10_000).contains(&sent), "{sent}");
+    assert_eq!((0..50).filter(|_| sends(&mut state)).count(), 0);
+    assert_eq!(state.keys.epochs[RESENT].epoch, 1 + sent);
+}
+
+/// More epochs begin than can be kept, before what is sealed in them is asked for: the session waits, and nothing is missed.
+#[test]
+fn who_is_behind_hears_of_more_epochs_later() {
+    let host = Host::new();
+    let mut stays = host.join();
+    for n in 0..12 {
+        let mut state = host.sender.shared.lock();
+        for _ in 0..100 {
+            state.casts[RESENT].as_mut().unwrap().is_stale = true;
+            cast(&mut state, &ALARM, n);
+        }
+        drop(state);
+        thread::sleep(Duration::from_millis(30));
+        let came = stays.recv(Some(Duration::from_secs(5)), |_, _| true).unwrap();
+        assert_eq!(came.map(|(number, body)| (number, body[0])), Some((ALARM.number, 0)));
+    }
+    let (taken, ended, counters) = host.take_all(stays);
+    ended.unwrap();
+    assert_eq!((taken.len(), counters.refused), (1200 - 12, 0));
+}
+
+/// Nor is it passed over as what was sealed before this end came.
+#[test]
+fn what_is_forged_as_of_an_old_epoch_is_missed() {
+    let host = Host::new();
+    let receiver = host.join();
+    let mut state = host.sender.shared.lock();
+    forge(&mut state, 0, 1);
+    cast(&mut state, &ALARM, 1);
+    drop(state);
+    let (taken, ended, counters) = host.take_all(receiver);
+    assert_eq!((taken, counters.refused), (vec![(ALARM.number, 1)], 1));
+    assert!(matches!(ended, Err(Error::Group("has ended, and not all has come"))), "{ended:?}");
+}
+
+/// However many of them there are.
+#[test]
+fn what_is_forged_as_of_a_later_epoch_holds_up_once() {
+    let host = Host::new();
+    let mut receiver = host.join();
+    let mut state = host.sender.shared.lock();
+    forge(&mut state, 500, 3);
+    cast(&mut state, &ALARM, 9);
+    drop(state);
+    let begun = Instant::now();
+    let came = receiver.recv(Some(Duration::from_secs(18)), |_, _| true);
+    let came = came.map(|came| came.map(|(number, body)| (number, body[0])));
+    assert!(matches!(came, Ok(Some((2, 9)))), "{came:?}");
+    assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
+    assert_eq!(receiver.counters().refused, 3);
 }
 
 #[test]
@@ -192,6 +284,11 @@ fn what_comes_before_its_keys_waits_for_them() {
 /// Who comes while what was sealed before its keys is still on its way misses nothing that is its own.
 #[test]
 fn what_was_sealed_before_one_came_spoils_nothing() {
+    assert!((0..5).any(|_| one_comes_in_time()), "whoever came, all had arrived");
+}
+
+/// False: when it was there nothing was on its way any more.
+fn one_comes_in_time() -> bool {
     let host = Host::new();
     let mut stays = host.join();
     let is_over = AtomicBool::new(false);
@@ -207,15 +304,20 @@ fn what_was_sealed_before_one_came_spoils_nothing() {
         }
         let mut state = host.sender.shared.lock();
         state.casts.iter_mut().flatten().for_each(|cast| cast.is_stale = true);
-        cast(&mut state, &ALARM, 2);
+        state.renew_if_stale(RESENT).unwrap();
         drop(state);
         let comes = host.join();
-        assert_eq!(host.sender.shared.lock().keys.0[RESENT].epoch, 2);
+        let mut state = host.sender.shared.lock();
+        let is_in_time = state.casts[RESENT].as_ref().is_some_and(|c| c.sender.acked() < c.end);
+        cast(&mut state, &ALARM, 2);
+        assert_eq!(state.keys.epochs[RESENT].epoch, 2);
+        drop(state);
         let (taken, ended, counters) = host.take_all(comes);
         is_over.store(true, Ordering::Relaxed);
         ended.unwrap();
         assert_eq!((taken, counters.refused), (vec![(ALARM.number, 2)], 0));
-    });
+        is_in_time
+    })
 }
 
 /// What nobody can open is waited for a while, and then is missing: of what must arrive that is no end in order.
@@ -231,7 +333,7 @@ fn what_nobody_was_told_the_keys_of_is_missing() {
         cast.is_stale = true;
     }
     // The next keys of the one stream have the untold ones of the other with them: they are to be others.
-    state.keys.0[RESENT] = draw(1, state.keys.0[RESENT].cipher).unwrap();
+    state.keys.epochs[RESENT] = draw(1, state.keys.epochs[RESENT].cipher).unwrap();
     cast(&mut state, &EVENT, 2);
     drop(state);
     let (taken, ended, counters) = host.take_all(receiver);
@@ -281,6 +383,7 @@ fn who_does_not_say_that_it_hears_is_let_go() {
 fn who_takes_nothing_holds_nobody() {
     let host = Host::new();
     let mut good = host.join();
+    let visited = Instant::now();
     let (_session, mut bad) = (host.visit(77), host.asks(77, 8 << 10));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -294,15 +397,18 @@ fn who_takes_nothing_holds_nobody() {
                 let _ = good.recv(Some(Duration::from_millis(5)), |_, _| true).map(drop);
             }
         });
-        let begun = Instant::now();
-        while host.members() < 2 && begun.elapsed() < Duration::from_secs(5) {
+        while host.members() < 2 && visited.elapsed() < Duration::from_secs(3) {
             thread::sleep(Duration::from_millis(5));
         }
+        let before = host.members();
         // More than the end that takes has memory for.
         let mut sent = (0..600).map(|n| host.sender.send_message(&ALARM, &&[n as u8; 3000][..]));
         let stands = sent.find(|sent| !matches!(sent, Ok(true)));
         is_over.store(true, Ordering::Relaxed);
         assert!(stands.is_none(), "{stands:?}");
+        assert_eq!(before, 2);
+        // Its session ends ten seconds after it has come in any case, as it does not say that it hears.
+        assert!(visited.elapsed() < Duration::from_secs(9), "{:?}", visited.elapsed());
         assert_eq!(host.members(), 1);
     });
 }
