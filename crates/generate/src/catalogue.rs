@@ -382,7 +382,7 @@ pub const CATALOGUE: [Entry; 52] = [
             Slotted,
             F::Acknowledge,
             "slotted",
-            "tells what is missing, in slots drawn by each receiver",
+            "tells what is missing, each receiver in the slot that the sender gives it",
             cost(1, 2, 2),
         )
     },
@@ -453,7 +453,7 @@ pub const CATALOGUE: [Entry; 52] = [
             Bucket,
             F::Congestion,
             "bucket",
-            "keeps to a rate that is known, behind a circuit breaker (RFC 8084)",
+            "keeps to a rate that is known; where the peer answers, behind a circuit breaker (RFC 8084)",
             cost(0, 0, 1),
         )
     },
@@ -462,7 +462,7 @@ pub const CATALOGUE: [Entry; 52] = [
         NoFlow,
         F::Flow,
         "none",
-        "asks for no room: rates are bounded, or newer ADUs replace older ones",
+        "asks for no room: rates are bounded, or newer ADUs replace older ones; what a group is sent again keeps within XTP's window",
         cost(0, 0, 0),
     ),
     entry(NoSum, F::Sum, "none", "looks at nothing beside the tag", cost(0, 0, 0)),
@@ -476,7 +476,7 @@ pub const CATALOGUE: [Entry; 52] = [
         Sealed,
         F::Suite,
         "sealed",
-        "encrypts and authenticates, by the cipher that both ends agree on",
+        "encrypts and authenticates, by a cipher that all ends have",
         cost(3, 1, 2),
     ),
     entry(Plain, F::Suite, "plain", "sends in the clear", cost(0, 0, 0)),
@@ -492,13 +492,7 @@ pub const CATALOGUE: [Entry; 52] = [
     },
     Entry {
         needs: &[&[Datagram, Group]],
-        ..entry(
-            Number,
-            F::Nonce,
-            "number",
-            "counts records, and keeps a window against replay",
-            cost(1, 1, 1),
-        )
+        ..entry(Number, F::Nonce, "number", "counts records, and takes none twice", cost(1, 1, 1))
     },
     entry(Lws, F::Codec, "lws", "writes words without tags", cost(1, 1, 1)),
     entry(Xdr, F::Codec, "xdr", "writes words of four bytes (RFC 4506)", cost(2, 1, 1)),

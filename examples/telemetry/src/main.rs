@@ -20,7 +20,8 @@ use telemetry_example::{
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const USAGE: &str = "telemetry-example [SECONDS] | plant ADDRESS SECONDS | viewer ADDRESS KEY";
+const USAGE: &str = "telemetry-example [SECONDS] | plant ADDRESS SECONDS | viewer ADDRESS KEY\n\
+    ADDRESS is one of the plant's host and a port, and not 0.0.0.0: viewers take the group from no other";
 /// Alone, how many look at it, and what share of packets the last of them loses.
 const VIEWERS: usize = 3;
 const LOSS: f64 = 0.05;

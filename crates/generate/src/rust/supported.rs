@@ -384,6 +384,6 @@ fn of_group(
         let says = "what is sent again goes with XTP's own: a packet that was damaged is missed before it is acknowledged";
         say("sum", vec![shape], says);
     }
-    let says = "keeps to the rate that the network's clauses allow; no breaker stops it, as nobody answers what is sent once";
+    let says = "both streams keep to the rates that the network's clauses allow, whatever is lost: no breaker stops what is sent once, as nobody answers it, nor what is sent again, which lets go who falls behind";
     say("congestion control", vec![shape], says);
 }
