@@ -442,6 +442,34 @@ fn connections_that_the_kernel_has_no_room_to_hand_over_are_handed_over_later() 
 }
 
 #[test]
+fn a_connection_for_which_its_user_has_no_socket_is_offered_once_he_has_one() {
+    let (ours, theirs) = link();
+    let budget = Budget { sockets: 2, ..Budget::default() };
+    let outboard = Outboard::start(1, ours, |settings| Settings { budget, ..settings });
+    let far = Outboard::start(2, theirs, |settings| settings);
+    let (client, asks) = (outboard.client(), far.client());
+    let [(p, handle), (other, _)] = [STREAM; 2].map(|of| client.socket(of).unwrap());
+    let at = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 8080).into();
+    client.bind(handle, at).unwrap();
+    client.listen(handle, 8).unwrap();
+    let (asked, of_asked) = asks.socket(STREAM).unwrap();
+    asks.connect(asked.as_fd(), of_asked, Some(at)).unwrap();
+    asks.connected(asked.as_fd(), of_asked).unwrap();
+    let shown = |seconds: i64, nanoseconds: i64| {
+        let mut fds = [PollFd::new(&p, PollFlags::IN)];
+        let limit = Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+        poll(&mut fds, Some(&limit)).unwrap() > 0
+    };
+    assert!(!shown(0, 200_000_000), "a socket more than he may have");
+    // Nobody else comes, who would make the listener look.
+    drop(other);
+    assert!(shown(10, 0), "it waits, and he has room");
+    let accepted = client::accept(p.as_fd(), true).unwrap();
+    send(&accepted.p, b"late", SendFlags::NOSIGNAL).unwrap();
+    assert_eq!(recv(&asked, &mut [0; 8], RecvFlags::empty()).unwrap().1, 4);
+}
+
+#[test]
 fn verdicts_without_end_hold_up_nobody() {
     let (outboard, _far) = alone(Budget::default());
     let client = outboard.client();

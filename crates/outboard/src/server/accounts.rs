@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | sockets | `EMFILE` for a new one; connections wait at his listeners | `outboard_sockets_refused` |
 //! | free ports and services, which are for all users | half of them: `EMFILE` for a new socket, `ENOBUFS` for a bind | `outboard_sockets_refused` |
+//! | ports of connections that were bound to none | not bounded: those towards one address and port can be all his | |
 //! | control connections | the next one ends | `outboard_controls_refused` |
 //! | bytes that wait | `ENOBUFS` for a new socket; his writers wait until some are gone: `EAGAIN`; windows close, datagrams are dropped | `outboard_memory_refused`, `outboard_writers_held` |
 //! | packets a second | his writers wait until the next is due: `EAGAIN` | `outboard_writers_held` |
@@ -18,12 +19,15 @@ use rustix::io::Errno;
 use crate::protocol::Kind;
 
 /// Where none is named all users share 16,384 of each kind: ports of TCP sockets that are bound, and of UDP, and services of XTP. Of
-/// each a user has half.
+/// each a user has half. A connection that was bound to nothing takes a port for its peer alone, which is not counted: those
+/// that are over take theirs a while, and nobody's account has them any more.
 const SHARED_MAX: usize = 8192;
 /// Part of a second whose packets may leave at once.
 const BURST: u64 = 20;
 /// Connections that may wait at a listener, however many may at others of its user.
 const BACKLOG_MIN: usize = 64;
+/// Contexts of XTP that an address has room for at most: each takes 24 bytes from the beginning.
+const CONTEXTS_MAX: usize = 1 << 20;
 /// Packets that may whatever the rate is.
 const BURST_MIN: u64 = 64;
 
@@ -45,6 +49,20 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Budget { sockets: 16_384, connections: 256, bytes: 1 << 30, packets: None, regions: 32 }
+    }
+}
+
+impl Budget {
+    /// Connections that may wait at all of a user's listeners.
+    fn backlog(&self) -> usize {
+        self.sockets.max(BACKLOG_MIN).saturating_mul(2)
+    }
+
+    /// Contexts of XTP that an address has room for: twice as many as one user has by his sockets, by those that he has closed,
+    /// and by those that wait to be accepted, up to [`CONTEXTS_MAX`].
+    pub(super) fn contexts(&self) -> usize {
+        let of_one = self.sockets.saturating_mul(2).saturating_add(self.backlog());
+        of_one.saturating_mul(2).min(CONTEXTS_MAX)
     }
 }
 
@@ -78,11 +96,11 @@ fn count(counter: &AtomicU64) {
 #[derive(Default)]
 struct Account {
     sockets: usize,
-    /// Of them those for datagrams, and for XTP.
+    /// Of them those for datagrams.
     datagrams: usize,
-    messages: usize,
-    /// TCP sockets that are bound.
-    bound: usize,
+    /// TCP sockets that are bound, and those of XTP.
+    ports: usize,
+    services: usize,
     /// Connections of closed sockets that have not ended.
     closed: usize,
     /// Connections that may wait at his listeners.
@@ -99,12 +117,13 @@ struct Account {
 }
 
 impl Account {
-    /// Sockets of a kind of which each takes something that is shared with other users.
-    fn shared(&mut self, kind: Kind) -> Option<&mut usize> {
+    /// What he has of that which sockets of a kind share with other users': one for datagrams takes it as soon as it is made,
+    /// others when they are bound. A context that calls or was called takes none.
+    fn shared(&mut self, kind: Kind) -> &mut usize {
         match kind {
-            Kind::Stream => None,
-            Kind::Datagram => Some(&mut self.datagrams),
-            Kind::Messages => Some(&mut self.messages),
+            Kind::Stream => &mut self.ports,
+            Kind::Datagram => &mut self.datagrams,
+            Kind::Messages => &mut self.services,
         }
     }
 
@@ -172,32 +191,48 @@ impl Accounts {
     /// # Errors
     /// `EMFILE`, `ENOBUFS`.
     pub fn admit_socket(&mut self, uid: u32, kind: Kind) -> Result<(), Errno> {
-        let Some(account) = self.users.get_mut(&uid) else { return Ok(()) };
-        let has_half = account.shared(kind).is_some_and(|shared| *shared >= SHARED_MAX);
+        self.admits_socket(uid, kind).inspect_err(|error| {
+            let refused = &self.refused;
+            count(if *error == Errno::MFILE { &refused.sockets } else { &refused.memory });
+        })
+    }
+
+    fn admits_socket(&self, uid: u32, kind: Kind) -> Result<(), Errno> {
+        let Some(account) = self.users.get(&uid) else { return Ok(()) };
+        let has_half = kind == Kind::Datagram && account.datagrams >= SHARED_MAX;
         if has_half || account.sockets >= self.budget.sockets {
-            count(&self.refused.sockets);
             return Err(Errno::MFILE);
         }
         if account.bytes >= self.budget.bytes {
-            count(&self.refused.memory);
             return Err(Errno::NOBUFS);
         }
         Ok(())
+    }
+
+    /// A user may have a socket for what waits at a listener of his. `is_refused`, which stays with the listener, says that he
+    /// may not: that is counted once, however often it is tried again.
+    pub fn admit_waiting(&mut self, uid: u32, kind: Kind, is_refused: &mut bool) -> bool {
+        let admitted = match *is_refused {
+            true => self.admits_socket(uid, kind),
+            false => self.admit_socket(uid, kind),
+        };
+        *is_refused = admitted.is_err();
+        admitted.is_ok()
     }
 
     /// He has it.
     pub fn add_socket(&mut self, uid: u32, kind: Kind, now: Instant) {
         let account = self.account(uid, now);
         account.sockets += 1;
-        account.shared(kind).into_iter().for_each(|shared| *shared += 1);
+        account.datagrams += usize::from(kind == Kind::Datagram);
     }
 
-    /// A TCP socket of his may be bound.
+    /// A socket of his for connections of this kind may be bound.
     ///
     /// # Errors
     /// `ENOBUFS`.
-    pub fn admit_bound(&mut self, uid: u32) -> Result<(), Errno> {
-        if self.users.get(&uid).is_some_and(|account| account.bound >= SHARED_MAX) {
+    pub fn admit_bound(&mut self, uid: u32, kind: Kind) -> Result<(), Errno> {
+        if self.users.get_mut(&uid).is_some_and(|account| *account.shared(kind) >= SHARED_MAX) {
             count(&self.refused.sockets);
             return Err(Errno::NOBUFS);
         }
@@ -205,14 +240,15 @@ impl Accounts {
     }
 
     /// It is.
-    pub fn add_bound(&mut self, uid: u32, now: Instant) {
-        self.account(uid, now).bound += 1;
+    pub fn add_bound(&mut self, uid: u32, kind: Kind, now: Instant) {
+        *self.account(uid, now).shared(kind) += 1;
     }
 
     /// It is no more.
-    pub fn remove_bound(&mut self, uid: u32) {
+    pub fn remove_bound(&mut self, uid: u32, kind: Kind) {
         if let Some(account) = self.users.get_mut(&uid) {
-            account.bound = account.bound.saturating_sub(1);
+            let shared = account.shared(kind);
+            *shared = shared.saturating_sub(1);
         }
     }
 
@@ -224,8 +260,8 @@ impl Accounts {
     pub fn remove_socket(&mut self, uid: u32, kind: Kind, charged: &Charged) {
         if let Some(account) = self.users.get_mut(&uid) {
             account.sockets = account.sockets.saturating_sub(1);
-            let shared = account.shared(kind).into_iter();
-            shared.for_each(|shared| *shared = shared.saturating_sub(1));
+            let datagrams = usize::from(kind == Kind::Datagram);
+            account.datagrams = account.datagrams.saturating_sub(datagrams);
             account.bytes = account.bytes.saturating_sub(charged.bytes);
             self.drop_empty(uid);
         }
@@ -260,10 +296,11 @@ impl Accounts {
     /// # Errors
     /// `ENOBUFS`: twice as many as he may have sockets may already.
     pub fn add_backlog(&mut self, uid: u32, wanted: usize, now: Instant) -> Result<usize, Errno> {
-        let most = self.budget.sockets;
+        let Budget { sockets, .. } = self.budget;
+        let most = self.budget.backlog();
         let account = self.account(uid, now);
-        let granted = wanted.min(most.saturating_sub(account.backlog).max(BACKLOG_MIN));
-        if account.backlog + granted > 2 * most.max(BACKLOG_MIN) {
+        let granted = wanted.min(sockets.saturating_sub(account.backlog).max(BACKLOG_MIN));
+        if account.backlog + granted > most {
             return Err(Errno::NOBUFS);
         }
         account.backlog += granted;
@@ -414,25 +451,64 @@ mod tests {
     fn of_what_is_shared_with_others_a_user_has_half() {
         let mut accounts = Accounts::new(Budget::default());
         let none = Charged::default();
-        for kind in [Kind::Datagram, Kind::Messages] {
-            for _ in 0..SHARED_MAX {
-                accounts.admit_socket(7, kind).unwrap();
-                accounts.add_socket(7, kind, ms(0));
-            }
-            assert_eq!(accounts.admit_socket(7, kind), Err(Errno::MFILE));
-            accounts.admit_socket(8, kind).unwrap();
-            accounts.remove_socket(7, kind, &none);
-            accounts.admit_socket(7, kind).unwrap();
-        }
-        accounts.admit_socket(7, Kind::Stream).unwrap();
         for _ in 0..SHARED_MAX {
-            accounts.admit_bound(7).unwrap();
-            accounts.add_bound(7, ms(0));
+            accounts.admit_socket(7, Kind::Datagram).unwrap();
+            accounts.add_socket(7, Kind::Datagram, ms(0));
         }
-        assert_eq!(accounts.admit_bound(7), Err(Errno::NOBUFS));
-        accounts.admit_bound(8).unwrap();
-        accounts.remove_bound(7);
-        accounts.admit_bound(7).unwrap();
+        assert_eq!(accounts.admit_socket(7, Kind::Datagram), Err(Errno::MFILE));
+        accounts.admit_socket(8, Kind::Datagram).unwrap();
+        accounts.remove_socket(7, Kind::Datagram, &none);
+        accounts.admit_socket(7, Kind::Datagram).unwrap();
+        for kind in [Kind::Stream, Kind::Messages] {
+            for _ in 0..SHARED_MAX {
+                accounts.admit_bound(7, kind).unwrap();
+                accounts.add_bound(7, kind, ms(0));
+            }
+            assert_eq!(accounts.admit_bound(7, kind), Err(Errno::NOBUFS));
+            accounts.admit_bound(8, kind).unwrap();
+            // Those that are bound to nothing take nothing of it.
+            accounts.admit_socket(7, kind).unwrap();
+            accounts.add_socket(7, kind, ms(0));
+            accounts.remove_socket(7, kind, &none);
+            assert_eq!(accounts.admit_bound(7, kind), Err(Errno::NOBUFS));
+            accounts.remove_bound(7, kind);
+            accounts.admit_bound(7, kind).unwrap();
+        }
+    }
+
+    #[test]
+    fn all_contexts_of_a_user_are_no_more_than_half_of_an_address() {
+        for sockets in [1, 100, Budget::default().sockets, 2 * Budget::default().sockets] {
+            let budget = Budget { sockets, ..Budget::default() };
+            let (mut accounts, mut all) = (Accounts::new(budget), 0);
+            while accounts.admit_socket(7, Kind::Messages).is_ok() {
+                accounts.add_socket(7, Kind::Messages, ms(0));
+                all += 1;
+            }
+            while accounts.admits_closed(7) {
+                accounts.add_closed(7, 0, ms(0));
+                all += 1;
+            }
+            while let Ok(granted) = accounts.add_backlog(7, 4096, ms(0)) {
+                all += granted;
+            }
+            assert!(2 * all <= budget.contexts(), "{all} of {}", budget.contexts());
+        }
+        let budget = Budget { sockets: usize::MAX, ..Budget::default() };
+        assert_eq!(budget.contexts(), CONTEXTS_MAX);
+    }
+
+    #[test]
+    fn what_waits_at_a_listener_for_a_socket_is_counted_once() {
+        let mut accounts = Accounts::new(Budget { sockets: 1, ..Budget::default() });
+        accounts.add_socket(7, Kind::Stream, ms(0));
+        let mut is_refused = false;
+        for _ in 0..10 {
+            assert!(!accounts.admit_waiting(7, Kind::Stream, &mut is_refused) && is_refused);
+        }
+        assert_eq!(accounts.refused().named()[0].1, 1);
+        accounts.remove_socket(7, Kind::Stream, &Charged::default());
+        assert!(accounts.admit_waiting(7, Kind::Stream, &mut is_refused) && !is_refused);
     }
 
     #[test]

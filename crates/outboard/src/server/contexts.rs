@@ -30,8 +30,6 @@ use crate::protocol::{
 
 /// Bytes of a context each way that wait or are not acknowledged.
 const BUFFER: u32 = 1 << 20;
-/// Contexts of an address: more than one user has by his sockets, by those that he has closed and by those that wait to be accepted.
-const CONTEXTS: usize = 65_536;
 /// ADUs that a socket moves in its turn, each way.
 const ADUS: usize = 64;
 /// Looks at what waits for one address, before it is somebody else's turn.
@@ -66,6 +64,8 @@ pub struct Xtp {
     stack: Arc<Mutex<Stack>>,
     clock: Clock,
     waker: Waker,
+    /// Contexts that an address has at most.
+    max_contexts: usize,
     lines: Vec<Line>,
     /// Services that sockets are bound to.
     claims: HashMap<u16, Vec<SocketAddr>>,
@@ -130,11 +130,12 @@ impl Talk {
 }
 
 impl Xtp {
-    /// Without contexts, over a stack whose time is the clock's; `waker` wakes who drives them.
-    pub fn new(stack: Arc<Mutex<Stack>>, clock: Clock, waker: Waker) -> Xtp {
+    /// Without contexts, of which an address has at most so many, over a stack whose time is the clock's; `waker` wakes who
+    /// drives them.
+    pub fn new(stack: Arc<Mutex<Stack>>, clock: Clock, waker: Waker, max_contexts: usize) -> Xtp {
         let scratch = vec![0; ABOUT_LEN + ADU_MAX].into_boxed_slice();
         let (lines, claims) = (Vec::new(), HashMap::new());
-        Xtp { stack, clock, waker, lines, claims, scratch, is_observed: false }
+        Xtp { stack, clock, waker, max_contexts, lines, claims, scratch, is_observed: false }
     }
 
     /// From now on other processes of this user may look.
@@ -159,7 +160,7 @@ impl Xtp {
         let config = Config {
             level: stack.config().level,
             clock: self.clock.clone(),
-            max_contexts: CONTEXTS,
+            max_contexts: self.max_contexts,
             ..Config::default()
         };
         let seed = random().map_err(|_| Errno::NOMEM)?;

@@ -64,7 +64,7 @@ pub struct Engine {
     pub closed: Closed,
     /// Sockets that take as little as they can of what comes.
     held_back: BTreeSet<u32>,
-    /// Listeners with a connection that could not be offered for now.
+    /// Listeners with a connection that could not be offered for now: the kernel has no room for it, or their user.
     pub unoffered: BTreeSet<u32>,
     /// When they last tried.
     offered_at: Option<Instant>,
@@ -476,13 +476,12 @@ impl Engine {
         if let State::Listening { to: Listens::Service(service), .. } = &socket.state {
             self.xtp.stop(service);
         }
-        match socket.bound {
-            Some(local) if socket.of.kind == Kind::Messages => self.xtp.release(local),
-            Some(local) => {
-                self.accounts.remove_bound(socket.payer);
-                self.bound.release(stack, local);
+        if let Some(local) = socket.bound {
+            self.accounts.remove_bound(socket.payer, socket.of.kind);
+            match socket.of.kind {
+                Kind::Messages => self.xtp.release(local),
+                _ => self.bound.release(stack, local),
             }
-            None => {}
         }
         if let Some(listener) = socket.offered_by {
             self.settled(listener);
@@ -567,7 +566,7 @@ impl Engine {
             }
         }
         let owner = socket.owner();
-        let State::Listening { to, offers, held, .. } = &mut socket.state else {
+        let State::Listening { to, offers, held, is_refused, .. } = &mut socket.state else {
             return Turn::Waits;
         };
         // Each failure is an event by itself, by which one would try without end.
@@ -585,13 +584,16 @@ impl Engine {
                     Err(_) => return Turn::Failed(Errno::PROTO),
                 },
             }
-            if *offers >= OFFERS
-                || !self.is_called(stack, to)
-                || self.accounts.admit_socket(owner.payer, socket.of.kind).is_err()
-            {
+            if *offers >= OFFERS || !self.is_called(stack, to) {
                 break;
             }
-            let Ok((handle, p)) = self.open(socket.of, owner, State::Fresh, now) else {
+            let opened = match self.accounts.admit_waiting(owner.payer, socket.of.kind, is_refused)
+            {
+                true => self.open(socket.of, owner, State::Fresh, now).ok(),
+                false => None,
+            };
+            let Some((handle, p)) = opened else {
+                // When its user has less, or the kernel more, nobody says so.
                 self.unoffered.insert(index);
                 break;
             };

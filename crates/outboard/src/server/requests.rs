@@ -12,7 +12,7 @@ use rustix::net::sockopt::socket_cookie;
 use super::contexts;
 use super::engine::Engine;
 use super::pipe::number_of;
-use super::table::{Listens, Owner, Partial, Shown, Socket, State};
+use super::table::{Listens, Owner, Shown, Socket, State};
 use crate::placeholder;
 use crate::protocol::{
     Addresses, Family, Handle, KEY_LEN, Kind, Message, OptionName, Reply, Request, SOL_XTP,
@@ -275,7 +275,7 @@ impl Engine {
         Ok(answer)
     }
 
-    /// Binds a socket of TCP's.
+    /// Binds a socket of TCP's or XTP's.
     fn reserve(
         &mut self,
         stack: &mut Stack,
@@ -283,10 +283,15 @@ impl Engine {
         socket: &mut Socket,
         local: SocketAddr,
     ) -> Result<SocketAddr> {
-        self.accounts.admit_bound(socket.payer)?;
-        let sharing = socket.options.sharing(true, socket.uid);
-        let bound = self.bound.reserve(stack, local, sharing).map_err(number_of)?;
-        self.accounts.add_bound(socket.payer, now);
+        self.accounts.admit_bound(socket.payer, socket.of.kind)?;
+        let bound = match socket.of.kind {
+            Kind::Messages => self.xtp.bind(stack, local)?,
+            _ => {
+                let sharing = socket.options.sharing(true, socket.uid);
+                self.bound.reserve(stack, local, sharing).map_err(number_of)?
+            }
+        };
+        self.accounts.add_bound(socket.payer, socket.of.kind, now);
         socket.bound = Some(bound);
         Ok(bound)
     }
@@ -304,11 +309,10 @@ impl Engine {
         }
         let local = self.policy.place(Owner { payer: socket.payer, ..asker }, local)?;
         match socket.of.kind {
-            Kind::Stream => {
+            Kind::Datagram => bind_datagrams(stack, socket, local)?,
+            Kind::Stream | Kind::Messages => {
                 self.reserve(stack, now, socket, local)?;
             }
-            Kind::Datagram => bind_datagrams(stack, socket, local)?,
-            Kind::Messages => socket.bound = Some(self.xtp.bind(stack, local)?),
         }
         Ok(Answer::Done)
     }
@@ -341,8 +345,7 @@ impl Engine {
         let sharing = socket.options.sharing(true, socket.uid);
         let config = settings(stack, socket);
         let id = stack.tcp_listen_sharing(local, backlog, &config, sharing).map_err(number_of)?;
-        let to = Listens::Tcp(id);
-        socket.state = State::Listening { to, offers: 0, verdict: Partial::default(), held: None };
+        socket.state = State::listening(Listens::Tcp(id));
         apply(stack, now, socket, Effect::Tune)?;
         apply(stack, now, socket, Effect::Marking)
     }
@@ -358,13 +361,12 @@ impl Engine {
     ) -> Result<Answer> {
         let local = match socket.bound {
             Some(local) => local,
-            None => *socket.bound.insert(self.xtp.bind(stack, any)?),
+            None => self.reserve(stack, now, socket, any)?,
         };
         let index = self.table.index_of_taken(socket.handle.socket);
         let block = socket.block.as_deref().ok_or(Errno::OPNOTSUPP)?;
         let service = self.xtp.listen(stack, now, (index, local, backlog), block)?;
-        let to = Listens::Service(service);
-        socket.state = State::Listening { to, offers: 0, verdict: Partial::default(), held: None };
+        socket.state = State::listening(Listens::Service(service));
         Ok(Answer::Done)
     }
 

@@ -98,8 +98,16 @@ pub enum State {
     Connecting { id: SocketId, stuffed: usize },
     /// A connection.
     Stream(SocketId),
-    /// A listener; one of its offers may be held until the kernel has room for it.
-    Listening { to: Listens, offers: usize, verdict: Partial, held: Option<Box<(Offer, OwnedFd)>> },
+    /// A listener.
+    Listening {
+        to: Listens,
+        offers: usize,
+        verdict: Partial,
+        /// An offer that waits until the kernel has room for it.
+        held: Option<Box<(Offer, OwnedFd)>>,
+        /// A connection waits until its user may have another socket.
+        is_refused: bool,
+    },
     /// A context of XTP.
     Context(Used),
     /// A socket for datagrams.
@@ -107,6 +115,12 @@ pub enum State {
 }
 
 impl State {
+    /// A listener to which nobody has come yet.
+    pub fn listening(to: Listens) -> State {
+        let (verdict, held) = (Partial::default(), None);
+        State::Listening { to, offers: 0, verdict, held, is_refused: false }
+    }
+
     /// What the stack calls it.
     pub fn id(&self) -> Option<SocketId> {
         match self {
