@@ -1,7 +1,7 @@
 //! What is said of specifications that are wrong: where, what was expected, and nothing else.
 
 use fusewire_asn1::Source;
-use fusewire_generate::language::check;
+use fusewire_generate::language::{Absent, check, check_files};
 
 const MODULE: &str = "M DEFINITIONS ::= BEGIN A ::= SEQUENCE { n INTEGER (0..9) } END";
 const HEAD: &str = "roles = [\"a\", \"b\"]\nnetwork = {rtt_ms = 10, rate_mbit = 1, loss = 0.1}\n";
@@ -51,6 +51,28 @@ fn each_fault_is_named_and_no_other() {
             }
         }
     }
+}
+
+#[test]
+fn beside_a_file_that_is_not_there_no_other_is_called_unused() {
+    let text = format!(
+        "asn1 = [\"Gone.asn1\", \"N.asn1\", \"M.asn1\"]\n{HEAD}adu.X = {{type = \"M.A\"}}\n"
+    );
+    let module = |name: &str| {
+        let text = MODULE.replace("M DEFINITIONS", &format!("{name} DEFINITIONS"));
+        Ok(Source::new(format!("{name}.asn1"), text.as_bytes()))
+    };
+    let name = "Gone.asn1".to_owned();
+    let gone = Err(Absent { name, why: "no such file".to_owned(), beside: Vec::new() });
+    let said = |files| {
+        let checked = check_files(Source::new("s.toml", text.as_bytes()), files);
+        checked.diagnostics.into_iter().map(|d| d.message).collect::<Vec<_>>()
+    };
+    // What is absent may import it.
+    let of_absent = said(vec![gone, module("N"), module("M")]);
+    assert_eq!(of_absent, ["`Gone.asn1` cannot be read: no such file"]);
+    let of_whole = said(vec![module("Gone"), module("N"), module("M")]);
+    assert_eq!(of_whole, ["no ADU's type comes from this file"; 2]);
 }
 
 /// Names that would be one in Rust, each with the place of the second.

@@ -58,7 +58,7 @@ pub fn check(
         is_there &= names.find(reader, &adu.ty.value, adu.ty.clause.span);
     }
     specification.modules = files.iter().map(hashed).collect();
-    if !(is_readable && is_there) {
+    if !(is_readable && is_there && is_whole) {
         return;
     }
     let options = options(specification);
