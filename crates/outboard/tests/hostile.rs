@@ -15,6 +15,7 @@ use fusewire_outboard::protocol::{
 };
 use fusewire_outboard::server::{Budget, Settings};
 use fusewire_testkit::Random;
+use fusewire_testkit::namespace::{Need, in_namespace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{
@@ -281,6 +282,88 @@ fn descriptors_whose_close_takes_long_stop_nobody() {
         while recv(&socket, &mut [0; 512], RecvFlags::DONTWAIT).is_ok_and(|(_, len)| len > 0) {}
         assert!(Instant::now() < end, "descriptors of any number wait");
     }
+}
+
+/// In the environment of a process that hands over descriptors: to whom.
+const HANDS_OVER_TO: &str = "FUSEWIRE_HOSTILE_TO";
+/// A user that no system has.
+const NOBODY: u32 = 424_242;
+
+/// Sends something, with as many copies of a descriptor as a message can have.
+fn hand_over_many(to: &OwnedFd, bytes: &[u8], file: &impl AsFd) -> Result<usize, Errno> {
+    let files = [file.as_fd(); 253];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+    sendmsg(to, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+}
+
+/// As another user hands over all that is taken, the first of it of a kind whose close takes for ever.
+fn hand_over_all(path: &Path) -> ! {
+    rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(NOBODY)).unwrap();
+    let hello = Request::Hello { version: VERSION }.emit();
+    let connected = || {
+        let socket = control(path);
+        send(&socket, &hello, SendFlags::NOSIGNAL).unwrap();
+        recv(&socket, &mut [0; 512], RecvFlags::empty()).unwrap();
+        socket
+    };
+    let slow: Vec<_> = (0..8).map(|_| (connected(), lingering())).collect();
+    let others: Vec<_> = (0..40).map(|_| connected()).collect();
+    let mut deaf = Vec::new();
+    for (socket, (slow, far)) in slow {
+        let _ = hand_over(&socket, &Request::Attach.emit(), slow);
+        deaf.push((socket, far));
+    }
+    // By then the outboard has each of those alone.
+    std::thread::sleep(Duration::from_millis(300));
+    let file = std::fs::File::open("/dev/null").unwrap();
+    for _ in 0..4 {
+        for socket in &others {
+            let _ = hand_over_many(socket, &Request::Attach.emit(), &file);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    println!("handed over");
+    std::thread::sleep(Duration::from_secs(60));
+    drop(deaf);
+    std::process::exit(0);
+}
+
+#[test]
+fn descriptors_that_wait_to_be_closed_are_no_more_than_a_few_messages_of_them() {
+    let name = "descriptors_that_wait_to_be_closed_are_no_more_than_a_few_messages_of_them";
+    in_namespace(name, Need::Root, "", || {
+        if let Some(path) = std::env::var_os(HANDS_OVER_TO) {
+            hand_over_all(Path::new(&path));
+        }
+        let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        // Who is let in, and who may show a placeholder and nothing else.
+        for allow in [vec![NOBODY.to_string().parse().unwrap()], Vec::new()] {
+            let before = descriptors();
+            let ((ours, _far), is_named) = (link(), !allow.is_empty());
+            let outboard = Outboard::start(1, ours, |settings| Settings { allow, ..settings });
+            let mut attack = std::process::Command::new(std::env::current_exe().unwrap());
+            attack.args(["--exact", name, "--nocapture"]).env(HANDS_OVER_TO, &outboard.path);
+            let mut attack = attack.stdout(std::process::Stdio::piped()).spawn().unwrap();
+            let out = std::io::BufReader::new(attack.stdout.take().unwrap());
+            let mut lines = std::io::BufRead::lines(out);
+            assert!(lines.any(|line| line.unwrap().contains("handed over")));
+            others_are_served(&outboard);
+            let more = descriptors() - before;
+            attack.kill().unwrap();
+            attack.wait().unwrap();
+            drop(lines);
+            // 256 and one message beyond, and connections.
+            assert!((253..256 + 253 + 200).contains(&more), "{more}, is named: {is_named}");
+            drop((outboard, _far));
+            let end = Instant::now() + Duration::from_secs(10);
+            while descriptors() > before {
+                assert!(Instant::now() < end, "{} stay open", descriptors() - before);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    });
 }
 
 #[test]

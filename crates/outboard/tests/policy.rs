@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::interface::{Link, memory};
 use fusewire_outboard::client::{self, Client};
-use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, SocketType};
+use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, Request, SocketType, VERSION};
 use fusewire_outboard::server::{Budget, Server, Settings, Stop};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::{Config, Stack};
@@ -17,7 +17,8 @@ use fusewire_testkit::scratch::Scratch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType as Unix, connect, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType as Unix, connect, recv, sendmsg, socket_with,
 };
 
 /// `SO_ERROR`
@@ -26,6 +27,7 @@ const ERROR: OptionName = OptionName { level: libc::SOL_SOCKET, name: libc::SO_E
 const USER: u32 = 424_242;
 const OTHER: u32 = 424_243;
 const STRANGER: u32 = 424_244;
+const OTHER_STRANGER: u32 = 424_245;
 /// Sockets that a user may have.
 const SOCKETS: usize = 200;
 
@@ -179,9 +181,27 @@ fn strangers_come_and_go(path: &Path) {
         poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap();
         fds[0].revents().contains(PollFlags::HUP)
     };
+    // One who shows something else than a placeholder is told so, and that was all.
+    as_user(STRANGER, path, |_| {
+        let (socket, file) = (connected(), std::fs::File::open("/dev/null").unwrap());
+        for request in [Request::Hello { version: VERSION }, Request::Attach] {
+            let files = [file.as_fd()];
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            if request == Request::Attach {
+                control.push(SendAncillaryMessage::ScmRights(&files));
+            }
+            let flags = SendFlags::NOSIGNAL;
+            sendmsg(&socket, &[IoSlice::new(&request.emit())], &mut control, flags).unwrap();
+            assert!(recv(&socket, &mut [0; 512], RecvFlags::empty()).unwrap().1 > 0);
+        }
+        assert!(is_over(&socket, 2), "he may hand over more");
+    });
+    let others = as_user(OTHER_STRANGER, path, |_| connected());
     as_user(STRANGER, path, |client| {
         let all: Vec<_> = (0..70).map(|_| connected()).collect();
         assert!(is_over(&all[0], 2), "the first goes when there are many");
+        assert!(!is_over(&others, 0), "of another user, who has one");
         assert_eq!(client.welcome().err(), Some(Errno::ACCESS), "the last one is answered");
         assert!(!is_over(&all[69], 0));
         assert!(is_over(&all[69], 20), "nobody waits for ever");

@@ -8,34 +8,32 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use rustix::cmsg_space;
 use rustix::io::{Errno, IoSliceMut};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::sockopt::set_socket_passcred;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, Shutdown, recv, recvmsg,
+    shutdown,
+};
 
 /// Descriptors that one message has at most (`SCM_MAX_FD` of Linux).
 const SCM_MAX: usize = 253;
 
-/// Descriptors of a user that wait to be closed, until he is not heard any more.
+/// Descriptors of a user that wait to be closed, until no more are taken from him.
 const UNCLOSED: usize = 256;
-/// How long a close takes that is no ordinary one.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Those of all users together, until no more are taken from one who is not named.
+const UNCLOSED_OF_ALL: usize = 4096;
+/// Messages that are looked at in a connection that ends.
+const LOOKS: usize = 64;
 
 /// Who closes them.
 #[derive(Clone, Default)]
 pub struct Closer {
     /// What a user's thread has yet to close; no entry: there is no such thread.
-    users: Arc<Mutex<HashMap<u32, Waiting>>>,
-}
-
-/// What waits for a user's thread.
-struct Waiting {
-    files: VecDeque<OwnedFd>,
-    /// Since when the thread closes what it does.
-    since: Instant,
+    users: Arc<Mutex<HashMap<u32, VecDeque<OwnedFd>>>>,
 }
 
 impl Closer {
@@ -47,35 +45,41 @@ impl Closer {
         }
         let mut users = self.lock();
         match users.entry(uid) {
-            Entry::Occupied(mut waiting) => waiting.get_mut().files.extend(files),
+            Entry::Occupied(mut waiting) => waiting.get_mut().extend(files),
             Entry::Vacant(place) => {
-                place.insert(Waiting { files: files.collect(), since: Instant::now() });
+                place.insert(files.collect());
                 let closer = self.clone();
                 let thread = std::thread::Builder::new().name("closer".into());
                 if let Err(error) = thread.spawn(move || closer.run(uid)) {
                     tracing::warn!(%error, "no thread to close descriptors by");
                     // They stay open: to close them here might take for ever.
-                    let files = users.remove(&uid).map(|waiting| waiting.files);
-                    files.into_iter().flatten().for_each(std::mem::forget);
+                    users.remove(&uid).into_iter().flatten().for_each(std::mem::forget);
                 }
             }
         }
     }
 
-    /// Many of a user's wait behind one whose close takes its time.
-    pub fn is_stuck(&self, uid: u32) -> bool {
-        let is_it = |waiting: &Waiting| {
-            waiting.files.len() >= UNCLOSED && waiting.since.elapsed() >= PATIENCE
-        };
-        self.lock().get(&uid).is_some_and(is_it)
+    /// Ends a connection, which its peer sees at once. Only one in which descriptors may lie is closed some time.
+    pub fn end(&self, uid: u32, socket: OwnedFd) {
+        let _ = shutdown(&socket, Shutdown::Both);
+        if may_hold_files(&socket) {
+            self.close(uid, [socket]);
+        }
+    }
+
+    /// Many of a user's wait to be closed, or of all, where he is not named.
+    pub fn is_stuck(&self, uid: u32, is_named: bool) -> bool {
+        let users = self.lock();
+        let all = || users.values().map(VecDeque::len).sum::<usize>();
+        users.get(&uid).is_some_and(|files| files.len() >= UNCLOSED)
+            || !is_named && all() >= UNCLOSED_OF_ALL
     }
 
     fn run(&self, uid: u32) {
         loop {
             let next = match self.lock().entry(uid) {
                 Entry::Occupied(mut waiting) => {
-                    let next = waiting.get_mut().files.pop_front();
-                    waiting.get_mut().since = Instant::now();
+                    let next = waiting.get_mut().pop_front();
                     if next.is_none() {
                         waiting.remove();
                     }
@@ -91,7 +95,7 @@ impl Closer {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Waiting>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, VecDeque<OwnedFd>>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -107,4 +111,90 @@ pub fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<(usize, Vec<O
         _ => None,
     });
     Ok((message.bytes, files.flatten().collect()))
+}
+
+/// The next message has something with it: of a socket that is not told who sends, descriptors.
+///
+/// # Errors
+/// `EAGAIN`: there is none.
+pub fn has_more_than_bytes(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+    let message = recvmsg(socket, &mut [], &mut RecvAncillaryBuffer::default(), flags)?;
+    Ok(message.flags.contains(ReturnFlags::CTRUNC))
+}
+
+/// Whether descriptors lie in a connection by which nobody sends any more, as far as can be seen. What lies before them is
+/// thrown away.
+fn may_hold_files(socket: &OwnedFd) -> bool {
+    let looks = || match has_more_than_bytes(socket.as_fd()) {
+        // That the peer left something unread is told first.
+        Err(Errno::CONNRESET | Errno::INTR) => has_more_than_bytes(socket.as_fd()),
+        looked => looked,
+    };
+    for _ in 0..LOOKS {
+        match set_socket_passcred(socket, false).and_then(|()| looks()) {
+            Ok(false) => {}
+            Ok(true) => return true,
+            Err(error) => return error != Errno::AGAIN,
+        }
+        // It may be an empty message, or the end. A message has its sender with it now, the end has nothing.
+        match set_socket_passcred(socket, true).and_then(|()| looks()) {
+            Ok(true) => drop(recv(socket, &mut [0; 1], RecvFlags::DONTWAIT)),
+            found => return found.is_err(),
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+
+    use rustix::net::{
+        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+        SocketType, sendmsg, socketpair,
+    };
+
+    use super::*;
+
+    /// A connection that was closed behind these messages, each with a descriptor or without.
+    fn closed(messages: &[(&[u8], bool)]) -> OwnedFd {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        for (bytes, has_file) in messages {
+            let files = [ours.as_fd()];
+            let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            if *has_file {
+                control.push(SendAncillaryMessage::ScmRights(&files));
+            }
+            sendmsg(&theirs, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).unwrap();
+        }
+        // Something that it has not read.
+        rustix::net::send(&ours, b"unread", SendFlags::empty()).unwrap();
+        ours
+    }
+
+    const EMPTY: (&[u8], bool) = (b"", false);
+    const SOME: (&[u8], bool) = (b"some", false);
+
+    #[test]
+    fn a_connection_that_holds_no_descriptors_takes_no_thread_to_be_closed() {
+        let closer = Closer::default();
+        for messages in [&[][..], &[EMPTY], &[EMPTY, SOME, EMPTY]] {
+            closer.end(7, closed(messages));
+            assert!(closer.lock().is_empty(), "{messages:?}");
+        }
+    }
+
+    #[test]
+    fn descriptors_are_seen_behind_whatever_lies_before_them() {
+        for before in [&[][..], &[EMPTY], &[SOME, EMPTY, EMPTY]] {
+            for last in [(&b""[..], true), (b"last", true)] {
+                assert!(may_hold_files(&closed(&[before, &[last]].concat())), "{before:?}");
+            }
+        }
+        assert!(may_hold_files(&closed(&[EMPTY; LOOKS + 1])), "nobody looks for ever");
+    }
 }

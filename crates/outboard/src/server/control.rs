@@ -14,11 +14,11 @@ use rustix::event::epoll;
 use rustix::io::{Errno, IoSlice};
 use rustix::net::sockopt::{socket_cookie, socket_peercred};
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix,
-    SocketFlags, SocketType, accept_with, bind, connect, listen, sendmsg, shutdown, socket_with,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, accept_with, bind, connect, listen, sendmsg, socket_with,
 };
 
-use super::closer::{Closer, receive};
+use super::closer::{Closer, has_more_than_bytes, receive};
 use super::engine::Engine;
 use super::requests::Asker;
 use super::table::Owner;
@@ -33,7 +33,8 @@ const ASKED: usize = 16;
 const BACKLOG: i32 = 128;
 /// Who is let in at a time.
 const GUESTS: usize = 16;
-/// Users who are not named, and have shown no placeholder yet, of all connections; the oldest goes when another comes.
+/// Connections of users who are not named, and have shown no placeholder yet. When another comes, the oldest goes of the user
+/// who has most.
 const STRANGERS: usize = 64;
 /// How long one may take for that.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,11 +52,15 @@ pub struct Door {
     is_knocked: bool,
     /// There was no descriptor for him.
     is_deaf_until: Option<Instant>,
-    /// Guests who may do nothing yet but show a placeholder, and since when.
-    strangers: VecDeque<(u32, Instant)>,
+    /// Guests who may do nothing yet but show a placeholder, the oldest first.
+    strangers: VecDeque<Stranger>,
     closer: Closer,
-    /// Who has not been let in can have no descriptors lie in his connection.
-    is_tight: bool,
+}
+
+struct Stranger {
+    index: u32,
+    uid: u32,
+    since: Instant,
 }
 
 struct Guest {
@@ -79,7 +84,7 @@ impl Door {
         };
         rustix::io::ioctl_fionbio(&socket, true)?;
         // Inherited by those who come; Linux 6.16.
-        let is_tight = fusewire_device::pass_rights(socket.as_fd(), false).is_ok();
+        let _ = fusewire_device::pass_rights(socket.as_fd(), false);
         let data = epoll::EventData::new_u64(tokens::DOOR);
         epoll::add(events, &socket, data, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(Door {
@@ -92,7 +97,6 @@ impl Door {
             is_deaf_until: None,
             strangers: VecDeque::new(),
             closer: Closer::default(),
-            is_tight,
         })
     }
 
@@ -126,7 +130,7 @@ impl Door {
             self.is_deaf_until = None;
             self.let_in(engine, now);
         }
-        while let Some((index, since)) = self.strangers.front().copied()
+        while let Some(&Stranger { index, since, .. }) = self.strangers.front()
             && now.saturating_since(since) >= PATIENCE
         {
             self.leave(index, engine);
@@ -163,16 +167,16 @@ impl Door {
         let Ok(credentials) = socket_peercred(&socket) else { return };
         let (uid, pid) = (credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get());
         let host = engine.policy.admits(uid).then_some(uid);
-        let has_room = !self.closer.is_stuck(uid)
+        let has_room = !self.closer.is_stuck(uid, host.is_some())
             && host.is_none_or(|host| engine.accounts.add_control(host, now).is_ok());
         if !has_room {
-            return self.turn_away(uid, socket);
+            return self.closer.end(uid, socket);
         }
         if host.is_none()
             && self.strangers.len() >= STRANGERS
-            && let Some((oldest, _)) = self.strangers.front().copied()
+            && let Some(stranger) = self.one_of_most()
         {
-            self.leave(oldest, engine);
+            self.leave(stranger, engine);
         }
         let index = self.free.pop().unwrap_or_else(|| {
             self.guests.push(None);
@@ -183,22 +187,22 @@ impl Door {
             tracing::warn!(%error, "who came cannot be heard");
             self.free.push(index);
             host.into_iter().for_each(|host| engine.accounts.remove_control(host));
-            return self.turn_away(uid, socket);
+            return self.closer.end(uid, socket);
         }
         let _ = fusewire_device::pass_rights(socket.as_fd(), true);
         self.guests[index as usize] = Some(Guest { socket, uid, pid, host });
         if host.is_none() {
-            self.strangers.push_back((index, now));
+            self.strangers.push_back(Stranger { index, uid, since: now });
         }
         self.ask(index);
     }
 
-    /// Ends the connection of one who is not let in.
-    fn turn_away(&self, uid: u32, socket: OwnedFd) {
-        match self.is_tight {
-            true => drop(socket),
-            false => self.end(uid, socket),
-        }
+    /// The oldest stranger of the user who has most of them.
+    fn one_of_most(&self) -> Option<u32> {
+        let of = |uid| self.strangers.iter().filter(|stranger| stranger.uid == uid).count();
+        let most = self.strangers.iter().map(|stranger| of(stranger.uid)).max()?;
+        let found = self.strangers.iter().find(|stranger| of(stranger.uid) == most);
+        found.map(|stranger| stranger.index)
     }
 
     fn leave(&mut self, index: u32, engine: &mut Engine) {
@@ -207,16 +211,10 @@ impl Door {
         self.free.push(index);
         match guest.host {
             Some(host) => engine.accounts.remove_control(host),
-            None => self.strangers.retain(|(stranger, _)| *stranger != index),
+            None => self.strangers.retain(|stranger| stranger.index != index),
         }
         let _ = epoll::delete(&engine.epoll, &guest.socket);
-        self.end(guest.uid, guest.socket);
-    }
-
-    /// Ends a connection in which something may lie: he sees that at once, whenever it is closed.
-    fn end(&self, uid: u32, socket: OwnedFd) {
-        let _ = shutdown(&socket, Shutdown::Both);
-        self.closer.close(uid, [socket]);
+        self.closer.end(guest.uid, guest.socket);
     }
 
     /// A stranger has shown a placeholder of `host`'s.
@@ -231,7 +229,7 @@ impl Door {
         host: u32,
     ) -> Result<(), Errno> {
         engine.accounts.add_control(host, now)?;
-        self.strangers.retain(|(stranger, _)| *stranger != index);
+        self.strangers.retain(|stranger| stranger.index != index);
         if let Some(Some(guest)) = self.guests.get_mut(index as usize) {
             guest.host = Some(host);
         }
@@ -252,8 +250,8 @@ impl Door {
         let mut bytes = [0; MESSAGE_MAX + 1];
         for _ in 0..REQUESTS {
             let Some(Some(guest)) = self.guests.get(index as usize) else { return Ok(false) };
-            let uid = guest.uid;
-            let (len, mut files) = match receive(guest.socket.as_fd(), &mut bytes) {
+            let (uid, is_named) = (guest.uid, guest.host.is_some());
+            let (len, mut files) = match self.receive(guest, &mut bytes) {
                 Ok(received) => received,
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => continue,
@@ -267,11 +265,24 @@ impl Door {
             let has_handed = !files.is_empty();
             self.closer.close(uid, files);
             answered?;
-            if has_handed && self.closer.is_stuck(uid) {
-                return Err(Errno::MFILE);
+            if has_handed && !is_named {
+                // A placeholder is all that he is asked for.
+                return Err(Errno::ACCESS);
             }
         }
         Ok(true)
+    }
+
+    /// A guest's next request, and what is with it.
+    ///
+    /// # Errors
+    /// `EAGAIN`: there is none. `EMFILE`: he hands over descriptors, and many of his wait to be closed.
+    fn receive(&self, guest: &Guest, bytes: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
+        let socket = guest.socket.as_fd();
+        if self.closer.is_stuck(guest.uid, guest.host.is_some()) && has_more_than_bytes(socket)? {
+            return Err(Errno::MFILE);
+        }
+        receive(socket, bytes)
     }
 
     /// Answers one request, with the descriptor that came with it.
