@@ -367,6 +367,81 @@ fn descriptors_that_wait_to_be_closed_are_no_more_than_a_few_messages_of_them() 
 }
 
 #[test]
+fn a_listen_that_fails_gives_back_a_backlog_once() {
+    let (outboard, _far) = alone(Budget { sockets: 64, ..Budget::default() });
+    let client = outboard.client();
+    let [first, second, last] = [STREAM; 3].map(|of| client.socket(of).unwrap());
+    let of = SocketType { family: Family::V6, kind: Kind::Messages };
+    let fails = client.socket(of).unwrap();
+    // Of 128 that may wait, each but for one.
+    client.listen(first.1, 64).unwrap();
+    client.listen(second.1, 63).unwrap();
+    assert_eq!(client.listen(fails.1, 1), Err(Errno::ADDRNOTAVAIL), "an outboard of IPv4");
+    for _ in 0..64 {
+        assert_eq!(client.listen(fails.1, 64), Err(Errno::NOBUFS));
+    }
+    assert_eq!(client.listen(last.1, 64), Err(Errno::NOBUFS), "127 may wait already");
+    client.listen(last.1, 1).unwrap();
+}
+
+#[test]
+fn connections_that_the_kernel_has_no_room_to_hand_over_are_handed_over_later() {
+    let name = "connections_that_the_kernel_has_no_room_to_hand_over_are_handed_over_later";
+    in_namespace(name, Need::Root, "", || {
+        const DESCRIPTORS: u64 = 200;
+        let limit =
+            rustix::process::Rlimit { current: Some(DESCRIPTORS), maximum: Some(DESCRIPTORS) };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(std::env::temp_dir(), all).unwrap();
+        let (ours, theirs) = link();
+        // An outboard of a user without rights: so many descriptors of his may be on their way.
+        let user = || rustix::process::Uid::from_raw(NOBODY);
+        let outboard = std::thread::spawn(move || {
+            rustix::thread::set_thread_uid(user()).unwrap();
+            Outboard::start(1, ours, |settings| settings)
+        });
+        let outboard = outboard.join().unwrap();
+        let far = Outboard::start(2, theirs, |settings| settings);
+        let (client, asks) = (outboard.client(), far.client());
+        let (p, handle) = client.socket(STREAM).unwrap();
+        let at = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 80).into();
+        client.bind(handle, at).unwrap();
+        client.listen(handle, 8).unwrap();
+        let on_their_way = std::thread::spawn(move || {
+            rustix::thread::set_thread_uid(user()).unwrap();
+            let flags = SocketFlags::CLOEXEC;
+            let (a, b) =
+                rustix::net::socketpair(AddressFamily::UNIX, Unix::SEQPACKET, flags, None).unwrap();
+            hand_over_many(&a, &[7], &std::fs::File::open("/dev/null").unwrap()).unwrap();
+            (a, b)
+        });
+        let on_their_way = on_their_way.join().unwrap();
+        let asked: Vec<_> = (0..2)
+            .map(|_| {
+                let (p, handle) = asks.socket(STREAM).unwrap();
+                asks.connect(p.as_fd(), handle, Some(at)).unwrap();
+                asks.connected(p.as_fd(), handle).unwrap();
+                p
+            })
+            .collect();
+        let shown = |p: &OwnedFd, milliseconds: i64| {
+            let mut fds = [PollFd::new(p, PollFlags::IN)];
+            let limit = Timespec { tv_sec: 0, tv_nsec: milliseconds * 1_000_000 };
+            poll(&mut fds, Some(&limit)).unwrap() > 0
+        };
+        assert!(!shown(&p, 200), "a descriptor more was on its way than may be");
+        drop(on_their_way);
+        for (n, asked) in asked.iter().enumerate() {
+            assert!(shown(&p, 900), "connection {n} waits");
+            let accepted = client::accept(p.as_fd(), true).unwrap();
+            send(&accepted.p, b"late", SendFlags::NOSIGNAL).unwrap();
+            assert_eq!(recv(asked, &mut [0; 8], RecvFlags::empty()).unwrap().1, 4);
+        }
+    });
+}
+
+#[test]
 fn verdicts_without_end_hold_up_nobody() {
     let (outboard, _far) = alone(Budget::default());
     let client = outboard.client();

@@ -3,6 +3,7 @@
 //! | of what | who has all of it | counted as |
 //! |---|---|---|
 //! | sockets | `EMFILE` for a new one; connections wait at his listeners | `outboard_sockets_refused` |
+//! | free ports and services, which are for all users | half of them: `EMFILE` for a new socket, `ENOBUFS` for a bind | `outboard_sockets_refused` |
 //! | control connections | the next one ends | `outboard_controls_refused` |
 //! | bytes that wait | `ENOBUFS` for a new socket; his writers wait until some are gone: `EAGAIN`; windows close, datagrams are dropped | `outboard_memory_refused`, `outboard_writers_held` |
 //! | packets a second | his writers wait until the next is due: `EAGAIN` | `outboard_writers_held` |
@@ -14,6 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fusewire_base::Instant;
 use rustix::io::Errno;
 
+use crate::protocol::Kind;
+
+/// Where none is named all users share 16,384 of each kind: ports of TCP sockets that are bound, and of UDP, and services of XTP. Of
+/// each a user has half.
+const SHARED_MAX: usize = 8192;
 /// Part of a second whose packets may leave at once.
 const BURST: u64 = 20;
 /// Connections that may wait at a listener, however many may at others of its user.
@@ -72,6 +78,11 @@ fn count(counter: &AtomicU64) {
 #[derive(Default)]
 struct Account {
     sockets: usize,
+    /// Of them those for datagrams, and for XTP.
+    datagrams: usize,
+    messages: usize,
+    /// TCP sockets that are bound.
+    bound: usize,
     /// Connections of closed sockets that have not ended.
     closed: usize,
     /// Connections that may wait at his listeners.
@@ -88,6 +99,15 @@ struct Account {
 }
 
 impl Account {
+    /// Sockets of a kind of which each takes something that is shared with other users.
+    fn shared(&mut self, kind: Kind) -> Option<&mut usize> {
+        match kind {
+            Kind::Stream => None,
+            Kind::Datagram => Some(&mut self.datagrams),
+            Kind::Messages => Some(&mut self.messages),
+        }
+    }
+
     fn is_empty(&self) -> bool {
         self.sockets == 0 && self.controls == 0 && self.closed == 0
     }
@@ -147,13 +167,14 @@ impl Accounts {
         &self.refused
     }
 
-    /// A user may have another socket.
+    /// A user may have another socket of this kind.
     ///
     /// # Errors
     /// `EMFILE`, `ENOBUFS`.
-    pub fn admit_socket(&mut self, uid: u32) -> Result<(), Errno> {
-        let Some(account) = self.users.get(&uid) else { return Ok(()) };
-        if account.sockets >= self.budget.sockets {
+    pub fn admit_socket(&mut self, uid: u32, kind: Kind) -> Result<(), Errno> {
+        let Some(account) = self.users.get_mut(&uid) else { return Ok(()) };
+        let has_half = account.shared(kind).is_some_and(|shared| *shared >= SHARED_MAX);
+        if has_half || account.sockets >= self.budget.sockets {
             count(&self.refused.sockets);
             return Err(Errno::MFILE);
         }
@@ -165,8 +186,34 @@ impl Accounts {
     }
 
     /// He has it.
-    pub fn add_socket(&mut self, uid: u32, now: Instant) {
-        self.account(uid, now).sockets += 1;
+    pub fn add_socket(&mut self, uid: u32, kind: Kind, now: Instant) {
+        let account = self.account(uid, now);
+        account.sockets += 1;
+        account.shared(kind).into_iter().for_each(|shared| *shared += 1);
+    }
+
+    /// A TCP socket of his may be bound.
+    ///
+    /// # Errors
+    /// `ENOBUFS`.
+    pub fn admit_bound(&mut self, uid: u32) -> Result<(), Errno> {
+        if self.users.get(&uid).is_some_and(|account| account.bound >= SHARED_MAX) {
+            count(&self.refused.sockets);
+            return Err(Errno::NOBUFS);
+        }
+        Ok(())
+    }
+
+    /// It is.
+    pub fn add_bound(&mut self, uid: u32, now: Instant) {
+        self.account(uid, now).bound += 1;
+    }
+
+    /// It is no more.
+    pub fn remove_bound(&mut self, uid: u32) {
+        if let Some(account) = self.users.get_mut(&uid) {
+            account.bound = account.bound.saturating_sub(1);
+        }
     }
 
     fn account(&mut self, uid: u32, now: Instant) -> &mut Account {
@@ -174,9 +221,11 @@ impl Accounts {
     }
 
     /// A socket of his is gone, with what it was charged for.
-    pub fn remove_socket(&mut self, uid: u32, charged: &Charged) {
+    pub fn remove_socket(&mut self, uid: u32, kind: Kind, charged: &Charged) {
         if let Some(account) = self.users.get_mut(&uid) {
             account.sockets = account.sockets.saturating_sub(1);
+            let shared = account.shared(kind).into_iter();
+            shared.for_each(|shared| *shared = shared.saturating_sub(1));
             account.bytes = account.bytes.saturating_sub(charged.bytes);
             self.drop_empty(uid);
         }
@@ -345,20 +394,45 @@ mod tests {
     fn sockets_and_memory_are_refused_when_they_are_all_there() {
         let mut accounts = Accounts::new(Budget { sockets: 2, bytes: 100, ..Budget::default() });
         let (none, some) = (Charged::default(), Charged { bytes: 100, packets: 0 });
-        accounts.admit_socket(7).unwrap();
-        accounts.add_socket(7, ms(0));
+        accounts.admit_socket(7, Kind::Stream).unwrap();
+        accounts.add_socket(7, Kind::Stream, ms(0));
         accounts.charge(7, &none, &some);
-        assert_eq!(accounts.admit_socket(7), Err(Errno::NOBUFS));
+        assert_eq!(accounts.admit_socket(7, Kind::Stream), Err(Errno::NOBUFS));
         assert!(!accounts.may_send(7, ms(0)) && accounts.may_send(8, ms(0)));
         accounts.charge(7, &some, &Charged { bytes: 99, packets: 0 });
-        accounts.admit_socket(7).unwrap();
-        accounts.add_socket(7, ms(0));
-        assert_eq!(accounts.admit_socket(7), Err(Errno::MFILE));
-        accounts.remove_socket(7, &Charged { bytes: 99, packets: 0 });
-        accounts.admit_socket(7).unwrap();
+        accounts.admit_socket(7, Kind::Stream).unwrap();
+        accounts.add_socket(7, Kind::Stream, ms(0));
+        assert_eq!(accounts.admit_socket(7, Kind::Stream), Err(Errno::MFILE));
+        accounts.remove_socket(7, Kind::Stream, &Charged { bytes: 99, packets: 0 });
+        accounts.admit_socket(7, Kind::Stream).unwrap();
         let refused = accounts.refused().named();
         assert_eq!(refused[0], ("outboard_sockets_refused", 1));
         assert_eq!(refused[2], ("outboard_memory_refused", 1));
+    }
+
+    #[test]
+    fn of_what_is_shared_with_others_a_user_has_half() {
+        let mut accounts = Accounts::new(Budget::default());
+        let none = Charged::default();
+        for kind in [Kind::Datagram, Kind::Messages] {
+            for _ in 0..SHARED_MAX {
+                accounts.admit_socket(7, kind).unwrap();
+                accounts.add_socket(7, kind, ms(0));
+            }
+            assert_eq!(accounts.admit_socket(7, kind), Err(Errno::MFILE));
+            accounts.admit_socket(8, kind).unwrap();
+            accounts.remove_socket(7, kind, &none);
+            accounts.admit_socket(7, kind).unwrap();
+        }
+        accounts.admit_socket(7, Kind::Stream).unwrap();
+        for _ in 0..SHARED_MAX {
+            accounts.admit_bound(7).unwrap();
+            accounts.add_bound(7, ms(0));
+        }
+        assert_eq!(accounts.admit_bound(7), Err(Errno::NOBUFS));
+        accounts.admit_bound(8).unwrap();
+        accounts.remove_bound(7);
+        accounts.admit_bound(7).unwrap();
     }
 
     #[test]
@@ -384,7 +458,7 @@ mod tests {
     #[test]
     fn packets_leave_at_their_rate_and_who_is_held_is_freed() {
         let mut accounts = Accounts::new(Budget { packets: Some(1000), ..Budget::default() });
-        accounts.add_socket(7, ms(0));
+        accounts.add_socket(7, Kind::Stream, ms(0));
         let (mut sent, mut freed) = (Charged::default(), 0);
         for at in 0..10_000 {
             accounts.release(ms(at), |index| {
@@ -401,7 +475,7 @@ mod tests {
         }
         assert!((9_900..=10_100).contains(&sent.packets), "{}", sent.packets);
         assert!(freed > 900, "{freed}");
-        accounts.remove_socket(7, &sent);
+        accounts.remove_socket(7, Kind::Stream, &sent);
         accounts.release(ms(20_000), |_| panic!("of a user who has nothing"));
         assert!(!accounts.is_full());
     }

@@ -30,6 +30,8 @@ use crate::protocol::{
 
 /// Bytes of a context each way that wait or are not acknowledged.
 const BUFFER: u32 = 1 << 20;
+/// Contexts of an address: more than one user has by his sockets, by those that he has closed and by those that wait to be accepted.
+const CONTEXTS: usize = 65_536;
 /// ADUs that a socket moves in its turn, each way.
 const ADUS: usize = 64;
 /// Looks at what waits for one address, before it is somebody else's turn.
@@ -154,8 +156,12 @@ impl Xtp {
         let device = Shared::over_ip(stack, shared, local, self.clock.clone(), waker);
         let device = device.map_err(number_of)?;
         let socket = device.socket();
-        let config =
-            Config { level: stack.config().level, clock: self.clock.clone(), ..Config::default() };
+        let config = Config {
+            level: stack.config().level,
+            clock: self.clock.clone(),
+            max_contexts: CONTEXTS,
+            ..Config::default()
+        };
         let seed = random().map_err(|_| Errno::NOMEM)?;
         let mut contexts = Contexts::new(Box::new(device), config, &seed);
         if self.is_observed

@@ -1,5 +1,6 @@
 //! What is done for the sockets of an outboard in their turns.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,6 +26,8 @@ use crate::protocol::{Kind, OFFER_LEN, Offer, VERDICT_LEN, Verdict};
 
 /// Connections of a listener that were offered and that nobody has said to have: their descriptors are counted as ours.
 const OFFERS: usize = 16;
+/// How soon a connection is offered again that the kernel had no room for, or no descriptor.
+pub const AGAIN: std::time::Duration = std::time::Duration::from_millis(10);
 /// How long an application that had no number for a connection may take to say so.
 const LOST: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -60,7 +63,11 @@ pub struct Engine {
     /// Connections whose sockets are gone.
     pub closed: Closed,
     /// Sockets that take as little as they can of what comes.
-    held_back: Vec<u32>,
+    held_back: BTreeSet<u32>,
+    /// Listeners with a connection that could not be offered for now.
+    pub unoffered: BTreeSet<u32>,
+    /// When they last tried.
+    offered_at: Option<Instant>,
     /// Where the next look begins at what sockets have waiting, while somebody has too much.
     looked_at: u32,
 }
@@ -88,7 +95,9 @@ impl Engine {
             retry: Vec::new(),
             lost: Vec::new(),
             closed: Closed::default(),
-            held_back: Vec::new(),
+            held_back: BTreeSet::new(),
+            unoffered: BTreeSet::new(),
+            offered_at: None,
             looked_at: 0,
         })
     }
@@ -322,8 +331,8 @@ impl Engine {
         if !is_over && !socket.is_held_back {
             return;
         }
-        if is_over && !socket.is_held_back {
-            self.held_back.push(index);
+        if is_over {
+            self.held_back.insert(index);
         }
         socket.is_held_back = is_over;
         if let Some(id) = socket.state.id() {
@@ -368,7 +377,7 @@ impl Engine {
                     None => pipe::stream(socket, stack, id),
                 }
             }
-            State::Listening { .. } => self.listening(socket, stack, now),
+            State::Listening { .. } => self.listening(index, socket, stack, now),
             State::Context(used) => {
                 let used = *used;
                 self.xtp.turn(socket, &used)
@@ -463,13 +472,16 @@ impl Engine {
         }
         // Not before: who has nothing else has an account as long as his connection does.
         self.accounts.remove_backlog(socket.payer, socket.backlog);
-        self.accounts.remove_socket(socket.payer, &socket.charged);
+        self.accounts.remove_socket(socket.payer, socket.of.kind, &socket.charged);
         if let State::Listening { to: Listens::Service(service), .. } = &socket.state {
             self.xtp.stop(service);
         }
         match socket.bound {
             Some(local) if socket.of.kind == Kind::Messages => self.xtp.release(local),
-            Some(local) => self.bound.release(stack, local),
+            Some(local) => {
+                self.accounts.remove_bound(socket.payer);
+                self.bound.release(stack, local);
+            }
             None => {}
         }
         if let Some(listener) = socket.offered_by {
@@ -521,8 +533,24 @@ impl Engine {
         }
     }
 
+    /// Listeners try again to offer what they could not, now and then.
+    pub fn offer_again(&mut self, now: Instant) {
+        if self.offered_at.is_none_or(|at| now.saturating_since(at) >= AGAIN) {
+            self.offered_at = Some(now);
+            std::mem::take(&mut self.unoffered)
+                .into_iter()
+                .for_each(|index| self.table.mark(index));
+        }
+    }
+
     /// A listener's turn: what became of its offers, and new ones.
-    fn listening(&mut self, socket: &mut Socket, stack: &mut Stack, now: Instant) -> Turn {
+    fn listening(
+        &mut self,
+        index: u32,
+        socket: &mut Socket,
+        stack: &mut Stack,
+        now: Instant,
+    ) -> Turn {
         if socket.shown.readable {
             // Of one turn's offers there are no more: who says more waits for his next turn.
             let mut bytes = [0; OFFERS * VERDICT_LEN];
@@ -539,21 +567,41 @@ impl Engine {
             }
         }
         let owner = socket.owner();
-        let State::Listening { to, offers, .. } = &mut socket.state else { return Turn::Waits };
-        while *offers < OFFERS
-            && self.is_called(stack, to)
-            && self.accounts.admit_socket(owner.payer).is_ok()
-        {
-            let Some((accepted, peer, local)) = self.accept(stack, to) else { break };
-            let opened = self.open(socket.of, owner, State::Fresh, now);
-            let Ok((handle, p)) = opened else {
-                // There is no descriptor for it.
-                self.refuse(stack, now, &accepted);
+        let State::Listening { to, offers, held, .. } = &mut socket.state else {
+            return Turn::Waits;
+        };
+        // Each failure is an event by itself, by which one would try without end.
+        while !self.unoffered.contains(&index) {
+            match held.take() {
+                None => {}
+                Some(one) => match offer(&socket.q, &one.0, one.1.as_fd()) {
+                    Ok(()) => {}
+                    // The kernel has no room for now, as there may be no descriptor below.
+                    Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => {
+                        *held = Some(one);
+                        self.unoffered.insert(index);
+                        break;
+                    }
+                    Err(_) => return Turn::Failed(Errno::PROTO),
+                },
+            }
+            if *offers >= OFFERS
+                || !self.is_called(stack, to)
+                || self.accounts.admit_socket(owner.payer, socket.of.kind).is_err()
+            {
+                break;
+            }
+            let Ok((handle, p)) = self.open(socket.of, owner, State::Fresh, now) else {
+                self.unoffered.insert(index);
                 break;
             };
-            if let Some(index) = self.table.index_of(handle.socket)
-                && let Some(other) = self.table.at(index)
-            {
+            let index = self.table.index_of_taken(handle.socket);
+            let Some((accepted, peer, local)) = self.accept(stack, to) else {
+                let other = self.table.remove(index);
+                other.into_iter().for_each(|other| self.end(*other, stack, now, true));
+                break;
+            };
+            if let Some(other) = self.table.at(index) {
                 if let State::Context(used) = &accepted {
                     self.xtp.give(used, index);
                 }
@@ -564,19 +612,7 @@ impl Engine {
                 self.table.reindex(index);
             }
             *offers += 1;
-            match offer(&socket.q, &Offer { handle, peer, local }, p) {
-                Ok(()) => {}
-                // The kernel has no room for now: the listener goes on, as it does where there is no descriptor.
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => {
-                    *offers -= 1;
-                    let index = self.table.index_of(handle.socket);
-                    if let Some(other) = index.and_then(|index| self.table.remove(index)) {
-                        self.end(*other, stack, now, true);
-                    }
-                    break;
-                }
-                Err(_) => return Turn::Failed(Errno::PROTO),
-            }
+            *held = Some(Box::new((Offer { handle, peer, local }, p)));
         }
         if socket.shown.readable { Turn::Goes } else { Turn::Waits }
     }
@@ -604,19 +640,6 @@ impl Engine {
             Listens::Service(service) => {
                 let used = self.xtp.accept(service)?;
                 Some((State::Context(used), used.peer, used.local))
-            }
-        }
-    }
-
-    /// Ends one that no socket is made for.
-    fn refuse(&mut self, stack: &mut Stack, now: Instant, accepted: &State) {
-        match accepted {
-            State::Context(used) => self.xtp.leave(used, true, now),
-            state => {
-                if let Some(id) = state.id() {
-                    let _ = stack.abort(now, id);
-                    let _ = stack.close(now, id);
-                }
             }
         }
     }
@@ -685,7 +708,7 @@ impl Engine {
         other.shown = super::table::Shown { writable: true, ..Default::default() };
         (other.has_finished, other.peer_is_told) = (false, false);
         let offered = Offer { handle: other.handle, peer, local };
-        offer(&listener.q, &offered, p).is_ok()
+        offer(&listener.q, &offered, p.as_fd()).is_ok()
     }
 }
 
@@ -702,9 +725,9 @@ fn wanted(is_leased: bool) -> epoll::EventFlags {
 }
 
 /// Hands a connection to whoever accepts at a listener's placeholder.
-fn offer(listener: &OwnedFd, offer: &Offer, p: OwnedFd) -> Result<(), Errno> {
+fn offer(listener: &OwnedFd, offer: &Offer, p: BorrowedFd<'_>) -> Result<(), Errno> {
     let bytes: [u8; OFFER_LEN] = offer.emit();
-    let fds: [BorrowedFd<'_>; 1] = [p.as_fd()];
+    let fds = [p];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&fds));
@@ -741,3 +764,7 @@ fn connecting(socket: &mut Socket, stack: &mut Stack, id: SocketId, stuffed: usi
         }
     }
 }
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

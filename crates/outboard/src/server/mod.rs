@@ -327,6 +327,9 @@ impl Server {
             self.engine.refresh(stack, now);
         }
         worked |= self.door.answer(&mut self.engine, stack, now);
+        if !self.engine.unoffered.is_empty() {
+            self.engine.offer_again(now);
+        }
         if !self.engine.lost.is_empty() {
             self.engine.upkeep(stack, now);
         }
@@ -349,7 +352,8 @@ impl Server {
         let unseen =
             if self.has_descriptor && !self.engine.accounts.is_full() { SLEEP } else { UNSEEN };
         let stale = if self.engine.stale.is_empty() { SLEEP } else { INFO_EVERY };
-        due.min(retry).min(unseen).min(stale).min(SLEEP)
+        let offers = if self.engine.unoffered.is_empty() { SLEEP } else { engine::AGAIN };
+        due.min(retry).min(unseen).min(stale).min(offers).min(SLEEP)
     }
 
     /// Sleeps, and hands news to whom they concern.

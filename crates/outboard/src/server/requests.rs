@@ -99,10 +99,10 @@ impl Engine {
             Request::Bind(handle, local) => {
                 let local = canonical(local);
                 self.on(&handle, |engine, socket| {
-                    match engine.bind(stack, socket, local, asker.owner) {
+                    match engine.bind(stack, now, socket, local, asker.owner) {
                         // Who had the port may have closed, of which we hear by another way than of this.
                         Err(Errno::ADDRINUSE) if engine.end_closed(stack, now, local.port()) => {
-                            engine.bind(stack, socket, local, asker.owner)
+                            engine.bind(stack, now, socket, local, asker.owner)
                         }
                         bound => bound,
                     }
@@ -204,7 +204,7 @@ impl Engine {
     }
 
     fn make(&mut self, of: SocketType, owner: Owner, now: Instant) -> Result<Answer> {
-        self.accounts.admit_socket(owner.payer)?;
+        self.accounts.admit_socket(owner.payer, of.kind)?;
         let (handle, p) = self.open(of, owner, State::Fresh, now)?;
         Ok(Answer::Opened(handle, of, Some(p)))
     }
@@ -248,10 +248,10 @@ impl Engine {
             lease: None,
             is_shared: false,
         });
-        self.accounts.add_socket(payer, now);
+        self.accounts.add_socket(payer, of.kind, now);
         if let Err(error) = self.watch(index) {
             self.table.remove(index);
-            self.accounts.remove_socket(payer, &Default::default());
+            self.accounts.remove_socket(payer, of.kind, &Default::default());
             return Err(error);
         }
         Ok((handle, pair.p))
@@ -275,9 +275,26 @@ impl Engine {
         Ok(answer)
     }
 
+    /// Binds a socket of TCP's.
+    fn reserve(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        socket: &mut Socket,
+        local: SocketAddr,
+    ) -> Result<SocketAddr> {
+        self.accounts.admit_bound(socket.payer)?;
+        let sharing = socket.options.sharing(true, socket.uid);
+        let bound = self.bound.reserve(stack, local, sharing).map_err(number_of)?;
+        self.accounts.add_bound(socket.payer, now);
+        socket.bound = Some(bound);
+        Ok(bound)
+    }
+
     fn bind(
         &mut self,
         stack: &mut Stack,
+        now: Instant,
         socket: &mut Socket,
         local: SocketAddr,
         asker: Owner,
@@ -288,9 +305,7 @@ impl Engine {
         let local = self.policy.place(Owner { payer: socket.payer, ..asker }, local)?;
         match socket.of.kind {
             Kind::Stream => {
-                let sharing = socket.options.sharing(true, socket.uid);
-                let bound = self.bound.reserve(stack, local, sharing);
-                socket.bound = Some(bound.map_err(number_of)?);
+                self.reserve(stack, now, socket, local)?;
             }
             Kind::Datagram => bind_datagrams(stack, socket, local)?,
             Kind::Messages => socket.bound = Some(self.xtp.bind(stack, local)?),
@@ -313,24 +328,21 @@ impl Engine {
         }
         let any = self.policy.place(socket.owner(), socket.of.family.unspecified())?;
         let wanted = backlog.clamp(1, 4096) as usize;
-        self.accounts.remove_backlog(socket.payer, socket.backlog);
+        self.accounts.remove_backlog(socket.payer, std::mem::take(&mut socket.backlog));
         let backlog = self.accounts.add_backlog(socket.payer, wanted, now)?;
         socket.backlog = backlog;
         if socket.of.kind == Kind::Messages {
             return self.offer(stack, now, socket, any, backlog);
         }
-        let sharing = socket.options.sharing(true, socket.uid);
         let local = match socket.bound {
             Some(local) => local,
-            None => {
-                let bound = self.bound.reserve(stack, any, sharing).map_err(number_of)?;
-                *socket.bound.insert(bound)
-            }
+            None => self.reserve(stack, now, socket, any)?,
         };
+        let sharing = socket.options.sharing(true, socket.uid);
         let config = settings(stack, socket);
         let id = stack.tcp_listen_sharing(local, backlog, &config, sharing).map_err(number_of)?;
         let to = Listens::Tcp(id);
-        socket.state = State::Listening { to, offers: 0, verdict: Partial::default() };
+        socket.state = State::Listening { to, offers: 0, verdict: Partial::default(), held: None };
         apply(stack, now, socket, Effect::Tune)?;
         apply(stack, now, socket, Effect::Marking)
     }
@@ -352,7 +364,7 @@ impl Engine {
         let block = socket.block.as_deref().ok_or(Errno::OPNOTSUPP)?;
         let service = self.xtp.listen(stack, now, (index, local, backlog), block)?;
         let to = Listens::Service(service);
-        socket.state = State::Listening { to, offers: 0, verdict: Partial::default() };
+        socket.state = State::Listening { to, offers: 0, verdict: Partial::default(), held: None };
         Ok(Answer::Done)
     }
 
@@ -410,9 +422,7 @@ impl Engine {
         let any = socket.of.family.unspecified();
         let own = self.policy.place(socket.owner(), any)?;
         if socket.bound.is_none() && own != any {
-            let sharing = socket.options.sharing(true, socket.uid);
-            let bound = self.bound.reserve(stack, own, sharing).map_err(number_of)?;
-            socket.bound = Some(bound);
+            self.reserve(stack, now, socket, own)?;
         }
         let config = settings(stack, socket);
         let id = stack.tcp_connect_with(now, remote, socket.bound, &config).map_err(number_of)?;

@@ -15,7 +15,7 @@ use super::accounts::Charged;
 use super::contexts::{Service, Used};
 use super::lease::Lease;
 use super::turns::Turns;
-use crate::protocol::{Handle, SocketType, VERDICT_LEN};
+use crate::protocol::{Handle, Offer, SocketType, VERDICT_LEN};
 
 /// How many sockets that ended in an error are remembered, for who asks why.
 const OBITUARIES_MAX: usize = 4096;
@@ -98,8 +98,8 @@ pub enum State {
     Connecting { id: SocketId, stuffed: usize },
     /// A connection.
     Stream(SocketId),
-    /// A listener.
-    Listening { to: Listens, offers: usize, verdict: Partial },
+    /// A listener; one of its offers may be held until the kernel has room for it.
+    Listening { to: Listens, offers: usize, verdict: Partial, held: Option<Box<(Offer, OwnedFd)>> },
     /// A context of XTP.
     Context(Used),
     /// A socket for datagrams.
