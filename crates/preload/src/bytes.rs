@@ -195,7 +195,11 @@ pub fn can_write(library: &Library, socket: &mut Socket, is_dontwait: bool) -> R
         if is_dontwait || is_nonblocking(socket.p())? {
             return Err(Errno::AGAIN);
         }
-        return sockets::wait(library, socket);
+        // `SO_SNDTIMEO` is over, which is no news of the connection to who writes.
+        return sockets::wait(library, socket).map_err(|error| match error {
+            Errno::INPROGRESS => Errno::AGAIN,
+            error => error,
+        });
     }
     Ok(())
 }
@@ -311,8 +315,13 @@ pub fn unread(library: &Library, socket: &Socket) -> Option<Result<usize>> {
     way.is_leased().then(|| rings.unread(socket.p(), way))
 }
 
-/// `SIOCOUTQ` of a stream: what its peer does not have yet, some of it twice while it is taken.
+/// `SIOCOUTQ` of a stream: what its peer does not have yet. What lies in the placeholder counts as the kernel's memory that it
+/// takes, hundreds of bytes for one, and what is taken just now may count twice; 0 means that the peer has all.
 pub fn unsent(library: &Library, socket: &Socket) -> Result<usize> {
+    if socket.is(stage::CONNECTING) && sockets::shown(socket.p(), PollFlags::OUT)?.is_empty() {
+        // What lies there is its stuffing.
+        return Ok(0);
+    }
     let untaken = match library.rings(socket) {
         Some((rings, way)) => rings.untaken(socket.p(), way)?,
         None => placeholder::untaken(socket.p())?,

@@ -57,6 +57,16 @@ def fresh():
 
 
 @step
+def formatted_to_nowhere():
+    libc = ctypes.CDLL(None, use_errno=True)
+    s = socket.socket()
+    done = libc.dprintf(s.fileno(), b"%d", 7), name_of(ctypes.get_errno())
+    s.connect(ECHO)
+    s.sendall(b"now")
+    return done, exactly(s, 3)
+
+
+@step
 def names():
     s = socket.socket()
     s.bind((OWN, 0))
@@ -232,8 +242,9 @@ def by_a_stream_of_libc():
 @step
 def formatted_by_libc():
     libc = ctypes.CDLL(None)
-    s, sent = tcp(), b""
-    # The first of them before there can be a lease, the last long after.
+    # Behind much of which some may wait yet, by whatever way it goes.
+    s, sent = tcp(), bytes(range(250)) * 400
+    s.sendall(sent)
     for n in range(30):
         libc.dprintf(s.fileno(), b"head %d %s %.2f %d %d %d %d|", n, b"of", ctypes.c_double(n + 0.25), 1, 2, 3, 4)
         s.sendall(b"body|")
@@ -351,7 +362,11 @@ def a_connection_that_takes_long():
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 200_000))
     begun = time.monotonic()
-    return said(s.connect, (FAR.rpartition(".")[0] + ".77", 7)), time.monotonic() - begun < 1
+    first = said(s.connect, (FAR.rpartition(".")[0] + ".77", 7)), time.monotonic() - begun < 1
+    n = array.array("i", [7])
+    fcntl.ioctl(s, termios.TIOCOUTQ, n)
+    begun = time.monotonic()
+    return first, n[0], said(s.send, b"x"), time.monotonic() - begun < 1
 
 
 @step

@@ -1,5 +1,6 @@
-//! `dprintf` and its forms: libc lays the text down and writes it to the descriptor by itself. So the socket's lease is given
-//! up before, and its bytes go by the placeholder in the order in which they are written.
+//! `dprintf` and its forms: libc lays the text down and writes it to the descriptor by itself. So the lease of a stream is
+//! given up before, and its bytes go by the placeholder in the order in which they are written. What is no stream that can be
+//! written to is told so, as libc's text means nothing in a placeholder then.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -9,6 +10,7 @@ use rustix::io::Errno;
 use super::answer;
 use super::numbers::next;
 use crate::library::ours;
+use crate::{bytes, sys};
 
 /// libc's functions of these names, looked up at their first use.
 const NAMES: [&std::ffi::CStr; 4] = [c"dprintf", c"__dprintf_chk", c"vdprintf", c"__vdprintf_chk"];
@@ -20,8 +22,21 @@ type Arguments = *mut c_void;
 
 /// libc writes to this number next, by the function of this name.
 extern "C" fn before(fd: c_int, which: usize) -> *mut c_void {
-    if let Some((library, socket)) = ours(fd) {
-        library.give_up(&socket);
+    if let Some((library, mut socket)) = ours(fd) {
+        let may = match socket.is_stream() {
+            true => bytes::can_write(library, &mut socket, false),
+            false => Err(Errno::OPNOTSUPP),
+        };
+        match may {
+            Ok(()) => library.give_up(&socket),
+            Err(error) => {
+                if error == Errno::PIPE {
+                    sys::raise_broken_pipe();
+                }
+                answer(Err(error));
+                return failed as extern "C" fn() -> c_int as *mut c_void;
+            }
+        }
     }
     let place = &FOUND[which];
     if place.load(Ordering::Relaxed).is_null() {
@@ -31,6 +46,11 @@ extern "C" fn before(fd: c_int, which: usize) -> *mut c_void {
         none if none.is_null() => absent as extern "C" fn() -> c_int as *mut c_void,
         found => found,
     }
+}
+
+/// In the place of what would write to nowhere; why is said already.
+extern "C" fn failed() -> c_int {
+    -1
 }
 
 /// In the place of what libc does not have.
