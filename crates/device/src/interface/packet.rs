@@ -1,6 +1,9 @@
 //! AF_PACKET: an interface of the host's, shared with the kernel. Received packets lie in a ring of memory
 //! that the kernel fills, with a virtio header before each; those that are sent are gathered by `sendmmsg`.
 //!
+//! Super-frames wait beside the ring, where the kernel has them (`PACKET_COPY_THRESH`), and are read by a call each to where they
+//! belong: one copy in place of two, and a ring whose slots are as long as a packet of the wire has room for thirty times as many.
+//!
 //! A filter in the kernel lets only our flows come, and these are copies. Of the originals the kernel's stack sees what
 //! others may want, too, and where the rights or the kernel do not suffice all of them (`super::withhold`): it
 //! answers for a port that nobody holds (see [`super::reserved_port`]). Each process on the interface has a socket of its own
@@ -11,14 +14,18 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socket_with};
 
+use super::arena::{self, Arena};
 use super::flows::{self, Flows};
 use super::host::Watch;
 use super::relay::Sender;
+use super::unfinished;
+use super::vnet::{self, HEADER_BYTES};
 use super::withhold::Withheld;
-use super::{Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
-use super::{unfinished, vnet};
+use super::{
+    Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, Split, TxPacket,
+};
 use crate::Waker;
 use crate::kernel::Version;
 use crate::sys::gather::{Gather, MAX_PACKETS, MAX_PIECES};
@@ -27,6 +34,15 @@ use crate::sys::{ifreq, sockopt};
 
 /// Packets that one `receive` takes.
 const BATCH_PACKETS: usize = 64;
+
+/// Memory in which the kernel may keep super-frames beside the ring.
+const BESIDE_BYTES: usize = 16 << 20;
+/// The part of the ring that is left then: it has room for many times as many packets, and stays in the cache.
+const BESIDE_PART: usize = 4;
+/// Slots of a ring beside which they wait are at most this long.
+const SLOT_MAX: usize = 16 << 10;
+/// The front of a packet that is looked at before it is taken.
+const PEEK_MAX: usize = 256;
 
 /// How the interface is used.
 #[derive(Clone, Debug)]
@@ -74,6 +90,12 @@ pub struct Packet {
     /// Unmapped before the socket is closed.
     ring: Ring,
     batch: Vec<Slot>,
+    /// Packets that waited beside the ring.
+    beside: Option<Arena>,
+    /// What was looked at before it is taken, with its virtio header.
+    peeked: [u8; PEEK_MAX],
+    /// What the socket said in place of a packet.
+    failed: Option<io::Error>,
     gather: Gather,
     capabilities: Capabilities,
     /// Keeps what is ours from the kernel's stack, where it may.
@@ -84,11 +106,12 @@ pub struct Packet {
     waker: Waker,
 }
 
-/// A packet in the ring.
-struct Slot {
-    index: usize,
-    checksum: Checksum,
-    segmentation: Segmentation,
+/// A packet of the batch.
+enum Slot {
+    /// It lies in the ring.
+    InRing { index: usize, checksum: Checksum, segmentation: Segmentation },
+    /// It was read.
+    Read { index: usize },
 }
 
 impl Packet {
@@ -125,8 +148,23 @@ impl Packet {
         }
         let version = if config.blocks { sys::Version::Blocks } else { sys::Version::Slots };
         let max_packet_bytes = ETHERNET_BYTES + if vnet { 65_535 } else { mtu };
-        let (bytes, packet_bytes) = (config.ring_bytes, max_packet_bytes.max(LEAST_ROOM));
-        let ring = Ring::new(fd.as_fd(), Shape { version, bytes, packet_bytes, vnet })?;
+        let wants_beside = vnet && !config.blocks;
+        let beside = wants_beside && sockopt::reserve_to_receive(fd.as_fd(), BESIDE_BYTES);
+        let longest = match beside {
+            true => max_packet_bytes.min((ETHERNET_BYTES + mtu).min(SLOT_MAX)),
+            false => max_packet_bytes,
+        };
+        let (bytes, packet_bytes) = (config.ring_bytes, longest.max(LEAST_ROOM));
+        let bytes = if beside { bytes / BESIDE_PART } else { bytes };
+        let ring = Ring::new(fd.as_fd(), Shape { version, bytes, packet_bytes, beside, vnet })?;
+        if beside {
+            notes.push(
+                "super-frames wait beside the ring, and are read to where they belong".into(),
+            );
+        } else if wants_beside {
+            notes
+                .push("super-frames are copied to the ring: CAP_NET_ADMIN would spare that".into());
+        }
         notes.push(match version {
             sys::Version::Slots => "ring of slots (TPACKET_V2): each packet is seen at once".into(),
             sys::Version::Blocks => {
@@ -166,6 +204,9 @@ impl Packet {
             fd,
             ring,
             batch: Vec::with_capacity(BATCH_PACKETS),
+            beside: beside.then(|| Arena::new(arena::PACKETS, true)),
+            peeked: [0; PEEK_MAX],
+            failed: None,
             gather: Gather::default(),
             capabilities,
             withheld,
@@ -318,12 +359,22 @@ impl Interface for Packet {
 
     fn receive(&mut self) -> io::Result<usize> {
         self.batch.clear();
-        let count = self.ring.advance(BATCH_PACKETS);
+        if let Some(beside) = &mut self.beside {
+            beside.clear();
+        }
+        let count = self.ring.advance(BATCH_PACKETS, arena::PACKETS);
         for index in 0..count {
-            let packet = self.ring.packet(index).and_then(described);
-            match packet {
+            if let (true, Some(beside)) = (self.ring.is_beside(index), &mut self.beside) {
+                let index = beside.len();
+                again(&mut self.failed, || beside.read(self.fd.as_fd()))?;
+                if beside.len() > index {
+                    self.batch.push(Slot::Read { index });
+                }
+                continue;
+            }
+            match self.ring.packet(index).and_then(described) {
                 Some(RxPacket { checksum, segmentation, .. }) => {
-                    self.batch.push(Slot { index, checksum, segmentation });
+                    self.batch.push(Slot::InRing { index, checksum, segmentation });
                 }
                 None => self.malformed += 1,
             }
@@ -332,13 +383,62 @@ impl Interface for Packet {
     }
 
     fn packet(&self, index: usize) -> RxPacket<'_> {
-        let Slot { index, checksum, segmentation } = self.batch[index];
-        let bytes = self.ring.packet(index).map_or(&[][..], |packet| packet.bytes);
-        RxPacket { bytes, checksum, segmentation }
+        match (&self.batch[index], &self.beside) {
+            (&Slot::InRing { index, checksum, segmentation }, _) => {
+                let bytes = self.ring.packet(index).map_or(&[][..], |packet| packet.bytes);
+                RxPacket { bytes, checksum, segmentation }
+            }
+            (Slot::Read { index }, Some(beside)) => beside.packet(*index),
+            (Slot::Read { .. }, None) => unreachable!("it was read to there"),
+        }
+    }
+
+    fn peek(&mut self, most: usize) -> io::Result<Option<(RxPacket<'_>, usize)>> {
+        self.batch.clear();
+        self.ring.give_back();
+        if self.beside.is_none() || !self.ring.is_next_beside() {
+            return Ok(None);
+        }
+        let front = &mut self.peeked[..(HEADER_BYTES + most).min(PEEK_MAX)];
+        let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+        let (filled, len) = match recv(&self.fd, &mut *front, flags) {
+            Ok(lens) => lens,
+            // An error is told to who takes it.
+            Err(_) => return Ok(None),
+        };
+        let (header, bytes) = self.peeked[..filled].split_at(HEADER_BYTES.min(filled));
+        let len = len.saturating_sub(HEADER_BYTES);
+        // One that is malformed is dropped by who takes it.
+        Ok(vnet::describe(header, len)
+            .map(|(checksum, segmentation)| (RxPacket { bytes, checksum, segmentation }, len)))
+    }
+
+    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+        self.batch.clear();
+        self.ring.give_back();
+        let Some(beside) = self.beside.as_mut().filter(|_| self.ring.is_next_beside()) else {
+            return Ok(Split::Unsupported);
+        };
+        self.ring.advance(1, 1);
+        let fd = self.fd.as_fd();
+        let split = again(&mut self.failed, || beside.read_split(fd, head_len, memory))?;
+        if let Split::Packet { .. } = split {
+            self.batch.push(Slot::Read { index: 0 });
+        }
+        Ok(split)
+    }
+
+    fn rejoin(&mut self, memory: &[u8]) {
+        if let Some(beside) = &mut self.beside {
+            beside.rejoin(memory);
+        }
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
         let ready = self.watch.wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         // What ended the sleep may be that the interface is gone.
         match rustix::net::sockopt::socket_error(&self.fd)? {
             Ok(()) => Ok(ready),
@@ -386,8 +486,21 @@ impl Interface for Packet {
 
     fn dropped(&self) -> u64 {
         self.dropped.set(self.dropped.get() + sys::dropped(self.fd.as_fd()));
-        self.dropped.get() + self.malformed
+        let beside = self.beside.as_ref().map_or(0, |beside| beside.malformed);
+        self.dropped.get() + self.malformed + beside
     }
+}
+
+/// Reads a packet that waits beside the ring. An error of the socket's is told once, in place of it, and kept for who sleeps next:
+/// slot and packet stay in step.
+fn again<T>(
+    failed: &mut Option<io::Error>,
+    mut read: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    read().or_else(|error| {
+        *failed = Some(error);
+        read()
+    })
 }
 
 /// What is known of a packet of the ring; `None` when its virtio header contradicts it.
