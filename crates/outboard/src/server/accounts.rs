@@ -34,7 +34,8 @@ pub struct Budget {
     pub sockets: usize,
     /// Control connections.
     pub connections: usize,
-    /// Bytes that wait: sent and not acknowledged, received and not read, in the stack and in placeholders.
+    /// Bytes that wait: sent and not acknowledged, received and not read, in the stack and in placeholders; and memory that is kept
+    /// for more than what every socket has.
     pub bytes: u64,
     /// Segments and datagrams a second that his sockets send, whatever their length; none: as many as there is room for.
     pub packets: Option<u64>,
@@ -275,6 +276,12 @@ impl Accounts {
         if let Some(account) = self.users.get_mut(&uid) {
             account.backlog = account.backlog.saturating_sub(granted);
         }
+    }
+
+    /// He may have so many bytes more.
+    pub fn admits_bytes(&self, uid: u32, bytes: u64) -> bool {
+        let has = self.users.get(&uid).map_or(0, |account| account.bytes);
+        has.saturating_add(bytes) < self.budget.bytes
     }
 
     /// He has as many bytes waiting as he may have.

@@ -17,6 +17,9 @@ use super::udp::{
     Failure, Incoming, Messages, Queue, Received, Staged, Taken, Taker, Through, UdpState, Viewer,
 };
 
+/// Most bytes that may wait for a socket's owner.
+pub(super) const RECEIVE_BUFFER_MAX: usize = 4 << 20;
+
 impl Stack {
     /// A socket at `local`; port 0 asks for any, an unspecified IPv6 address takes IPv4 too.
     ///
@@ -70,6 +73,19 @@ impl Stack {
         let meant =
             |remote: SocketAddr| SocketAddr::new(self.core.layer.meant(remote.ip()), remote.port());
         self.core.table.udp(id)?.remote = remote.map(meant);
+        Ok(())
+    }
+
+    /// What comes and is not received yet may be so many bytes from now on, at least 64 KiB and at most 4 MiB (`SO_RCVBUF`).
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn udp_set_receive_buffer(&mut self, id: SocketId, bytes: usize) -> Result<()> {
+        let (usual, entries) =
+            (self.core.config.udp_queue_bytes, self.core.config.udp_queue_entries);
+        let bytes = bytes.min(RECEIVE_BUFFER_MAX);
+        let entries = entries.saturating_mul(bytes).div_ceil(usual.max(1));
+        self.core.table.udp(id)?.queue.resize(bytes, entries);
         Ok(())
     }
 

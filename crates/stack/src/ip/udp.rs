@@ -218,6 +218,25 @@ impl Queue {
         }
     }
 
+    /// The same with room for so many bytes and entries. What waits goes on waiting, as far as there is room for it: the newest
+    /// are forgotten.
+    pub fn resize(&mut self, bytes: usize, entries: usize) {
+        let new = Queue::new(bytes, entries);
+        let mut resized = Queue { is_held_back: self.is_held_back, ..new };
+        for old in self.entries.iter().take(resized.entries_max) {
+            let from = (old.start + old.read) as usize..(old.start + old.len) as usize;
+            let to = resized.head..resized.head + from.len();
+            if to.end > resized.memory.len() {
+                break;
+            }
+            resized.memory[to.clone()].copy_from_slice(&self.memory[from]);
+            let (start, len) = (to.start as u32, to.len() as u32);
+            resized.entries.push_back(Entry { start, len, read: 0, ..*old });
+            resized.head = to.end;
+        }
+        *self = resized;
+    }
+
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -417,6 +436,11 @@ mod tests {
         let mut model: VecDeque<Vec<u8>> = VecDeque::new();
         let mut state = 1u64;
         for turn in 0..20_000u32 {
+            if turn % 1999 == 1998 {
+                let waits = queue.len();
+                queue.resize(if turn % 2 == 0 { 256 << 10 } else { 512 << 10 }, 64);
+                assert_eq!(queue.len(), waits);
+            }
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let len = (state >> 33) as usize % 3000;
             let message_len = 1 + (state >> 20) as usize % 700;
@@ -442,6 +466,28 @@ mod tests {
             assert_eq!(queue.pop(&mut out).unwrap().len, expected.len());
         }
         assert!(queue.is_empty() && queue.pop(&mut []).is_none());
+    }
+
+    #[test]
+    fn a_queue_that_becomes_smaller_keeps_the_oldest() {
+        let mut queue = Queue::new(256 << 10, 64);
+        let push = |queue: &mut Queue, n: u8| {
+            queue.push(Level::PORTABLE, &incoming(&[n; 30_000], 10_000)) == Some(true)
+        };
+        let queued = (0..64).take_while(|n| push(&mut queue, *n)).count();
+        assert_eq!(queued, (256 << 10) / 30_000);
+        queue.pop(&mut []);
+        queue.is_held_back = true;
+        queue.resize(0, 64);
+        assert!(std::mem::take(&mut queue.is_held_back), "room is no way out");
+        assert_eq!((queue.len(), queue.bytes()), (2, 50_000));
+        assert!(!push(&mut queue, 9));
+        let mut firsts = Vec::new();
+        while let Some(messages) = queue.front() {
+            firsts.extend(messages.iter().map(|message| (message[0], message.len())));
+            queue.drop_front();
+        }
+        assert_eq!(firsts, [0, 0, 1, 1, 1].map(|n| (n, 10_000)));
     }
 
     #[test]
