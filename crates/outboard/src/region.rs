@@ -26,6 +26,8 @@ const WORDS_AT: usize = 4096;
 const WORDS_LEN: usize = 128;
 /// Behind the words of a lease that the application writes: not 0, what does not fill a segment waits (`TCP_CORK`).
 const CORK: usize = 8;
+/// Behind it: not 0, what was committed last is followed by more at once (`MSG_MORE`).
+const MORE: usize = 16;
 const BLOCKS_AT: usize = 4096;
 const BLOCK_LEN: usize = 512;
 /// In a block: bytes that the outboard has taken out of the placeholder since the lease began.
@@ -106,6 +108,16 @@ impl Slot<'_> {
         self.rings.store(self.cork_place(), u64::from(on));
     }
 
+    /// What was committed last is followed by more at once. Looked at after [`Word::Sent`], as [`Slot::is_corked`].
+    pub fn has_more(&self) -> bool {
+        self.rings.load(WORDS_AT + self.index * WORDS_LEN + MORE) != 0
+    }
+
+    /// Sets [`Slot::has_more`]. One at a time does so: who commits next.
+    pub fn set_more(&self, more: bool) {
+        self.rings.store(WORDS_AT + self.index * WORDS_LEN + MORE, u64::from(more));
+    }
+
     /// Bytes of the application's that came through the placeholder since the lease began.
     pub fn piped(&self) -> u64 {
         self.blocks.load(self.block() + PIPED)
@@ -138,6 +150,7 @@ impl Slot<'_> {
             self.store(word, 0);
         }
         self.set_cork(is_corked);
+        self.set_more(false);
         self.set_piped(0);
         self.blocks.store(self.block() + BEFORE, before);
         self.set_over(0);

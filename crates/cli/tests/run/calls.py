@@ -356,6 +356,18 @@ def names_after_the_end():
 
 
 @step
+def more_follows():
+    s = tcp()
+    for _ in range(12):
+        s.sendall(b"before")
+        exactly(s, 6)
+    s.sendall(b"ab", socket.MSG_MORE)
+    early = select.select([s], [], [], 0.05)[0] == [s]
+    s.sendall(b"cd")
+    return early, exactly(s, 4)
+
+
+@step
 def timeouts():
     s = tcp()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 100_000))

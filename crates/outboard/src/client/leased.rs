@@ -294,7 +294,10 @@ impl Entered<'_> {
             if self.slot().over() & ENDED != 0 {
                 break;
             }
-            let lay = lock(self.local.lock).map(|_lock| self.lay(pieces, sent, all - sent));
+            let lay = lock(self.local.lock).map(|_lock| {
+                self.slot().set_more(flags.contains(SendFlags::MORE));
+                self.lay(pieces, sent, all - sent)
+            });
             match lay {
                 Some(Ok(len @ 1..)) => {
                     sent += len;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::{Shared, Writers};
-use fusewire_stack::ip::{Error, SocketId, Stack};
+use fusewire_stack::ip::{self, Error, SocketId, Stack};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
@@ -501,9 +501,11 @@ fn leave(
         }
         let len = left.min(len as usize);
         let mut taken = 0;
+        let how = ip::SendFlags { more: slot.has_more(), end_of_record: false };
         for (at, piece) in places(slot.index, Way::Out, position, len) {
             if piece > 0 {
-                let written = stack.tcp_write(id, slot.rings.slice(at, piece)).map_err(failed)?;
+                let bytes = slot.rings.slice(at, piece);
+                let written = stack.tcp_send(id, bytes, how).map_err(failed)?;
                 taken += written;
                 if written < piece {
                     break;
