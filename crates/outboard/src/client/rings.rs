@@ -22,7 +22,7 @@ use crate::region::{BLOCKS_LEN, RINGS_LEN, SLOTS, Slot};
 use crate::ring::{self, After, GONE, Lost, Word, Words};
 
 /// Regions of a process at most.
-const REGIONS: usize = 16;
+const REGIONS: usize = 20;
 /// Words before those of regions: who asks, how many regions there are.
 const HEAD_WORDS: usize = 8;
 const ASKING: usize = 0;
