@@ -143,6 +143,30 @@ impl Namespace {
         })?
     }
 
+    /// Streams of the kernel's to what its links reach begin with this congestion control, whoever opens them: a program such
+    /// as iperf3, which chooses one when it has connected, would go on pacing where the machine's default paces.
+    ///
+    /// # Errors
+    /// The kernel does not have it, or `ip` speaks another language.
+    pub fn begin_streams_with(&self, congestion: &str) -> Result<()> {
+        let mut command = self.command("ip");
+        command.args(["-json", "-4", "route", "show", "proto", "kernel"]).stdin(Stdio::null());
+        let output = command.output().map_err(Error::os("starting ip"))?;
+        succeeded("ip route show", &output)?;
+        let unknown = || Error::Unsupported("the routes are not known".into());
+        let routes: Vec<serde_json::Value> =
+            serde_json::from_slice(&output.stdout).map_err(|_| unknown())?;
+        for route in &routes {
+            let of = |name: &str| route[name].as_str().ok_or_else(unknown);
+            let (to, link, source) = (of("dst")?, of("dev")?, of("prefsrc")?);
+            self.ip(&format!(
+                "route replace {to} dev {link} proto kernel scope link src {source} \
+                 congctl {congestion}"
+            ))?;
+        }
+        Ok(())
+    }
+
     /// The Ethernet address of a link.
     ///
     /// # Errors

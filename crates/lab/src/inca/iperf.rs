@@ -29,8 +29,6 @@ pub struct Between<'a> {
     pub at: IpAddr,
     /// Seconds, of which it takes whole ones.
     pub seconds: f64,
-    /// Congestion control of the sender; the system's own when there is none.
-    pub congestion: Option<&'a str>,
 }
 
 /// One TCP stream between the kernels near and far, each side on its processor; the far side sends or
@@ -52,9 +50,6 @@ pub fn run(between: &Between<'_>, direction: Direction, zero_copy: bool) -> Resu
     client.arg(between.at.to_string());
     let seconds = Duration::from_secs_f64(between.seconds).as_secs().max(1);
     client.arg("--time").arg(seconds.to_string());
-    if let Some(name) = between.congestion {
-        client.args(["--congestion", name]);
-    }
     if direction == Direction::Receive {
         client.arg("--reverse");
     }

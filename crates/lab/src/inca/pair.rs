@@ -117,7 +117,6 @@ impl<'a> Runner<'a> {
             far: &self.wires.far,
             at: wires::NEAR,
             seconds: self.seconds,
-            congestion: self.congestion.as_deref(),
         }
     }
 

@@ -67,6 +67,10 @@ pub fn run(plan: &Plan, report: &mut dyn FnMut(std::result::Result<&Line, &str>)
         return Ok(());
     }
     let wires = Wires::new()?;
+    if let Some(name) = &plan.congestion {
+        wires.near.begin_streams_with(name)?;
+        wires.far.begin_streams_with(name)?;
+    }
     let runner = Runner::new(&wires, plan);
     let mut bench = Bench { plan, runner, report };
     for &protocol in plan.protocols.iter().filter(|_| plan.messages) {

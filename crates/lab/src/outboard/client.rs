@@ -10,11 +10,14 @@ use fusewire_outboard::protocol::{ADDRESS_LEN, Family, Handle, Kind, OptionName,
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::application;
+use super::kernel::UDP_BUFFER;
 use super::task::{self, Task};
 use crate::{Error, Result};
 
 /// `TCP_NODELAY`, as the kernel numbers it.
 const NODELAY: OptionName = OptionName { level: 6, name: 1 };
+/// `SO_RCVBUF`, likewise.
+const RECEIVE_BUFFER: OptionName = OptionName { level: 1, name: 8 };
 
 pub struct Sockets {
     client: Client,
@@ -128,6 +131,9 @@ impl<'c> task::Sockets for &'c Sockets {
         let opened = self.client.socket(type_of(task.local, Kind::Datagram));
         let (p, handle) = opened.map_err(os("opening a socket"))?;
         self.client.bind(handle, task.local).map_err(os("binding"))?;
+        let room = (UDP_BUFFER as i32).to_ne_bytes();
+        let set = self.client.set_option(handle, RECEIVE_BUFFER, &room);
+        set.map_err(os("asking for a receive buffer"))?;
         Ok(Datagrams { sockets: self, p, handle, way: Way::default() })
     }
 }

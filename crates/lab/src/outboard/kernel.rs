@@ -13,8 +13,8 @@ use crate::inca::kernel::tcp_connect;
 use crate::inca::task::PATIENCE;
 use crate::{Error, Result};
 
-/// Receive buffer of a UDP socket, in bytes.
-const UDP_BUFFER: usize = 4 << 20;
+/// Receive buffer of a UDP socket, in bytes; an outboard's has it too.
+pub const UDP_BUFFER: usize = 4 << 20;
 
 pub struct Sockets;
 

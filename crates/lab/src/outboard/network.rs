@@ -67,11 +67,12 @@ fn number(means: Means) -> u8 {
 }
 
 impl Network {
-    /// Makes all of it, with interfaces of ours of this kind.
+    /// Makes all of it, with interfaces of ours of this kind; the kernels' streams begin with that congestion control, or the
+    /// machine's own.
     ///
     /// # Errors
     /// Not root, or what `ip` says.
-    pub fn new(kind: Kind) -> Result<Network> {
+    pub fn new(kind: Kind, congestion: Option<&str>) -> Result<Network> {
         let make = || -> Result<Namespace> {
             let namespace = Namespace::new()?;
             // Only what is measured goes over the wires.
@@ -89,6 +90,10 @@ impl Network {
                     why => return Err(why),
                 }
             }
+        }
+        if let Some(name) = congestion {
+            network.near.begin_streams_with(name)?;
+            network.far.begin_streams_with(name)?;
         }
         Ok(network)
     }

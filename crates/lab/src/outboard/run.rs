@@ -59,7 +59,7 @@ pub struct Plan {
 /// # Errors
 /// When the wires cannot be made: not root. The outboard does not start. A measurement that fails is told and left out.
 pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) -> Result<()> {
-    let network = Network::new(plan.device)?;
+    let network = Network::new(plan.device, plan.congestion.as_deref())?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let all = plan.outboard_cpu.unwrap_or(if processors > 2 { 2 } else { 0 });
     let cores = Cores { all, transmit: plan.transmit_cpu };
@@ -180,7 +180,6 @@ impl Bench<'_> {
             far: wire.application.namespace,
             at: wire.peer.address,
             seconds: self.runner.seconds,
-            congestion: self.plan.congestion.as_deref(),
         };
         iperf::run(&between, direction, false)
     }

@@ -20,6 +20,9 @@ use crate::{Error, Result, cpu};
 /// Whose sockets servers have.
 const MEANS: [Means; 2] = [Means::Kernel, Means::Outboard];
 
+/// Congestion control of the kernels' streams: one that does not pace, which would measure its timers.
+const CONGESTION: &str = "cubic";
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -42,7 +45,7 @@ pub struct Plan {
 /// # Errors
 /// When the wires cannot be made: not root. The outboard does not start. A measurement that fails is told and left out.
 pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) -> Result<()> {
-    let network = Network::new(plan.device)?;
+    let network = Network::new(plan.device, Some(CONGESTION))?;
     let wires = MEANS.map(|means| network.wire(means));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let board = plan.outboard_cpu.unwrap_or(if processors > 2 { 2 } else { APPLICATION });
