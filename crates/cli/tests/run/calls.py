@@ -352,6 +352,17 @@ def reset():
 
 
 @step
+def names_after_the_end():
+    s = tcp((FAR, 7003))
+    name = s.getsockname()
+    s.sendall(b"go")
+    time.sleep(0.3)
+    said(s.recv, 10)
+    return (s.getsockname() == name, s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), said(s.getpeername),
+            said(s.send, b"x", socket.MSG_NOSIGNAL), s.getsockname() == name)
+
+
+@step
 def timeouts():
     s = tcp()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 100_000))

@@ -18,7 +18,7 @@ use super::contexts::Xtp;
 use super::lease::{self, INFO_EVERY, Regions};
 use super::pipe::{self, DATAGRAM_MAX, Turn};
 use super::policy::Policy;
-use super::requests::bind_datagrams;
+use super::requests::{bind_datagrams, local};
 use super::table::{Listens, Partial, Socket, State, Table};
 use super::tokens;
 use crate::placeholder::{self, Pair};
@@ -259,7 +259,8 @@ impl Engine {
             Turn::Left | Turn::Dropped | Turn::Failed(_) => {
                 self.table.forget(index, &socket);
                 if let Turn::Failed(error) = turn {
-                    self.table.bury(socket.payer, socket.handle, error);
+                    let local = local(stack, now, &socket).ok();
+                    self.table.bury(socket.payer, socket.handle, error, local);
                 }
                 self.end(*socket, stack, now, turn == Turn::Dropped);
             }

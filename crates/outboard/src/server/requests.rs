@@ -125,6 +125,9 @@ impl Engine {
                     }
                 }
             }),
+            Request::Local(handle) if self.table.commanded(&handle).is_none() => {
+                self.table.epitaph(&handle).map(Answer::Address)
+            }
             Request::Local(handle) => self
                 .on(&handle, |_, socket| local(stack, now, socket).map(Some).map(Answer::Address)),
             Request::Peer(handle) => {
@@ -136,8 +139,8 @@ impl Engine {
                 }),
                 // It ended; its placeholder may be asked why.
                 None if (name.level, name.name) == (libc::SOL_SOCKET, libc::SO_ERROR) => {
-                    let error = self.table.exhume(&handle).ok_or(Errno::BADF)?;
-                    Ok(Answer::Value(error.raw_os_error().to_ne_bytes().to_vec()))
+                    let error = self.table.exhume(&handle)?.map_or(0, Errno::raw_os_error);
+                    Ok(Answer::Value(error.to_ne_bytes().to_vec()))
                 }
                 None => Err(Errno::BADF),
             },
@@ -609,7 +612,8 @@ fn discard(socket: &Socket) -> Result<()> {
     Err(Errno::AGAIN)
 }
 
-fn local(stack: &mut Stack, now: Instant, socket: &Socket) -> Result<SocketAddr> {
+/// The address of a socket's own.
+pub fn local(stack: &mut Stack, now: Instant, socket: &Socket) -> Result<SocketAddr> {
     if let State::Context(used) = &socket.state {
         return Ok(used.local);
     }

@@ -162,6 +162,16 @@ pub struct Shown {
     pub error: bool,
 }
 
+/// What is known of a socket that ended before its placeholder did.
+struct Obituary {
+    /// At whose expense it was.
+    payer: u32,
+    handle: Handle,
+    /// Why, until it was told.
+    error: Option<Errno>,
+    local: Option<SocketAddr>,
+}
+
 /// All sockets.
 #[derive(Default)]
 pub struct Table {
@@ -172,13 +182,6 @@ pub struct Table {
     obituaries: VecDeque<Obituary>,
     /// Places of sockets that may have something to do.
     turns: Turns,
-}
-
-/// Why a socket ended, and whose it was.
-struct Obituary {
-    payer: u32,
-    handle: Handle,
-    error: Errno,
 }
 
 #[derive(Default)]
@@ -305,8 +308,9 @@ impl Table {
         self.by_id.get(&id).copied()
     }
 
-    /// Keeps why a socket ended that was at this user's expense. Who has half of all that is kept makes others forget nothing.
-    pub fn bury(&mut self, payer: u32, handle: Handle, error: Errno) {
+    /// Keeps why a socket ended that was at this user's expense, and its address. Who has half of all that is kept makes others
+    /// forget nothing.
+    pub fn bury(&mut self, payer: u32, handle: Handle, error: Errno, local: Option<SocketAddr>) {
         if self.obituaries.len() == OBITUARIES_MAX {
             let is_his = |dead: &Obituary| dead.payer == payer;
             let has_half = self.obituaries.iter().filter(|dead| is_his(dead)).count();
@@ -316,16 +320,32 @@ impl Table {
             };
             self.obituaries.remove(oldest.unwrap_or(0));
         }
-        self.obituaries.push_back(Obituary { payer, handle, error });
+        self.obituaries.push_back(Obituary { payer, handle, error: Some(error), local });
     }
 
-    /// Why a socket ended; told once.
-    pub fn exhume(&mut self, handle: &Handle) -> Option<Errno> {
+    /// Why a socket ended; told once, `None` from then on.
+    ///
+    /// # Errors
+    /// `EBADF`: it is not known to have ended.
+    pub fn exhume(&mut self, handle: &Handle) -> Result<Option<Errno>, Errno> {
+        let at = self.grave(handle).ok_or(Errno::BADF)?;
+        Ok(self.obituaries[at].error.take())
+    }
+
+    /// The address that it had.
+    ///
+    /// # Errors
+    /// As [`Table::exhume`].
+    pub fn epitaph(&self, handle: &Handle) -> Result<Option<SocketAddr>, Errno> {
+        let at = self.grave(handle).ok_or(Errno::BADF)?;
+        Ok(self.obituaries[at].local)
+    }
+
+    fn grave(&self, handle: &Handle) -> Option<usize> {
         let is_it = |dead: &Obituary| {
             dead.handle.socket == handle.socket && is_same(&dead.handle.token, &handle.token)
         };
-        let at = self.obituaries.iter().rposition(is_it)?;
-        self.obituaries.remove(at).map(|dead| dead.error)
+        self.obituaries.iter().rposition(is_it)
     }
 
     /// The socket at `index` may have something to do.
@@ -419,20 +439,23 @@ mod tests {
     fn why_a_socket_ended_is_told_once_and_only_to_its_owner() {
         let mut table = Table::default();
         let handle = Handle { socket: 5, token: [1; 16] };
-        table.bury(7, handle, Errno::CONNREFUSED);
-        assert_eq!(table.exhume(&Handle { token: [2; 16], ..handle }), None);
-        assert_eq!(table.exhume(&handle), Some(Errno::CONNREFUSED));
-        assert_eq!(table.exhume(&handle), None);
+        let local = Some("10.0.0.1:7".parse().unwrap());
+        table.bury(7, handle, Errno::CONNREFUSED, local);
+        let stranger = Handle { token: [2; 16], ..handle };
+        assert_eq!(table.exhume(&stranger), Err(Errno::BADF));
+        assert_eq!(table.epitaph(&stranger), Err(Errno::BADF));
+        assert_eq!(table.exhume(&handle), Ok(Some(Errno::CONNREFUSED)));
+        assert_eq!((table.exhume(&handle), table.epitaph(&handle)), (Ok(None), Ok(local)));
         let of = |socket: u64| Handle { socket, ..handle };
         for n in 0..100 {
-            table.bury(8, of(1 << 32 | n), Errno::HOSTUNREACH);
+            table.bury(8, of(1 << 32 | n), Errno::HOSTUNREACH, None);
         }
         for n in 0..2 * OBITUARIES_MAX as u64 {
-            table.bury(7, of(n), Errno::TIMEDOUT);
+            table.bury(7, of(n), Errno::TIMEDOUT, None);
         }
-        assert_eq!(table.exhume(&of(1 << 32)), Some(Errno::HOSTUNREACH), "another user's");
-        assert_eq!(table.exhume(&of(0)), None);
-        table.bury(7, of(0), Errno::TIMEDOUT);
+        assert_eq!(table.exhume(&of(1 << 32)), Ok(Some(Errno::HOSTUNREACH)), "another user's");
+        assert_eq!(table.exhume(&of(0)), Err(Errno::BADF));
+        table.bury(7, of(0), Errno::TIMEDOUT, None);
         assert_eq!(table.obituaries.len(), OBITUARIES_MAX);
     }
 }
