@@ -47,8 +47,8 @@ struct fw_config {
      * kernel uses too ("xdp:INTERFACE/QUEUE" on one queue of it); "auto" or "auto:INTERFACE" takes the best that may be opened.
      * "outboard:PATH" attaches to the outboard whose socket lies at PATH ("outboard": where one lies by default), whose addresses,
      * routers and MTU are its own: those of this struct are null and 0. Its sockets do what others do but for this: MSG_MORE of
-     * a stream changes nothing and MSG_EOR is EOPNOTSUPP; TCP_INFO may be two milliseconds old; what ICMP says of datagrams is
-     * told by SO_ERROR alone; epoll says nothing of a stream that was never connected; who waits on a
+     * a stream's first few messages changes nothing and MSG_EOR is EOPNOTSUPP; TCP_INFO may be two milliseconds old; what ICMP
+     * says of datagrams is told by SO_ERROR alone; epoll says nothing of a stream that was never connected; who waits on a
      * descriptor that is closed goes on; closing does not wait for SO_LINGER, as the outboard goes on sending; FUSEWIRE_OBSERVE
      * is the outboard's to have; and whether a socket blocks is the same for all processes that have it. */
     const char *device;

@@ -344,7 +344,8 @@ impl Posix for Socket {
         if flags.end_of_record {
             return Err(Errno(libc::EOPNOTSUPP));
         }
-        Ok(self.inner.send(&[IoSlice::new(bytes)], sending(flags))?)
+        let more = if flags.more { SendFlags::MORE } else { SendFlags::empty() };
+        Ok(self.inner.send(&[IoSlice::new(bytes)], sending(flags) | more)?)
     }
 
     fn recv_stream(&self, out: &mut [u8], flags: Flags) -> Result<usize> {

@@ -26,6 +26,8 @@ const WORDS_AT: usize = 4096;
 const WORDS_LEN: usize = 128;
 /// Behind the words of a lease that the application writes: not 0, what does not fill a segment waits (`TCP_CORK`).
 const CORK: usize = 8;
+/// Behind it: up to where what was committed is pushed; what lies behind is followed by more at once (`MSG_MORE`).
+const PUSHED: usize = 16;
 const BLOCKS_AT: usize = 4096;
 const BLOCK_LEN: usize = 512;
 /// In a block: bytes that the outboard has taken out of the placeholder since the lease began.
@@ -106,6 +108,17 @@ impl Slot<'_> {
         self.rings.store(self.cork_place(), u64::from(on));
     }
 
+    /// The position up to which what was committed is not followed by more at once. Looked at after [`Word::Sent`], it is as it
+    /// was when that was committed, or later. The application's word: it may be any.
+    pub fn pushed(&self) -> u64 {
+        self.rings.load(WORDS_AT + self.index * WORDS_LEN + PUSHED)
+    }
+
+    /// Sets [`Slot::pushed`]. Who is about to commit up to there does so, and nobody else.
+    pub fn set_pushed(&self, position: u64) {
+        self.rings.store(WORDS_AT + self.index * WORDS_LEN + PUSHED, position);
+    }
+
     /// Bytes of the application's that came through the placeholder since the lease began.
     pub fn piped(&self) -> u64 {
         self.blocks.load(self.block() + PIPED)
@@ -138,6 +151,7 @@ impl Slot<'_> {
             self.store(word, 0);
         }
         self.set_cork(is_corked);
+        self.set_pushed(0);
         self.set_piped(0);
         self.blocks.store(self.block() + BEFORE, before);
         self.set_over(0);

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use fusewire_device::Shared;
 use fusewire_outboard::client::{Client, Rings, Way};
 use fusewire_outboard::protocol::{ADDRESS_LEN, Family, Handle, Kind, Reply, Request, SocketType};
-use fusewire_outboard::region::{BLOCKS_LEN, RINGS_LEN};
+use fusewire_outboard::region::{BLOCKS_LEN, RINGS_LEN, Slot, Way as Direction, places};
+use fusewire_outboard::ring;
 use fusewire_outboard::server::{Server, Settings};
 use fusewire_stack::{ip, on_interface};
 use fusewire_testkit::Random;
@@ -245,6 +246,41 @@ fn until_it_ends(socket: &scene::Socket<'_>, writes: bool) {
             return;
         }
     }
+}
+
+/// By hand, so that the outboard sees both at once.
+#[test]
+fn what_is_followed_by_more_holds_back_nothing_before_it() {
+    let name = "what_is_followed_by_more_holds_back_nothing_before_it";
+    in_namespace(name, Need::Root, SETUP, || {
+        let scene = Scene::new();
+        let (control, key, files) = region(&scene.path);
+        let rings = &Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
+        let blocks = &Shared::adopt(files[1].as_fd(), BLOCKS_LEN, false).unwrap();
+        let quickest = (0..5).map(|_| {
+            let socket = scene.socket(7000);
+            let Reply::Leased(slot) = ask(&control, &Request::Lease(socket.handle, key)) else {
+                panic!("no lease");
+            };
+            let slot = Slot { rings, blocks, index: slot as usize };
+            let [(at, len), _] = places(slot.index, Direction::Out, 0, 4);
+            rings.write(at, &b"ABcd"[..len]);
+            slot.set_pushed(2);
+            let begun = Instant::now();
+            ring::commit(&slot, 0, 4).unwrap();
+            if slot.tell() {
+                send(&control, &Request::Wake.emit(), SendFlags::NOSIGNAL).unwrap();
+            }
+            // Had these waited, too, it would be a retransmission timeout.
+            while ring::unread(&slot).unwrap().1 < 2 {
+                assert!(begun.elapsed() < Duration::from_secs(20), "held back for good");
+                std::thread::yield_now();
+            }
+            begun.elapsed()
+        });
+        let quickest = quickest.min().unwrap();
+        assert!(quickest < Duration::from_millis(150), "{quickest:?}");
+    });
 }
 
 #[test]

@@ -154,6 +154,7 @@ pub fn send(
     if !socket.is_stream() {
         return send_datagram(library, socket, pieces, to, kept);
     }
+    kept |= SendFlags::from_bits_retain((flags & libc::MSG_MORE) as u32);
     let done = send_stream(library, socket, pieces, kept);
     if done == Err(Errno::PIPE) && flags & libc::MSG_NOSIGNAL == 0 {
         sys::raise_broken_pipe();

@@ -363,6 +363,27 @@ def names_after_the_end():
 
 
 @step
+def more_follows():
+    s = tcp()
+    for _ in range(12):
+        s.sendall(b"before")
+        exactly(s, 6)
+    s.sendall(b"ab", socket.MSG_MORE)
+    early = select.select([s], [], [], 0.05)[0] == [s]
+    s.sendall(b"cd")
+    both, took = exactly(s, 4), []
+    # What is not followed by more does not wait with what is.
+    for _ in range(4):
+        begun = time.monotonic()
+        s.sendall(b"AB")
+        s.sendall(b"cd", socket.MSG_MORE)
+        both += exactly(s, 2)
+        took.append(time.monotonic() - begun)
+        both += exactly(s, 2)
+    return early, both, min(took) < 0.15
+
+
+@step
 def timeouts():
     s = tcp()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 100_000))

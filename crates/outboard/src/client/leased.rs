@@ -294,7 +294,9 @@ impl Entered<'_> {
             if self.slot().over() & ENDED != 0 {
                 break;
             }
-            let lay = lock(self.local.lock).map(|_lock| self.lay(pieces, sent, all - sent));
+            let has_more = flags.contains(SendFlags::MORE);
+            let part = Part { skip: sent, most: all - sent };
+            let lay = lock(self.local.lock).map(|_lock| self.lay(pieces, part, has_more));
             match lay {
                 Some(Ok(len @ 1..)) => {
                     sent += len;
@@ -340,12 +342,12 @@ impl Entered<'_> {
         !is_taken
     }
 
-    /// Copies what there is room for into the ring, and commits it.
+    /// Copies what there is room for of a part into the ring, and commits it; `has_more`: it is followed by more at once.
     fn lay(
         &self,
         pieces: &[IoSlice<'_>],
-        skip: usize,
-        wanted: usize,
+        Part { skip, most: wanted }: Part,
+        has_more: bool,
     ) -> std::result::Result<usize, Lost> {
         let slot = self.slot();
         let mut taken = self.local.taken.load(Ordering::Relaxed);
@@ -356,6 +358,9 @@ impl Entered<'_> {
         }
         let len = room.min(wanted as u64);
         self.copy_in(position, pieces, Part { skip, most: len as usize });
+        if !has_more {
+            slot.set_pushed(position + len);
+        }
         ring::commit(&slot, position, len)?;
         Ok(len as usize)
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::{Shared, Writers};
-use fusewire_stack::ip::{Error, SocketId, Stack};
+use fusewire_stack::ip::{self, Error, SocketId, Stack};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
@@ -479,7 +479,7 @@ fn leave(
     let piped =
         if socket.shown.readable && !socket.has_finished { piped(socket)? } else { Piped::Nothing };
     let failed = |error| Turn::Failed(number_of(error));
-    let mut left = QUANTUM;
+    let (mut left, mut has_pushed) = (QUANTUM, false);
     loop {
         let (position, len) = lease.progress.written(slot).map_err(violated)?;
         if len == 0 {
@@ -499,11 +499,22 @@ fn leave(
         if slot.is_corked() {
             cork(socket, stack, id, true).map_err(failed)?;
         }
-        let len = left.min(len as usize);
+        let mut len = left.min(len as usize);
+        let pushed = slot.pushed().saturating_sub(position).min(len as u64) as usize;
+        let more = pushed == 0;
+        if more && has_pushed {
+            // It would hold back what was not to wait, and has not left yet.
+            return Ok(true);
+        }
+        if !more {
+            (len, has_pushed) = (pushed, true);
+        }
         let mut taken = 0;
+        let how = ip::SendFlags { more, end_of_record: false };
         for (at, piece) in places(slot.index, Way::Out, position, len) {
             if piece > 0 {
-                let written = stack.tcp_write(id, slot.rings.slice(at, piece)).map_err(failed)?;
+                let bytes = slot.rings.slice(at, piece);
+                let written = stack.tcp_send(id, bytes, how).map_err(failed)?;
                 taken += written;
                 if written < piece {
                     break;

@@ -22,7 +22,8 @@ pub const WORDS_LEN: usize = 128;
 /// Writes something of that kind.
 pub fn nonsense(rings: &Shared, random: &mut Random) {
     let slot = random.below(6) as usize;
-    let at = WORDS_AT + slot * WORDS_LEN + 64 * random.below(2) as usize;
+    let word = [0, 16, 64][random.below(3) as usize];
+    let at = WORDS_AT + slot * WORDS_LEN + word;
     match random.below(8) {
         0 => rings.store(at, random.next_u64()),
         1 => rings.store(at, random.below(1 << 18)),

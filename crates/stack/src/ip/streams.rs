@@ -191,7 +191,9 @@ impl Stack {
         most: usize,
         fill: impl FnOnce([&mut [u8]; 2]) -> io::Result<usize>,
     ) -> Result<Option<io::Result<usize>>> {
-        let filled = self.core.table.stream(id)?.write_from(most, fill)?;
+        let stream = self.core.table.stream(id)?;
+        stream.tcp.set_more(stream.corked);
+        let filled = stream.write_from(most, fill)?;
         if let Some(Ok(1..)) = filled {
             self.core.mark(id.index);
         }
@@ -219,7 +221,10 @@ impl Stack {
         id: SocketId,
         write: impl FnOnce(&mut Stream) -> Result<usize>,
     ) -> Result<usize> {
-        let written = write(self.core.table.stream(id)?)?;
+        let stream = self.core.table.stream(id)?;
+        // Unless who writes says more.
+        stream.tcp.set_more(stream.corked);
+        let written = write(stream)?;
         if written > 0 {
             self.core.mark(id.index);
         }
