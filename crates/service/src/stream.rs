@@ -129,8 +129,8 @@ pub(crate) fn fits(adu: &Adu, len: usize) -> Result<()> {
     }
 }
 
-/// Settings of an endpoint.
-pub(crate) fn config<P: Profile>() -> Config {
+/// Settings of an endpoint of a profile's.
+pub fn config<P: Profile>() -> Config {
     let protocol = match P::MACHINE {
         Machine::Xtp => Protocol::Xtp,
         _ => Protocol::Tcp,
