@@ -191,7 +191,7 @@ impl<'m> Method<'m> {
 }
 
 /// What `part` of sorted samples lies below: between two of them, as much nearer to one as it lies.
-fn quantile(samples: &[f64], part: f64) -> Option<f64> {
+pub(crate) fn quantile(samples: &[f64], part: f64) -> Option<f64> {
     let at = (samples.len().max(1) - 1) as f64 * part;
     let [below, above] = [at.floor(), at.ceil()].map(|at| samples.get(at as usize).copied());
     Some(below? + (above? - below?) * at.fract())

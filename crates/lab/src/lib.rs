@@ -62,6 +62,8 @@ mod scratch;
 mod server;
 mod stats;
 #[cfg(feature = "experiments")]
+pub mod subsystem;
+#[cfg(feature = "experiments")]
 pub mod trace;
 pub mod transfer;
 pub mod worker;

@@ -12,6 +12,7 @@ mod braun_transfer;
 mod braun_units;
 mod dabbous_checksums;
 mod dabbous_codec;
+mod dabbous_subsystem;
 mod dabbous_xtp;
 mod inca_messages;
 mod maclean_outboard;
@@ -53,6 +54,7 @@ const RUNS: &[(&str, Run)] = &[
     ("dabbous-udp", |bench| inca_messages::dabbous(bench, Protocol::Udp)),
     ("dabbous-tcp", |bench| inca_messages::dabbous(bench, Protocol::Tcp)),
     ("dabbous-xtp", dabbous_xtp::run),
+    ("dabbous-subsystem", dabbous_subsystem::run),
     ("maclean-throughput", maclean_throughput::run),
     ("maclean-outboard", maclean_outboard::run),
     ("inca-overhead", inca_messages::overhead),
