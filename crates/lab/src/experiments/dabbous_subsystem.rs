@@ -37,9 +37,9 @@ struct Size {
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let size = Size {
-        blocks: Duration::from_secs(bench.choose(4, 20)),
-        requests: bench.choose(400, 2000),
-        call: Duration::from_secs(bench.choose(20, 60)),
+        blocks: Duration::from_secs(bench.choose(2, 20)),
+        requests: bench.choose(200, 2000),
+        call: Duration::from_secs(bench.choose(10, 60)),
     };
     // Each round is another seed: what is found is spread by which packets were lost, and by nothing else.
     bench.rounds(bench.choose(1, 7), |bench, round| {
