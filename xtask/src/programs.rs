@@ -23,6 +23,9 @@ use crate::shell::{Result, Tests, tests, timed};
 /// Programs that run at once. Each has as many threads as there are processors; some of them wait at any time.
 const AT_ONCE: usize = 3;
 
+/// Tests that failed and are run once more, each by itself, at most: where more fail, it is no neighbour that did it.
+const AGAIN: usize = 3;
+
 /// How long a program runs at most: what hangs is ended, and named.
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -153,17 +156,35 @@ struct Part<'a> {
     chosen: Vec<&'a str>,
 }
 
+/// What failed in a program.
+struct Failure<'a> {
+    program: &'a Program,
+    /// The tests that say so; none if the program says nothing of them.
+    tests: Vec<String>,
+    /// How it ended.
+    end: String,
+}
+
+impl fmt::Display for Failure<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { program, tests, end } = self;
+        let what = if tests.is_empty() { end } else { &tests.join(", ") };
+        write!(f, "{} {}: {what}", program.package, program.name())
+    }
+}
+
 /// What ran.
 #[derive(Default)]
-struct Outcome {
+struct Outcome<'a> {
     tests: Tests,
-    failed: Vec<String>,
+    failed: Vec<Failure<'a>>,
     /// What tests say that did not run to their end, and how many say it.
     skipped: BTreeMap<String, usize>,
 }
 
 /// Runs programs as a step, each as `command` has it, all of them whatever fails, and counts. The output of each is shown when it
-/// has ended; what was skipped and what failed once more in the end.
+/// has ended; what was skipped and what failed once more in the end. A few tests that fail beside others are run again by
+/// themselves, which decides, and are listed: they are to be mended.
 pub fn run(
     name: &str,
     programs: &[Program],
@@ -174,11 +195,16 @@ pub fn run(
         let outcome = Mutex::default();
         several(&together, AT_ONCE, &command, &outcome);
         several(&alone, 1, &command, &outcome);
-        let Outcome { tests, failed, skipped } =
+        let Outcome { mut tests, failed, skipped } =
             outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (failed, unsteady) = again(failed, &command, &mut tests);
         if !skipped.is_empty() {
             println!("── skipped, by how many tests:");
             skipped.iter().for_each(|(why, tests)| println!("{tests:7}  {why}"));
+        }
+        if !unsteady.is_empty() {
+            println!("── failed beside others and passed by themselves, to be mended:");
+            unsteady.iter().for_each(|failed| println!("   {failed}"));
         }
         if failed.is_empty() {
             return Ok(tests);
@@ -207,11 +233,34 @@ fn parts(programs: &[Program]) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
     (together, alone)
 }
 
-fn several(
-    parts: &[Part<'_>],
+/// Runs what failed once more, by itself, and returns what still fails, and what passes then.
+fn again<'a>(
+    failed: Vec<Failure<'a>>,
+    command: &(impl Fn(&Program) -> Command + Sync),
+    tests: &mut Tests,
+) -> (Vec<Failure<'a>>, Vec<Failure<'a>>) {
+    let are_known = failed.iter().all(|failed| !failed.tests.is_empty());
+    if !are_known || failed.iter().map(|failed| failed.tests.len()).sum::<usize>() > AGAIN {
+        return (failed, Vec::new());
+    }
+    failed.into_iter().partition(|failed| {
+        let outcome = Mutex::default();
+        for test in &failed.tests {
+            let part = Part { program: failed.program, chosen: vec!["--exact", test] };
+            part.run(command(failed.program), &outcome);
+        }
+        let outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Its program has been counted.
+        tests.passed += outcome.tests.passed;
+        !outcome.failed.is_empty() || outcome.tests.passed < failed.tests.len()
+    })
+}
+
+fn several<'a>(
+    parts: &[Part<'a>],
     at_once: usize,
     command: &(impl Fn(&Program) -> Command + Sync),
-    outcome: &Mutex<Outcome>,
+    outcome: &Mutex<Outcome<'a>>,
 ) {
     let next = Mutex::new(parts.iter());
     let work = || {
@@ -227,22 +276,24 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Part<'_> {
-    fn run(&self, mut command: Command, outcome: &Mutex<Outcome>) {
+impl<'a> Part<'a> {
+    fn run(&self, mut command: Command, outcome: &Mutex<Outcome<'a>>) {
         let start = Instant::now();
         let ended = output(command.args(&self.chosen).arg("--show-output"), LIMIT);
         let (package, program) = (&self.program.package, self.program.name());
+        let failure = |tests, end| Failure { program: self.program, tests, end };
         let mut outcome = locked(outcome);
         let of_it: String = self.chosen.iter().map(|word| format!(" {word}")).collect();
         let seconds = start.elapsed().as_secs_f64();
         println!("── {package} {program}{of_it}: {seconds:.1} s");
         let (text, end) = match ended {
             Ok(ended) => ended,
-            Err(error) => return outcome.failed.push(format!("{package} {program}: {error}")),
+            Err(error) => return outcome.failed.push(failure(Vec::new(), error.to_string())),
         };
-        println!("{}", without_successes(&text).trim_end());
+        let said = without_successes(&text);
+        println!("{}", said.trim_end());
+        said.lines().for_each(|line| outcome.tests.count(line));
         for line in text.lines() {
-            outcome.tests.count(line);
             if let Some(why) = line.strip_prefix("skipped: ") {
                 // Whose need it is, each test has said.
                 let why = why.find(" needs ").map_or(why, |at| &why[at + 1..]);
@@ -250,9 +301,8 @@ impl Part<'_> {
             }
         }
         let Some(end) = end else { return };
-        let failed: Vec<&str> = text.lines().filter_map(failed).collect();
-        let what = if failed.is_empty() { end } else { failed.join(", ") };
-        outcome.failed.push(format!("{package} {program}: {what}"));
+        let tests = said.lines().filter_map(failed).map(str::to_owned).collect();
+        outcome.failed.push(failure(tests, end));
     }
 }
 
@@ -263,7 +313,10 @@ fn failed(line: &str) -> Option<&str> {
 
 /// What a program says, without what its tests say that passed.
 fn without_successes(text: &str) -> String {
-    let Some((before, rest)) = text.split_once("\nsuccesses:\n") else { return text.into() };
+    const SUCCESSES: &str = "\nsuccesses:\n";
+    let Some((before, rest)) = text.split_once(SUCCESSES) else { return text.into() };
+    // What they say, which may look like all of this; and then their names, under the same words.
+    let rest = rest.rsplit_once(SUCCESSES).map_or(rest, |(_, names)| names);
     let after = ["\nfailures:\n", "\ntest result: "].map(|end| rest.find(end));
     let after = after.into_iter().flatten().min().map_or("", |at| &rest[at..]);
     format!("{before}{after}")
@@ -376,9 +429,31 @@ mod tests {
         let outcome = Mutex::default();
         several(&parts(&both).0, 2, &fails, &outcome);
         let outcome = outcome.into_inner().unwrap();
-        assert_eq!(outcome.failed, ["a fails: two"]);
+        assert_eq!(Vec::from_iter(outcome.failed.iter().map(Failure::to_string)), ["a fails: two"]);
         assert_eq!(outcome.tests.passed, 4);
         assert!(run("programs that fail", &both, fails).unwrap_err().contains("1 failed"));
+    }
+
+    #[test]
+    fn a_few_that_fail_are_run_again_by_themselves() {
+        let one = [program("a", "x")];
+        let passes =
+            "[ \"$1\" = --exact ] && { echo \"test result: ok. 1 passed; 0 failed\"; exit; };";
+        let fails = "echo test two ... FAILED; exit 101";
+        let script = |what: &str| -> &'static str { format!("{passes} {what}").leak() };
+        let ran = run("programs that fail once", &one, shell(script(fails))).unwrap();
+        assert_eq!(ran.to_string(), "tests: 1, programs: 0, left out: 0");
+        // Who fails without a test that says so, or with many, is not asked again.
+        run("a program that fails", &one, shell(script("exit 101"))).unwrap_err();
+        let many = "for n in 1 2 3 4; do echo test $n ... FAILED; done; exit 101";
+        run("programs of which much fails", &one, shell(script(many))).unwrap_err();
+        // Nor does it count where nothing runs.
+        run(
+            "a program without the test",
+            &one,
+            shell("[ $1 = --exact ] || { echo test two ... FAILED; exit 101; }"),
+        )
+        .unwrap_err();
     }
 
     #[test]
@@ -433,7 +508,7 @@ mod tests {
 
     #[test]
     fn what_is_skipped_is_said_once() {
-        let says = "\nrunning 2 tests\ntest a ... ok\n\nsuccesses:\n\n---- a stdout ----\nskipped: a needs root\n\n\nsuccesses:\n    a\n\ntest result: ok. 1 passed;\n";
+        let says = "\nrunning 2 tests\ntest a ... ok\n\nsuccesses:\n\n---- a stdout ----\ntest result: ok. 9 passed;\nskipped: a needs root\n\n\nsuccesses:\n    a\n\ntest result: ok. 1 passed;\n";
         assert_eq!(
             without_successes(says),
             "\nrunning 2 tests\ntest a ... ok\n\ntest result: ok. 1 passed;\n"

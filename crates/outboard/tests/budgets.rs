@@ -96,9 +96,16 @@ fn what_a_closed_connection_has_waiting_is_its_users_until_it_is_over() {
             let stream = UnixStream::from(p);
             stream.set_nonblocking(true).unwrap();
             let chunk = vec![7; 64 << 10];
+            // For a while: what is on its way to the kernel, which has room for some of it, is his as well.
+            let mut since = Instant::now();
             until("a user has all that he may have", || {
-                while (&stream).write(&chunk).is_ok() {}
-                client.socket(STREAM).err() == Some(Errno::NOBUFS)
+                while (&stream).write(&chunk).is_ok() {
+                    since = Instant::now();
+                }
+                if client.socket(STREAM).err() != Some(Errno::NOBUFS) {
+                    since = Instant::now();
+                }
+                since.elapsed() > Duration::from_millis(300)
             });
             drop(stream);
             // Long enough for the last close to be noticed.
@@ -121,8 +128,8 @@ fn what_a_closed_connection_has_waiting_is_its_users_until_it_is_over() {
                 .collect();
             let finished = ends.iter().filter(|(end, _)| *end == Ok(0)).count();
             let reset = ends.iter().filter(|(end, _)| *end == Err(ErrorKind::ConnectionReset));
-            // The one that was read may be among those that wait.
-            assert!((7..=8).contains(&finished), "{finished} of 12 wait for their peers");
+            // The one that was read may be among those that wait, and the last socket that was asked for.
+            assert!((6..=8).contains(&finished), "{finished} of 12 wait for their peers");
             assert_eq!(reset.count(), 12 - finished);
         });
     });
