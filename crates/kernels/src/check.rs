@@ -1,7 +1,7 @@
 //! The check functions that a pipeline can have in its loop, and what they find.
 #![forbid(unsafe_code)]
 
-use crate::{Cipher, Cxor, Level};
+use crate::{Cxor, Level};
 use core::fmt;
 use core::str::FromStr;
 use fusewire_base::Sum;
@@ -29,12 +29,6 @@ impl Check {
             Check::Cxor => "cxor",
             Check::None => "none",
         }
-    }
-
-    /// What there is of it beside the tags of a cipher.
-    #[inline]
-    pub fn beside(self, cipher: Cipher) -> Check {
-        if self == Check::Cxor && cipher.tag_len > 0 { Check::None } else { self }
     }
 
     /// What it finds of no bytes.

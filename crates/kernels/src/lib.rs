@@ -10,6 +10,13 @@
 //!
 //! This crate does no I/O, reads no clock and knows no protocol. The only unsafe code is in [`arch`].
 #![deny(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        dead_code,
+        reason = "the loops are bound to ciphers below, which unit tests are built without"
+    )
+)]
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("fusewire-kernels is written for x86-64: its levels are portable, AVX2 and AVX-512");
@@ -18,27 +25,39 @@ pub mod arch;
 pub mod arrays;
 mod check;
 pub mod execution;
-pub mod gcm;
 mod level;
-mod library;
-mod mask;
-pub mod message;
 mod scratch;
 pub mod stage;
-mod staged;
 pub mod stages;
-pub mod suites;
-mod tagless;
-mod transform;
+mod swap;
 
 pub use arch::{stream_copy, stream_fence};
 pub use check::{Check, Found};
 pub use execution::Execution;
 pub use level::Level;
-pub use mask::Mask;
 pub use stages::Cxor;
-pub use suites::Cipher;
-pub use transform::{Opened, Swap, Transform};
+pub use swap::Swap;
+
+/// The loops as ciphers and their messages bind them. Unit tests are built without: none needs them, and what is compiled for
+/// each level, cipher and execution takes longer than all the rest.
+macro_rules! bound {
+    ($($item:item)*) => { $(#[cfg(not(test))] $item)* };
+}
+
+bound! {
+    pub mod gcm;
+    mod library;
+    mod mask;
+    pub mod message;
+    mod staged;
+    pub mod suites;
+    mod tagless;
+    mod transform;
+
+    pub use mask::Mask;
+    pub use suites::Cipher;
+    pub use transform::{Opened, Transform};
+}
 
 use fusewire_base::Sum;
 

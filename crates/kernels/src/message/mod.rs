@@ -22,11 +22,11 @@ pub use lent::Lent;
 pub use opening::Opening;
 pub use sealing::Sealing;
 
-use crate::Level;
+use crate::{Level, Swap};
 use crate::arch::gcm::Direction;
 use crate::check::{Check, Found};
 use crate::suites::TAG_LEN_MAX;
-use crate::transform::{Opened, Public, Swap, Transform};
+use crate::transform::{Opened, Public, Transform};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 pub use fusewire_base::Sum;
 use zeroize::Zeroize;

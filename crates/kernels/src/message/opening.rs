@@ -5,7 +5,7 @@ use super::lent::Lent;
 use super::sealing::copy_swapped;
 use super::{BLOCK, DIRECT, Pass, joined};
 use crate::check::Found;
-use crate::transform::Swap;
+use crate::Swap;
 
 /// Bytes of a long message that pass ahead of those that are asked for: a unit of the widest level. A short one, for
 /// which the gather has room, passes at once: to pass again costs more than to copy what is in the cache.

@@ -4,7 +4,7 @@
 use super::{BLOCK, DIRECT, Pass, Segments, check_width, joined};
 use crate::arrays::reverse_each;
 use crate::check::Found;
-use crate::transform::Swap;
+use crate::Swap;
 
 /// Takes the pieces of one message, in order, through swap ▸ cipher ▸ sum ▸ store.
 ///

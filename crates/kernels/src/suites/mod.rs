@@ -11,7 +11,7 @@ mod aes_gcm;
 mod blocks;
 mod chacha20_poly1305;
 
-use crate::Level;
+use crate::{Check, Level};
 use crate::mask::Mask;
 use crate::transform::{Pipeline, Plan};
 use aws_lc_rs::aead::Algorithm;
@@ -249,5 +249,13 @@ impl FromStr for Cipher {
             Some(parameter) => parameter.parse().ok().and_then(|p| cipher?.with(p)),
         };
         found.ok_or_else(|| UnknownCipher { found: text.chars().take(40).collect() })
+    }
+}
+
+impl Check {
+    /// What there is of it beside the tags of a cipher.
+    #[inline]
+    pub fn beside(self, cipher: Cipher) -> Check {
+        if self == Check::Cxor && cipher.tag_len > 0 { Check::None } else { self }
     }
 }
