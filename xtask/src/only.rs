@@ -149,7 +149,8 @@ pub fn alone(package: &str, name: &str) -> Alone {
     suffers.map_or(Alone::No, |(_, _, tests)| tests.map_or(Alone::Yes, Alone::Some))
 }
 
-fn measures(package: &str, name: &str) -> bool {
+/// Whether this program of that package measures.
+pub fn measures(package: &str, name: &str) -> bool {
     MEASURING.iter().any(|(of, programs)| *of == package && programs.contains(&name))
 }
 

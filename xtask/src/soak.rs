@@ -6,6 +6,9 @@ use crate::{packetdrill, suites};
 /// Random seeds of the simulated link.
 const SEEDS: &str = "10000";
 
+/// The same of groups, of which each test runs with a third of what is said.
+const GROUP_SEEDS: &str = "30000";
+
 /// Random seeds of the link between two generated ends, which goes in real time.
 const CONTRACT_SEEDS: &str = "1000";
 
@@ -46,6 +49,10 @@ pub fn run() -> Result {
     step("a million files", &mut ignored("fusewire-files", "scale"))?;
     step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;
     step("the same over XTP", &mut ignored("fusewire-transport", "xtp"))?;
+    let mut groups = cargo();
+    groups.env("FUSEWIRE_SEEDS", GROUP_SEEDS).args(["test", "--release", "--no-fail-fast"]);
+    groups.args(["--package", "fusewire-transport", "--test", "xtp", "--", "group::loss"]);
+    step("many seeds of groups", &mut groups)?;
     step(
         "many seeds",
         cargo()

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::only;
 use crate::programs::{self, Program};
 use crate::shell::{Result, root};
 
@@ -85,11 +86,14 @@ fn command(program: &str, folder: &Path) -> Command {
     command
 }
 
-/// Runs these test programs as the user, but for those of packages that have no use for it. Only for root.
+/// Runs these test programs as the user, but for those of packages that have no use for it, and those that measure. Only for root.
 ///
 /// Where the user cannot read the tree at all, as below `/root`, it says so, and what to do.
 pub fn all(programs: &[Program]) -> Result {
-    let is_run = |program: &&Program| !LEFT_OUT.contains(&program.package.as_str());
+    let is_run = |program: &&Program| {
+        let package = program.package.as_str();
+        !LEFT_OUT.contains(&package) && !only::measures(package, program.name())
+    };
     let programs: Vec<Program> = programs.iter().filter(is_run).cloned().collect();
     let Some(first) = programs.first() else { return Ok(()) };
     let folder = Folder::new()?;

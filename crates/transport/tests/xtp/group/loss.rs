@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_testkit::{Impairments, Random, for_each_seed};
+use fusewire_testkit::{Impairments, Random, for_each_seed_of};
 use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::xtp::group::{Receiver, ReceiverConfig, Sender, SenderConfig};
 use fusewire_wire::xtp::Key;
@@ -74,7 +74,7 @@ pub fn scenario(random: &mut Random) -> Scenario {
 
 #[test]
 fn all_that_stay_get_every_message() {
-    for_each_seed("group::loss::all_that_stay_get_every_message", |_, random| {
+    for_each_seed_of(100, "group::loss::all_that_stay_get_every_message", |_, random| {
         let scenario = scenario(random);
         let mut world = World::new(&scenario, random);
         world.run();
