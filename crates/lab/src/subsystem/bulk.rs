@@ -20,7 +20,7 @@ const TAIL: Duration = Duration::from_secs(120);
 pub enum Offered {
     /// One each so long.
     Every(Duration),
-    /// As there is room.
+    /// Whenever there is room.
     AsTaken,
 }
 
