@@ -39,7 +39,7 @@ pub struct Moving {
     /// Most bytes a second, over all connections, for example 20M.
     #[arg(long, value_name = "BYTES/S", value_parser = options::rate)]
     pub rate: Option<u64>,
-    /// Most bytes of contents in one message [default: what a datagram carries].
+    /// Most bytes of contents in one message; 0 is what a datagram carries.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub reply_bytes: u32,
     /// Who hashes contents (BLAKE3): both sides, and compare; the receiver alone, for its report and to go on where
