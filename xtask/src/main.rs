@@ -49,8 +49,7 @@ enum Task {
     Fuzz(fuzz::Options),
     /// packetdrill scripts on Fusewire's TCP: our own, or those of the given paths.
     Packetdrill(packetdrill::Options),
-    /// Tests of the crates that have unsafe code with AddressSanitizer, of the shared rings with
-    /// ThreadSanitizer. Takes minutes.
+    /// Tests of `kernels` and `device` with AddressSanitizer, of the shared rings with ThreadSanitizer. Takes minutes.
     Sanitize(sanitize::Options),
     /// What takes too long for `test`: many seeds, a million files, the rate of the hot path.
     Soak,

@@ -1,5 +1,5 @@
-//! `cargo xtask sanitize`: tests of the crates that have unsafe code with AddressSanitizer built in, and those
-//! of the rings in shared memory with ThreadSanitizer. It ends with a line for each run: how many tests, of what.
+//! `cargo xtask sanitize`: tests of `kernels` and `device`, which have most of the unsafe code, with AddressSanitizer built in,
+//! and those of the rings in shared memory with ThreadSanitizer. It ends with a line for each run: how many tests, of what.
 //!
 //! It takes minutes, most of them for the loops, so it is no part of `cargo xtask test`; there the
 //! loops' own test at the end of a page and the fuzz targets, which have AddressSanitizer, look for the same.

@@ -1,6 +1,6 @@
 //! Devices: where frames go in and out.
 //!
-//! A frame is one TPDU (a TCP header of ours and its payload), as it lies in one UDP datagram; see
+//! A frame is one TPDU (a header of TCP or XTP and its payload), as it lies in one UDP datagram; see
 //! [`encapsulation`]. Every device takes and gives many frames at a time ([`Device`]) and says what
 //! it got from the kernel and why ([`Capabilities`]). Nothing here knows a connection, a sequence
 //! number or a key.
