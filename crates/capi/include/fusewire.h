@@ -78,9 +78,9 @@ size_t fw_reason(char *out, size_t len);
 
 /* domain: AF_INET, AF_INET6. type and protocol: SOCK_STREAM and SOCK_DGRAM, with 0 or the protocol's number; over an outboard
  * SOCK_SEQPACKET and IPPROTO_XTP too, a context of XTP (docs/outboard.md): the port of an address is the service, a call sends or
- * receives one whole ADU of 1 to 131,072 bytes (EMSGSIZE), and 0 is the end. With SOCK_NONBLOCK. EPROTONOSUPPORT: the stack has
- * not got it. An IPv6 socket that is bound to no
- * address takes IPv4 too, as IPv4-mapped addresses, unless IPV6_V6ONLY is set. ENETDOWN: there is no stack, see fw_reason. */
+ * receives one whole ADU of 1 to 131,072 bytes (EMSGSIZE; EBADMSG: its sender sends nothing again, and some of it was lost, as
+ * it is then), and 0 is the end. With SOCK_NONBLOCK. EPROTONOSUPPORT: the stack has not got it. An IPv6 socket that is bound to
+ * no address takes IPv4 too, as IPv4-mapped addresses, unless IPV6_V6ONLY is set. ENETDOWN: there is no stack, see fw_reason. */
 int fw_socket(int domain, int type, int protocol);
 
 /* XTP's number, and the level of its options, with an int each: docs/outboard.md says what they do. */
@@ -361,7 +361,8 @@ int fw_context_timeout(int fd);
 ssize_t fw_context_send(int fd, const struct iovec *pieces, size_t count, const uint64_t *tag, int sort, int timeout_ms);
 
 /* Receives the next message to count pieces, one after the other; returns its length. tag, unless null, gets its 8 bytes, or 0.
- * ENODATA: the peer has ended, and that was all. EMSGSIZE: it is longer; it is lost, and the next call has the one behind. */
+ * ENODATA: the peer has ended, and that was all. EMSGSIZE: it is longer; EBADMSG: its sender sends nothing again (FW_NOERR),
+ * and some of it was lost; either way it is gone, and the next call has the one behind. */
 ssize_t fw_context_recv(int fd, const struct iovec *pieces, size_t count, uint64_t *tag, int timeout_ms);
 
 /* Ends our side, and waits until the peer has everything and has ended too; what it still sends is lost. A context that is

@@ -385,8 +385,8 @@ impl Contextual {
     /// Receives the next message to these pieces, one after the other; its length and tag.
     ///
     /// # Errors
-    /// `ENODATA` after the peer's last, `EMSGSIZE` when it does not fit (it is lost), `EAGAIN`, `EBADF`, what ended the
-    /// context.
+    /// `ENODATA` after the peer's last, `EMSGSIZE` when it does not fit and `EBADMSG` when some of it has not come and will
+    /// not (it is lost), `EAGAIN`, `EBADF`, what ended the context.
     pub fn recv(
         &self,
         pieces: &mut [IoSliceMut<'_>],
@@ -407,12 +407,16 @@ impl Contextual {
                     (false, None) => Ok(None),
                 };
             };
-            if message.len() <= room {
-                scatter(inner.contexts.message(context, &message), pieces);
-            }
+            let why = match message.len() <= room {
+                true if message.is_whole => {
+                    scatter(inner.contexts.message(context, &message), pieces);
+                    None
+                }
+                true => Some(libc::EBADMSG),
+                false => Some(libc::EMSGSIZE),
+            };
             inner.contexts.release(context, &message);
-            let is_whole = message.len() <= room;
-            is_whole.then_some(Some((message.len(), message.tag))).ok_or(Errno(libc::EMSGSIZE))
+            why.map_or(Ok(Some((message.len(), message.tag))), |why| Err(Errno(why)))
         })
     }
 
@@ -487,5 +491,59 @@ fn scatter(message: [&[u8]; 2], pieces: &mut [IoSliceMut<'_>]) {
             from = &from[len..];
             to = &mut to[len..];
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+
+    /// Hands on what comes from whichever of two, and drops the first long packet but one of the first of them.
+    fn loses_one(relay: UdpSocket, server: SocketAddr) {
+        let (mut client, mut long, mut bytes) = (None, 0, [0; 1 << 16]);
+        while let Ok((len, from)) = relay.recv_from(&mut bytes) {
+            if from != server {
+                client = Some(from);
+                long += u32::from(len > 1000);
+            }
+            let is_lost = from != server && len > 1000 && long == 2;
+            let to = if from == server { client } else { Some(server) };
+            if let Some(to) = to.filter(|_| !is_lost) {
+                let _ = relay.send_to(&bytes[..len], to);
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_holes_is_not_handed_over() {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listener = listen(&Settings::default(), 7, any).unwrap();
+        let relay = UdpSocket::bind(any).unwrap();
+        relay.set_read_timeout(PATIENCE).unwrap();
+        let (by, server) = (relay.local_addr().unwrap(), listener.local());
+        std::thread::spawn(move || loses_one(relay, server));
+        // NOERR is what the sender says: nothing goes again.
+        let noerr = Settings { mechanisms: 1 << 1, packet: 1400, ..Settings::default() };
+        let client = connect(&noerr, 7, by).unwrap();
+        client.send(&[IoSlice::new(&[1; 6000])], None, 0, PATIENCE).unwrap();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                let server = listener.accept(PATIENCE)?;
+                let mut bytes = [0; 8000];
+                let mut recv = || server.recv(&mut [IoSliceMut::new(&mut bytes)], PATIENCE);
+                Ok::<_, Errno>([recv(), recv()])
+            });
+            client.send(&[IoSlice::new(&[2; 10])], None, 0, PATIENCE).unwrap();
+            while !server.is_finished() {
+                client.poll().unwrap();
+                client.sleep(Some(Duration::from_millis(10))).unwrap();
+            }
+            let [first, second] = server.join().unwrap().unwrap();
+            assert_eq!(first.unwrap_err().0, libc::EBADMSG);
+            assert_eq!(second.unwrap(), (10, None));
+        });
     }
 }

@@ -150,7 +150,10 @@ impl Socket {
         flags: RecvFlags,
     ) -> Result<Option<(Option<SocketAddr>, usize)>> {
         Ok(match self.kind {
-            Kind::Messages => self.inner.recv_adu(out, flags)?.map(|adu| (None, adu.len)),
+            Kind::Messages => match self.inner.recv_adu(out, flags)? {
+                Some(adu) if adu.about.is_broken => return Err(Errno(libc::EBADMSG)),
+                adu => adu.map(|adu| (None, adu.len)),
+            },
             _ => self.inner.recv_from(out, flags)?.map(|one| (Some(one.from), one.len)),
         })
     }

@@ -140,6 +140,7 @@ impl ControlBlock {
             retransmission: self.retransmission,
             fastnak: self.fastnak,
             noerr: self.noerr,
+            passes_gaps: true,
             noflow: self.noflow,
             edge: self.edge,
             cxor: self.check == Check::Cxor && self.kind == Kind::Stream,

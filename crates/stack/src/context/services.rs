@@ -106,11 +106,11 @@ impl Contexts {
 
     /// A packet of a message to a service of ours is dropped after its head was found right.
     fn drop_single(&mut self, now: Instant, service: u16, came: &Came<'_>, why: DropCause) {
-        self.drops.count(match why {
-            DropCause::Backlog => Cause::TooManyConnections,
-            _ => Cause::Checksum,
-        });
-        self.watch.dropped(why.name());
+        match why {
+            DropCause::Checksum => self.drop_frame(Cause::Checksum),
+            DropCause::Backlog => self.drop_frame(Cause::TooManyConnections),
+            _ => self.refused(why),
+        }
         if let Some(Listening::Singles(singles)) = self.listening.get_mut(&service) {
             let (kind, header) = (Kind::Dropped(why), &came.header);
             singles.trace.segment_of(None, kind, now, header, header.data_len);

@@ -331,7 +331,12 @@ impl Stack {
         let len = payload.len() as u32;
         let initial = match responder.handle_initial(now, &ends, is_proven, h, len) {
             single::Incoming::Take(initial) => initial,
-            single::Incoming::Reply(reply) => return self.send_packet(peer, reply, "call"),
+            single::Incoming::Reply(reply) => {
+                if matches!(reply.body, Body::Diag(_)) && !self.config.refusals.allows(now) {
+                    return self.drop_frame(Cause::Refusal);
+                }
+                return self.send_packet(peer, reply, "call");
+            }
             single::Incoming::Drop(_) | single::Incoming::Datagram(_) => {
                 return self.drop_frame(Cause::CallStray);
             }

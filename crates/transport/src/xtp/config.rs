@@ -91,6 +91,9 @@ pub struct Config {
     pub fastnak: bool,
     /// Send nothing again (NOERR): the receiver passes over gaps.
     pub noerr: bool,
+    /// Pass over gaps where the peer says NOERR, and tell of them: for who asks for them (`Connection::poll_gap`). Who reads
+    /// a stream in order would wait for ever for what does not come; to such a receiver the bit says nothing.
+    pub passes_gaps: bool,
     /// Look at no alloc (NOFLOW): what the receiver cannot hold it drops.
     pub noflow: bool,
     /// The check covers the headers alone of packets that hold whole records (NOCHECK), which prove themselves; and
@@ -156,6 +159,7 @@ impl Default for Config {
             retransmission: Retransmission::SelectiveRepeat,
             fastnak: true,
             noerr: false,
+            passes_gaps: false,
             noflow: false,
             nocheck: false,
             edge: false,

@@ -40,7 +40,7 @@ impl Connection {
         if unfit || !recv.is_acceptable(start, end) {
             return Initial::Payload(nothing(start, payload_len));
         }
-        if h.options.has(Options::EOM) && !self.messages.has_room() {
+        if super::messages::brings_bound(h) && !self.messages.has_room() {
             self.counters.drop(DropCause::NoMemory);
             return Initial::Payload(nothing(start, payload_len));
         }
@@ -238,6 +238,7 @@ impl Connection {
     /// Payload was verified and stored: the range counts as received.
     fn take_payload(&mut self, now: Instant, h: &Header, plan: &PayloadPlan, taken: u32) {
         let (start, end) = (plan.offset, plan.offset + u64::from(taken.min(plan.len)));
+        let passes_over = self.passes_over(h);
         let recv = &mut self.recv;
         // Between the two steps nothing else may have been taken; a caller that broke this loses nothing
         // but the packet.
@@ -248,8 +249,13 @@ impl Connection {
         recv.data_at = now;
         self.counters.bytes_received += end - start;
         self.counters.out_of_order += u64::from(start != recv.nxt);
-        let opens_gap = recv.take(start, end, h.options.has(Options::NOERR));
+        let opens_gap = recv.take(start, end, passes_over);
         self.events.gap |= opens_gap && h.options.has(Options::FASTNAK);
+    }
+
+    /// Its sender sends nothing again, and somebody wants to be told of gaps.
+    fn passes_over(&self, h: &Header) -> bool {
+        self.settings.passes_gaps && h.options.has(Options::NOERR)
     }
 
     fn final_control(
@@ -278,7 +284,7 @@ impl Connection {
         if self.state == State::Inactive {
             return self.end_while_inactive(h);
         }
-        if h.options.has(Options::NOERR) && h.seq > self.recv.nxt && h.seq <= self.recv.adv {
+        if self.passes_over(h) && h.seq > self.recv.nxt && h.seq <= self.recv.adv {
             self.recv.pass_over(h.seq, h.seq);
         }
         // Who has not seen its key answers by TCNTL.

@@ -93,6 +93,18 @@ impl Messages {
     }
 }
 
+/// A packet after which more is remembered: a message ends or begins in it.
+pub fn brings_bound(h: &Header) -> bool {
+    h.options.has(Options::EOM) || btag(h).is_some()
+}
+
+fn btag(h: &Header) -> Option<u64> {
+    match h.body {
+        Body::Data { btag } | Body::First(First { btag, .. }) => btag,
+        _ => None,
+    }
+}
+
 impl Bounds {
     /// All data of an accepted packet, which ends at `end`, are here.
     fn note(&mut self, h: &Header, end: u64, consumed: u64) {
@@ -104,10 +116,7 @@ impl Bounds {
             }
             _ => self.news.push_back(h.seq..end),
         }
-        let tag = match h.body {
-            Body::Data { btag } | Body::First(First { btag, .. }) => btag,
-            _ => None,
-        };
+        let tag = btag(h);
         if tag.is_some() && h.seq == self.base.at {
             self.base.tag = tag;
         } else if tag.is_some() && h.seq > consumed {

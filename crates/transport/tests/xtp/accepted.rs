@@ -256,7 +256,12 @@ fn an_end_from_before_is_asked_about_with_a_limit() {
 /// A sender without NOERR that heeds no alloc passes over nothing; with it, not beyond our memory.
 #[test]
 fn nothing_beyond_alloc_is_passed_over() {
-    let cfg = Config { recv_window: 16_384, initial_recv_window: 16_384, ..Config::default() };
+    let cfg = Config {
+        recv_window: 16_384,
+        initial_recv_window: 16_384,
+        passes_gaps: true,
+        ..Config::default()
+    };
     let (mut a, mut b) = open(&cfg, BEGAN);
     let (sync, echo) = exchange(&mut a, &mut b);
     let options = Options::NOFLOW | Options::NOERR;

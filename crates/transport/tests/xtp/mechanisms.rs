@@ -10,7 +10,9 @@ use fusewire_wire::xtp::{Body, Code, Diag, Options, Reason, SpanList};
 
 use crate::account::{Scenario, Told, World, assert_graceful};
 use crate::frame::Frame;
+use crate::hot_path::{open, take};
 use crate::loss;
+use crate::rules::{BEGAN, NOW, exchange, packet};
 use crate::thin::{link, sends};
 use crate::two_ends::{App, any_link};
 
@@ -132,11 +134,24 @@ fn more_messages_than_are_remembered_come_again() {
     assert!(refused > 0, "{}", world.describe());
 }
 
+/// What begins with a tag is remembered as what ends is, and no more of it: here each byte that comes, the last first.
+#[test]
+fn more_tags_than_are_remembered_are_not_taken() {
+    let cfg = Config { messages: true, ..Config::default() };
+    let (mut a, mut b) = open(&cfg, BEGAN);
+    let (sync, _) = exchange(&mut a, &mut b);
+    for seq in (2..20_000).rev() {
+        let data = packet(&b, sync, seq, 1, Body::Data { btag: Some(seq) });
+        take(&mut b, NOW, &data);
+    }
+    assert!(b.counters().dropped(DropCause::NoMemory) > 0);
+}
+
 #[test]
 fn noerr_sends_nothing_again_and_gaps_are_told() {
     let (mut runs, mut asked) = (0, 0);
     for_each_seed("noerr_sends_nothing_again_and_gaps_are_told", |_, random| {
-        let config = Config { noerr: true, fastnak: false, ..Config::default() };
+        let config = Config { noerr: true, passes_gaps: true, fastnak: false, ..Config::default() };
         let (client, server) = both(&config);
         let scenario = Scenario {
             client,

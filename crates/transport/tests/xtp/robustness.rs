@@ -240,6 +240,7 @@ fn config(random: &mut Random) -> Config {
     Config {
         messages: random.chance(0.5),
         noerr: random.chance(0.1),
+        passes_gaps: random.chance(0.5),
         ctimeout: Duration::from_secs(random.range(1..1000)),
         ..loss::config(random)
     }

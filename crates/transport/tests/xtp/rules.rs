@@ -137,13 +137,29 @@ fn each_question_waits_twice_as_long_as_the_one_before() {
 /// Section 10, NOERR: what was sent last is lost, and a control says how much was sent.
 #[test]
 fn a_control_passes_over_what_is_not_sent_again() {
-    let (mut a, mut b) = open(&Config::default(), BEGAN);
+    let (mut a, mut b) = open(&Config { passes_gaps: true, ..Config::default() }, BEGAN);
     let (sync, echo) = exchange(&mut a, &mut b);
     let control = packet(&b, sync, 1001, 0, Body::Cntl(Control { rseq: 0, alloc: 20_000, echo }));
     take(&mut b, NOW, &control);
     assert_eq!((b.rcv_nxt_offset(), b.poll_gap()), (1, None), "it goes again");
     take(&mut b, NOW, &Header { options: Options::NOERR, ..control });
     assert_eq!((b.rcv_nxt_offset(), b.poll_gap()), (1001, Some(1..1001)));
+}
+
+/// The same for who reads in order, to whom it would be a hole in the stream: the bit says nothing.
+#[test]
+fn who_wants_every_byte_passes_over_none() {
+    let (mut a, mut b) = open(&Config::default(), BEGAN);
+    let (sync, echo) = exchange(&mut a, &mut b);
+    let control = packet(&b, sync, 1001, 0, Body::Cntl(Control { rseq: 0, alloc: 20_000, echo }));
+    take(&mut b, NOW, &Header { options: Options::NOERR, ..control });
+    assert_eq!((b.rcv_nxt_offset(), b.poll_gap()), (1, None));
+    let data = packet(&b, sync, 101, 100, Body::Data { btag: None });
+    take(&mut b, NOW, &Header { options: Options::NOERR, ..data.clone() });
+    assert_eq!((b.rcv_nxt_offset(), b.poll_gap()), (1, None));
+    // What was missing comes after all.
+    take(&mut b, NOW, &Header { seq: 1, ..data });
+    assert_eq!((b.rcv_nxt_offset(), b.poll_gap()), (201, None));
 }
 
 /// Section 10, spans: the lowest, and in the last place the one that came last.

@@ -1,6 +1,7 @@
 //! What a receiver takes.
 
 use super::super::Header;
+use super::super::messages::brings_bound;
 use super::super::receive::nothing;
 use super::receiver::{Receiver, ReceiverEvent, Stage, Timer};
 use crate::machine::{DropCause, Initial, PayloadPlan, Verdict};
@@ -63,7 +64,7 @@ impl Receiver {
             // A repair for another, or from before we began.
             return Ok(Initial::Payload(nothing(start, payload_len)));
         }
-        if h.options.has(Options::EOM) && !self.messages.has_room() {
+        if brings_bound(h) && !self.messages.has_room() {
             return Err(DropCause::NoMemory);
         }
         if end > recv.adv {

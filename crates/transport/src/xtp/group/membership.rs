@@ -183,8 +183,8 @@ impl Sender {
 
     /// DIAG to who is no member, as far as the limit of that lets it.
     pub(super) fn refuse(&mut self, now: Instant, to: SocketAddr, key: Key, diag: Diag) {
+        self.counters.drop(DropCause::Refused);
         if self.limit.allows(now) {
-            self.counters.drop(DropCause::Refused);
             self.push((To::One(to), alone(diag_for(key, true, diag), TransmitKind::Reset)));
         }
     }
