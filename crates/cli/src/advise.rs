@@ -22,7 +22,7 @@ const EXAMPLE: &str = r#"A description:
 
 /// Says whether functions should run in one loop, by how much it pays, and why.
 #[derive(Args)]
-#[command(after_help = format!("{EXAMPLE}\n\n{LOCAL_EXIT_CODES}"))]
+#[command(after_help = format!("{EXAMPLE}\n\n{LOCAL_EXIT_CODES}\n  3    refused: a function that cannot be in one loop with the others"))]
 pub struct Advise {
     /// Functions, described in a file of JSON.
     #[arg(value_name = "FILE", required_unless_present = "pipeline")]

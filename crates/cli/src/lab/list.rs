@@ -8,11 +8,11 @@ use fusewire_lab::report::entries;
 use serde_json::json;
 
 use super::records;
-use crate::output::{EXIT_CODES, Result, json};
+use crate::output::{LOCAL_EXIT_CODES, Result, json};
 
 /// The experiments.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct List {
     /// Print JSON lines.
     #[arg(long)]

@@ -6,11 +6,11 @@ use clap::Args;
 use fusewire_lab::report::{entries, write};
 
 use super::records;
-use crate::output::{Code, EXIT_CODES, Failure, Result, count};
+use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, count};
 
 /// The page.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Report {
     /// The folder that index.html goes to.
     #[arg(short, long, value_name = "DIR")]

@@ -15,12 +15,12 @@ use fusewire_session::Level;
 use serde_json::json;
 
 use super::records;
-use crate::output::{Code, EXIT_CODES, Failure, Result, count, json, printable, then};
+use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, count, json, printable, then};
 use crate::progress::Progress as Shown;
 
 /// Which experiments.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = format!("{LOCAL_EXIT_CODES}\n  130  interrupted: what had ended is kept"))]
 pub struct Run {
     /// Experiments, or papers: braun, ahlgren, dabbous, maclean, inca.
     #[arg(required_unless_present = "all", conflicts_with = "all")]

@@ -6,8 +6,8 @@ use fusewire_testkit::{Random, for_each_seed};
 use fusewire_transport::machine::Event;
 use fusewire_transport::xtp::{Header, State};
 use fusewire_wire::xtp::{
-    Address, Body, Code, Control, Diag, First, Key, Limits, Options, Reason, Service, Span,
-    SpanList, Traffic, TrafficControl,
+    Address, Body, Code, Control, Diag, First, JoinControl, Key, Limits, Options, Reason, Service,
+    Span, SpanList, Traffic, TrafficControl,
 };
 
 use crate::account::{SERVICE, Scenario, Side, World, assert_graceful};
@@ -36,9 +36,10 @@ enum Wrong {
     Path,
     Unproven,
     Trailer,
+    Join,
 }
 
-const ALL: [Wrong; 18] = [
+const ALL: [Wrong; 19] = [
     Wrong::Key,
     Wrong::NoRtn,
     Wrong::Sync,
@@ -57,6 +58,7 @@ const ALL: [Wrong; 18] = [
     Wrong::Path,
     Wrong::Unproven,
     Wrong::Trailer,
+    Wrong::Join,
 ];
 
 /// What an attacker knows who sees all but must get one thing wrong.
@@ -169,6 +171,10 @@ fn forge(random: &mut Random, s: &Sight, wrong: Wrong) -> Frame {
             let diag = Diag { code: Code::from_number(number), reason: Reason::Unspecified };
             header.body = Body::Diag(diag);
         }
+        Wrong::Join => {
+            let traffic = TrafficControl { xkey: Key::new(5).unwrap(), ..tcntl };
+            header.body = Body::Jcntl(JoinControl { traffic, address: Address::in_udp(SERVICE) });
+        }
         Wrong::Path => (header.body, header.sync) = (Body::Path, random.next_u32()),
         Wrong::Unproven => header.options |= Options::NOCHECK,
         Wrong::Trailer => {
@@ -194,9 +200,14 @@ fn state_of(side: &Side) -> String {
     format!("{:?} {una} {nxt} {:?} {info:?}", side.conn.state(), side.conn.poll_timeout())
 }
 
+fn drops_of(side: &Side) -> u64 {
+    side.conn.counters().drops.total()
+}
+
 #[test]
 fn a_forged_packet_with_one_field_wrong_changes_nothing() {
     for wrong in ALL {
+        let (mut forged, mut counted) = (0, 0);
         for_each_seed("a_forged_packet_with_one_field_wrong_changes_nothing", |_, random| {
             let scenario = Scenario {
                 client_app: sends(100_000),
@@ -218,14 +229,18 @@ fn a_forged_packet_with_one_field_wrong_changes_nothing() {
                     continue;
                 }
                 let frame = forge(random, &sight(side, peer), wrong);
-                let before = state_of(side);
+                let (before, drops) = (state_of(side), drops_of(side));
                 side.receive_forged(&frame, now);
+                (forged, counted) = (forged + 1, counted + drops_of(side) - drops);
                 assert_eq!(before, state_of(side), "{wrong:?} {frame}");
                 side.collect();
                 let bad = |e: &Event| matches!(e, Event::Reset(_) | Event::TimedOut);
                 assert!(!side.events.iter().any(bad), "{wrong:?}");
             }
         });
+        // FIRST that came once more is as one that the network has doubled.
+        let expected = if wrong == Wrong::First { 0 } else { forged };
+        assert!(forged > 0 && counted == expected, "{wrong:?}: {counted} of {forged} are counted");
     }
 }
 

@@ -144,6 +144,28 @@ fn an_idle_context_closes_when_asked_to_much_later() {
     assert!(world.client.is_closed && world.server().is_closed, "{}", world.describe());
 }
 
+/// CTIMER: who hears nothing asks each 60 s, and gives up CTIMEOUT after the first question that nobody answers.
+#[test]
+fn an_idle_context_asks_and_gives_a_silent_peer_up() {
+    let idle = App { finishes: false, ..sends(5000) };
+    let mut scenario = scenario(0, 0);
+    (scenario.client_app, scenario.server_app) = (idle.clone(), idle);
+    let mut world = World::new(&scenario, &mut Random::new(2));
+    world.run_for(Duration::from_secs(5));
+    let begun = world.client.conn.counters().probes;
+    world.run_for(Duration::from_secs(600));
+    let asked = world.client.conn.counters().probes - begun;
+    assert!((5..=10).contains(&asked), "{asked} questions in ten minutes");
+    assert!(world.client.conn.keep_alive().is_some() && !world.client.is_closed);
+    // From here on nothing comes any more.
+    world.links.iter_mut().for_each(|link| link.impairments_mut().loss = 1.0);
+    world.run_for(Duration::from_secs(60));
+    assert!(!world.client.is_closed, "it may still answer");
+    world.run_for(Duration::from_secs(130));
+    assert!(world.client.events.contains(&Event::TimedOut), "{}", world.describe());
+    assert!(world.client.is_closed && world.server().is_closed);
+}
+
 #[test]
 fn sync_and_echo_wrap() {
     for_each_seed("sync_and_echo_wrap", |_, random| {
