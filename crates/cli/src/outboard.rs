@@ -21,9 +21,6 @@ use signal_hook::iterator::Signals;
 use crate::device::{OwnAddresses, failed};
 use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, json, printable};
 
-/// Sockets of all users together.
-const SOCKETS: usize = 65_536;
-
 /// Which interface, and who may use it.
 #[derive(Args)]
 #[command(after_help = LOCAL_EXIT_CODES)]
@@ -92,8 +89,17 @@ pub fn run(outboard: &Outboard) -> Result {
     let name = &outboard.device;
     let own = outboard.own.list()?;
     let settings = on_interface::Settings { name: name.clone(), own, carrier: Carrier::Udp };
-    let config =
-        ip::Config { max_sockets: SOCKETS, loopback: outboard.loopback, ..ip::Config::default() };
+    let budget = Budget {
+        sockets: outboard.sockets_max,
+        bytes: outboard.memory_max.saturating_mul(1 << 20),
+        packets: outboard.packets_max,
+        ..Budget::default()
+    };
+    let config = ip::Config {
+        max_sockets: budget.entries(),
+        loopback: outboard.loopback,
+        ..ip::Config::default()
+    };
     let (stack, clock) = on_interface::stack(&settings, config)
         .map_err(|error| failed("cannot start", name, &error))?;
     let addresses: Vec<_> = stack.layer().addresses().map(|entry| entry.cidr.to_string()).collect();
@@ -102,12 +108,7 @@ pub fn run(outboard: &Outboard) -> Result {
     let settings = Settings {
         listener,
         allow: outboard.allow.clone(),
-        budget: Budget {
-            sockets: outboard.sockets_max,
-            bytes: outboard.memory_max.saturating_mul(1 << 20),
-            packets: outboard.packets_max,
-            ..Budget::default()
-        },
+        budget,
         spin: Duration::from_micros(outboard.spin),
         ..Settings::at(&path)
     };

@@ -26,8 +26,8 @@ const SHARED_MAX: usize = 8192;
 const BURST: u64 = 20;
 /// Connections that may wait at a listener, however many may at others of its user.
 const BACKLOG_MIN: usize = 64;
-/// Contexts of XTP that an address has room for at most: each takes 24 bytes from the beginning.
-const CONTEXTS_MAX: usize = 1 << 20;
+/// Sockets that there are at most, and contexts of XTP at an address: each takes some 24 bytes from the beginning.
+const ENTRIES_MAX: usize = 1 << 20;
 /// Packets that may whatever the rate is.
 const BURST_MIN: u64 = 64;
 
@@ -58,11 +58,11 @@ impl Budget {
         self.sockets.max(BACKLOG_MIN).saturating_mul(2)
     }
 
-    /// Contexts of XTP that an address has room for: twice as many as one user has by his sockets, by those that he has closed,
-    /// and by those that wait to be accepted, up to [`CONTEXTS_MAX`].
-    pub(super) fn contexts(&self) -> usize {
+    /// Sockets of all users that a stack is to have room for (`ip::Config::max_sockets`), and contexts of XTP at an address: twice
+    /// as many as one user has by his sockets, by those that he has closed, and by those that wait to be accepted, up to 1,048,576.
+    pub fn entries(&self) -> usize {
         let of_one = self.sockets.saturating_mul(2).saturating_add(self.backlog());
-        of_one.saturating_mul(2).min(CONTEXTS_MAX)
+        of_one.saturating_mul(2).min(ENTRIES_MAX)
     }
 }
 
@@ -492,10 +492,10 @@ mod tests {
             while let Ok(granted) = accounts.add_backlog(7, 4096, ms(0)) {
                 all += granted;
             }
-            assert!(2 * all <= budget.contexts(), "{all} of {}", budget.contexts());
+            assert!(2 * all <= budget.entries(), "{all} of {}", budget.entries());
         }
         let budget = Budget { sockets: usize::MAX, ..Budget::default() };
-        assert_eq!(budget.contexts(), CONTEXTS_MAX);
+        assert_eq!(budget.entries(), ENTRIES_MAX);
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn engine(budget: Budget, clock: &Clock) -> (Engine, Arc<Mutex<Stack>>) {
     let net = Stack::net_config(&ours);
     let stack = Stack::new(Box::new(ours), net, Config::default(), [7; 32], clock.now());
     let stack = Arc::new(Mutex::new(stack));
-    let xtp = Xtp::new(stack.clone(), clock.clone(), Waker::new().unwrap(), budget.contexts());
+    let xtp = Xtp::new(stack.clone(), clock.clone(), Waker::new().unwrap(), budget.entries());
     (Engine::new(budget, Policy::new(&[], OWNER.uid), xtp).unwrap(), stack)
 }
 

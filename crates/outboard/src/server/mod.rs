@@ -149,7 +149,7 @@ impl Server {
         let own = rustix::process::geteuid().as_raw();
         let stop = Stop { is_over: Arc::default(), waker: Waker::new()? };
         let stack = Arc::new(Mutex::new(stack));
-        let max_contexts = settings.budget.contexts();
+        let max_contexts = settings.budget.entries();
         let xtp = Xtp::new(stack.clone(), clock.clone(), stop.waker.clone(), max_contexts);
         let engine = Engine::new(settings.budget, Policy::new(&settings.allow, own), xtp)?;
         let door = Door::open(&settings, &engine.epoll)?;
