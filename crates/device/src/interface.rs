@@ -4,6 +4,7 @@
 //! included, and says so with each packet ([`Checksum`], [`Segmentation`]): the meaning is that of
 //! `virtio_net_hdr` (Virtual I/O Device specification 1.2, section 5.1.6). Nothing here parses a header.
 
+mod arena;
 mod classify;
 pub mod devices;
 mod features;
@@ -268,6 +269,16 @@ pub trait Interface: Send {
         Ok(Split::Unsupported)
     }
 
+    /// The front of the packet that the next [`Interface::receive_split`] will take, at most `most` bytes of it, and how long it
+    /// is; what the last call took is given back. `None`: nothing waits, or the interface shows nothing before it is taken.
+    ///
+    /// # Errors
+    /// As [`Interface::receive`].
+    fn peek(&mut self, most: usize) -> io::Result<Option<(RxPacket<'_>, usize)>> {
+        let _ = most;
+        Ok(None)
+    }
+
     /// Makes the packet of the last [`Interface::receive_split`] whole again, for [`Interface::packet`].
     /// `memory` is what was given then, or as much of it as the packet has filled.
     fn rejoin(&mut self, memory: &[u8]) {
@@ -338,6 +349,9 @@ impl<I: Interface + ?Sized> Interface for Box<I> {
     }
     fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
         (**self).receive_split(head_len, memory)
+    }
+    fn peek(&mut self, most: usize) -> io::Result<Option<(RxPacket<'_>, usize)>> {
+        (**self).peek(most)
     }
     fn rejoin(&mut self, memory: &[u8]) {
         (**self).rejoin(memory);

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use fusewire_device::interface::flows::{Flows, Port, Protocol};
 use fusewire_device::interface::packet::{Config, Packet};
-use fusewire_device::interface::{Interface, Link};
+use fusewire_device::interface::{Interface, Link, Split};
 use fusewire_testkit::namespace::{Need, in_namespace, sh};
 use support::{VETH, content, exchange, receive_until, udp_payload, veth_flow, whole};
 
 const LINK: Link = Link::Ethernet;
+/// Headers of a datagram.
+const HEAD: usize = 14 + 20 + 8;
 
 #[test]
 fn packets_and_super_frames_go_both_ways() {
@@ -36,6 +38,127 @@ fn packets_and_super_frames_go_both_ways() {
     });
 }
 
+/// With an interface beside whose ring super-frames wait, and a socket of the kernel's that sends such of datagrams this long.
+fn beside_the_ring(test: &str, datagram_len: u16, inside: impl FnOnce(Packet, UdpSocket)) {
+    in_namespace(test, Need::Namespace, VETH, || {
+        let packet = Packet::open(&Config::new("fwb")).unwrap();
+        let got = packet.capabilities();
+        assert!(got.notes.iter().any(|note| note.contains("beside the ring")), "{:?}", got.notes);
+        if !got.udp_segmentation {
+            return eprintln!("skipped: {:?}", got.notes);
+        }
+        let socket = UdpSocket::bind("10.78.0.1:7001").unwrap();
+        fusewire_device::kernel_udp::segment_sends(&socket, datagram_len).unwrap();
+        socket.connect("10.78.0.2:7000").unwrap();
+        inside(packet, socket);
+    });
+}
+
+/// One after another: those of the ring by `receive`, what is beside it into the memory of who asks, whole or cut.
+#[test]
+fn super_frames_wait_beside_the_ring_in_their_turn() {
+    let test = "super_frames_wait_beside_the_ring_in_their_turn";
+    beside_the_ring(test, 1000, |mut packet, socket| {
+        // The second is the next when it is looked for, unless the kernels say something of their own between.
+        let mut cut = 0;
+        for _ in 0..10 {
+            let lens = [100, 20_000, 30_000, 200, 50_000, 1000, 40_000];
+            let sent = lens.map(|len| content(len + 7)[7..].to_vec());
+            let mut came = Vec::new();
+            for part in [&sent[..1], &sent[1..]] {
+                for payload in part {
+                    socket.send(payload).unwrap();
+                }
+                let all = came.len() + part.len();
+                cut += take_in_turn(&mut packet, &mut came, all);
+            }
+            assert!(came == sent, "{:?}", came.iter().map(Vec::len).collect::<Vec<_>>());
+        }
+        assert!(cut > 0, "none was beside the ring when it was looked for");
+        assert_eq!(packet.dropped(), 0);
+    });
+}
+
+#[test]
+fn the_longest_packets_there_are_come_at_once() {
+    let test = "the_longest_packets_there_are_come_at_once";
+    beside_the_ring(test, 1400, |mut packet, socket| {
+        for round in 0..5 {
+            // With their headers as long as the kernel leaves whole (`gso_max_size`).
+            let sent = [1, 2, 3, 4, 5, 6].map(|n| vec![n + 10 * round; 65_535 - HEAD]);
+            for payload in &sent {
+                socket.send(payload).unwrap();
+            }
+            let mut came: Vec<Vec<u8>> = Vec::new();
+            while came.len() < sent.len() {
+                let count = packet.receive().unwrap();
+                for i in 0..count {
+                    let payload = udp_payload(LINK, packet.packet(i).bytes, 7000);
+                    came.extend(payload.map(<[u8]>::to_vec));
+                }
+                if count == 0 {
+                    packet.wait(Some(Duration::from_millis(100)), false).unwrap();
+                }
+            }
+            let firsts: Vec<_> = came.iter().map(|payload| (payload.len(), payload[0])).collect();
+            assert!(came == sent, "round {round}: {firsts:?}");
+        }
+        assert_eq!(packet.dropped(), 0);
+    });
+}
+
+#[test]
+fn what_the_socket_says_to_who_looks_is_told() {
+    beside_the_ring("what_the_socket_says_to_who_looks_is_told", 1000, |mut packet, socket| {
+        // What the kernels say of their own goes by.
+        let mut is_there = || {
+            socket.send(&[7; 20_000]).unwrap();
+            packet.peek(100).unwrap().is_some() || packet.receive().is_err()
+        };
+        assert!((0..500).any(|_| is_there()));
+        sh("ip link set fwb down");
+        assert!(packet.peek(100).unwrap().is_none());
+        let error = packet.wait(Some(Duration::from_millis(10)), false).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NETDOWN.raw_os_error()));
+        // It is told once, and the packet is there yet.
+        assert!(packet.peek(100).unwrap().is_some());
+    });
+}
+
+/// Takes datagrams for port 7000 until there are so many; how many were beside the ring when they were looked for.
+fn take_in_turn(packet: &mut Packet, came: &mut Vec<Vec<u8>>, all: usize) -> usize {
+    let (mut cut, mut memory) = (0, vec![0; 25_000]);
+    while came.len() < all {
+        let ours = match packet.peek(HEAD).unwrap() {
+            Some((front, len)) => {
+                assert!(front.bytes.len() == HEAD && len > 1514, "{len}");
+                Some((front.bytes.to_vec(), len)).filter(|_| front.bytes[36..38] == [27, 88])
+            }
+            None => None,
+        };
+        if let Some((front, len)) = ours {
+            assert_eq!(packet.receive_split(HEAD, &mut memory).unwrap(), Split::Packet { len });
+            assert_eq!(packet.packet(0).bytes, front);
+            if len - HEAD <= memory.len() {
+                came.push(memory[..len - HEAD].to_vec());
+            } else {
+                packet.rejoin(&memory);
+                came.push(udp_payload(LINK, packet.packet(0).bytes, 7000).unwrap().to_vec());
+            }
+            cut += 1;
+            continue;
+        }
+        let count = packet.receive().unwrap();
+        for i in 0..count {
+            came.extend(udp_payload(LINK, packet.packet(i).bytes, 7000).map(<[u8]>::to_vec));
+        }
+        if count == 0 {
+            packet.wait(Some(Duration::from_millis(100)), false).unwrap();
+        }
+    }
+    cut
+}
+
 #[test]
 fn the_ring_goes_round_and_what_does_not_fit_is_counted() {
     let test = "the_ring_goes_round_and_what_does_not_fit_is_counted";
@@ -46,8 +169,7 @@ fn the_ring_goes_round_and_what_does_not_fit_is_counted() {
             let config = Config { blocks, super_frames, ring_bytes, ..Config::new("fwb") };
             let mut packet = Packet::open(&config).unwrap();
             if !blocks {
-                let fits = if super_frames { 31 } else { 1024 };
-                assert_eq!(packet.queue_packets(), fits, "in two megabytes");
+                assert_eq!(packet.queue_packets(), 1024, "in two megabytes");
             }
             let socket = UdpSocket::bind("10.78.0.1:7001").unwrap();
             let payload = content(1400);

@@ -1,6 +1,9 @@
 //! AF_PACKET: an interface of the host's, shared with the kernel. Received packets lie in a ring of memory
 //! that the kernel fills, with a virtio header before each; those that are sent are gathered by `sendmmsg`.
 //!
+//! Super-frames wait beside the ring, where the kernel has them (`PACKET_COPY_THRESH`), and are read by a call each to where they
+//! belong: one copy in place of two, and a ring whose slots are as long as a packet of the wire has room for thirty times as many.
+//!
 //! A filter in the kernel lets only our flows come, and these are copies. Of the originals the kernel's stack sees what
 //! others may want, too, and where the rights or the kernel do not suffice all of them (`super::withhold`): it
 //! answers for a port that nobody holds (see [`super::reserved_port`]). Each process on the interface has a socket of its own
@@ -11,14 +14,19 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socket_with};
 
+use super::arena::{self, Arena};
 use super::flows::{self, Flows};
 use super::host::Watch;
 use super::relay::Sender;
+use super::unfinished;
+use super::vnet::{self, HEADER_BYTES};
 use super::withhold::Withheld;
-use super::{Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket};
-use super::{unfinished, vnet};
+use super::{
+    Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, Split, TxPacket,
+};
 use crate::Waker;
 use crate::kernel::Version;
 use crate::sys::gather::{Gather, MAX_PACKETS, MAX_PIECES};
@@ -27,6 +35,15 @@ use crate::sys::{ifreq, sockopt};
 
 /// Packets that one `receive` takes.
 const BATCH_PACKETS: usize = 64;
+
+/// Memory in which the kernel may keep super-frames beside the ring.
+const BESIDE_BYTES: usize = 16 << 20;
+/// The part of the ring that is left then: it has room for many times as many packets, and stays in the cache.
+const BESIDE_PART: usize = 4;
+/// Slots of a ring beside which they wait are at most this long.
+const SLOT_MAX: usize = 16 << 10;
+/// The front of a packet that is looked at before it is taken.
+const PEEK_MAX: usize = 256;
 
 /// How the interface is used.
 #[derive(Clone, Debug)]
@@ -74,6 +91,16 @@ pub struct Packet {
     /// Unmapped before the socket is closed.
     ring: Ring,
     batch: Vec<Slot>,
+    /// Packets that waited beside the ring.
+    beside: Option<Arena>,
+    /// What was looked at before it is taken, with its virtio header.
+    peeked: [u8; PEEK_MAX],
+    /// What the socket said in place of a packet.
+    failed: Option<io::Error>,
+    /// Packets beside the ring that could not be read.
+    missed: u64,
+    /// Some of them may lie there yet, before those whose slots are still to come.
+    is_behind: bool,
     gather: Gather,
     capabilities: Capabilities,
     /// Keeps what is ours from the kernel's stack, where it may.
@@ -84,11 +111,12 @@ pub struct Packet {
     waker: Waker,
 }
 
-/// A packet in the ring.
-struct Slot {
-    index: usize,
-    checksum: Checksum,
-    segmentation: Segmentation,
+/// A packet of the batch.
+enum Slot {
+    /// It lies in the ring.
+    InRing { index: usize, checksum: Checksum, segmentation: Segmentation },
+    /// It was read.
+    Read { index: usize },
 }
 
 impl Packet {
@@ -125,8 +153,23 @@ impl Packet {
         }
         let version = if config.blocks { sys::Version::Blocks } else { sys::Version::Slots };
         let max_packet_bytes = ETHERNET_BYTES + if vnet { 65_535 } else { mtu };
-        let (bytes, packet_bytes) = (config.ring_bytes, max_packet_bytes.max(LEAST_ROOM));
-        let ring = Ring::new(fd.as_fd(), Shape { version, bytes, packet_bytes, vnet })?;
+        let wants_beside = vnet && !config.blocks;
+        let beside = wants_beside && sockopt::reserve_to_receive(fd.as_fd(), BESIDE_BYTES);
+        let longest = match beside {
+            true => max_packet_bytes.min((ETHERNET_BYTES + mtu).min(SLOT_MAX)),
+            false => max_packet_bytes,
+        };
+        let (bytes, packet_bytes) = (config.ring_bytes, longest.max(LEAST_ROOM));
+        let bytes = if beside { bytes / BESIDE_PART } else { bytes };
+        let ring = Ring::new(fd.as_fd(), Shape { version, bytes, packet_bytes, beside, vnet })?;
+        if beside {
+            notes.push(
+                "super-frames wait beside the ring, and are read to where they belong".into(),
+            );
+        } else if wants_beside {
+            notes
+                .push("super-frames are copied to the ring: CAP_NET_ADMIN would spare that".into());
+        }
         notes.push(match version {
             sys::Version::Slots => "ring of slots (TPACKET_V2): each packet is seen at once".into(),
             sys::Version::Blocks => {
@@ -166,6 +209,11 @@ impl Packet {
             fd,
             ring,
             batch: Vec::with_capacity(BATCH_PACKETS),
+            beside: beside.then(|| Arena::new(arena::PACKETS, true)),
+            peeked: [0; PEEK_MAX],
+            failed: None,
+            missed: 0,
+            is_behind: false,
             gather: Gather::default(),
             capabilities,
             withheld,
@@ -174,6 +222,23 @@ impl Packet {
             watch: Watch::new(index)?,
             waker: Waker::new()?,
         })
+    }
+
+    /// Nothing waits in the ring: what lies beside it yet has no slot any more.
+    fn catch_up(&mut self) {
+        for _ in 0..self.ring.count() {
+            match recv(&self.fd, &mut self.peeked[..], RecvFlags::DONTWAIT) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.is_behind = false;
+                    return;
+                }
+                Err(error) => {
+                    self.failed = Some(error.into());
+                    return;
+                }
+            }
+        }
     }
 }
 
@@ -318,27 +383,102 @@ impl Interface for Packet {
 
     fn receive(&mut self) -> io::Result<usize> {
         self.batch.clear();
-        let count = self.ring.advance(BATCH_PACKETS);
+        if let Some(beside) = &mut self.beside {
+            beside.clear();
+        }
+        let count = self.ring.advance(BATCH_PACKETS, arena::PACKETS);
         for index in 0..count {
-            let packet = self.ring.packet(index).and_then(described);
-            match packet {
+            if let (true, Some(beside)) = (self.ring.is_beside(index), &mut self.beside) {
+                let index = beside.len();
+                let read = again(&mut self.failed, || beside.read(self.fd.as_fd()));
+                if beside.len() > index {
+                    self.batch.push(Slot::Read { index });
+                }
+                self.missed += u64::from(read != Some(true));
+                self.is_behind |= read.is_none();
+                continue;
+            }
+            match self.ring.packet(index).and_then(described) {
                 Some(RxPacket { checksum, segmentation, .. }) => {
-                    self.batch.push(Slot { index, checksum, segmentation });
+                    self.batch.push(Slot::InRing { index, checksum, segmentation });
                 }
                 None => self.malformed += 1,
             }
+        }
+        if count == 0 && self.is_behind {
+            self.catch_up();
         }
         Ok(self.batch.len())
     }
 
     fn packet(&self, index: usize) -> RxPacket<'_> {
-        let Slot { index, checksum, segmentation } = self.batch[index];
-        let bytes = self.ring.packet(index).map_or(&[][..], |packet| packet.bytes);
-        RxPacket { bytes, checksum, segmentation }
+        match (&self.batch[index], &self.beside) {
+            (&Slot::InRing { index, checksum, segmentation }, _) => {
+                let bytes = self.ring.packet(index).map_or(&[][..], |packet| packet.bytes);
+                RxPacket { bytes, checksum, segmentation }
+            }
+            (Slot::Read { index }, Some(beside)) => beside.packet(*index),
+            (Slot::Read { .. }, None) => unreachable!("it was read to there"),
+        }
+    }
+
+    fn peek(&mut self, most: usize) -> io::Result<Option<(RxPacket<'_>, usize)>> {
+        self.batch.clear();
+        self.ring.give_back();
+        if self.beside.is_none() || !self.ring.is_next_beside() {
+            return Ok(None);
+        }
+        let front = &mut self.peeked[..(HEADER_BYTES + most).min(PEEK_MAX)];
+        let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+        let (filled, len) = match recv(&self.fd, &mut *front, flags) {
+            Ok(lens) => lens,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            // The socket says it once.
+            Err(error) => {
+                self.failed = Some(error.into());
+                return Ok(None);
+            }
+        };
+        let (header, bytes) = self.peeked[..filled].split_at(HEADER_BYTES.min(filled));
+        let len = len.saturating_sub(HEADER_BYTES);
+        // One that is malformed is dropped by who takes it.
+        Ok(vnet::describe(header, len)
+            .map(|(checksum, segmentation)| (RxPacket { bytes, checksum, segmentation }, len)))
+    }
+
+    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+        self.batch.clear();
+        self.ring.give_back();
+        let Some(beside) = self.beside.as_mut().filter(|_| self.ring.is_next_beside()) else {
+            return Ok(Split::Unsupported);
+        };
+        self.ring.advance(1, 1);
+        let fd = self.fd.as_fd();
+        match again(&mut self.failed, || beside.read_split(fd, head_len, memory)) {
+            Some(split) => {
+                if let Split::Packet { .. } = split {
+                    self.batch.push(Slot::Read { index: 0 });
+                }
+                Ok(split)
+            }
+            None => {
+                (self.missed, self.is_behind) = (self.missed + 1, true);
+                Ok(Split::Nothing)
+            }
+        }
+    }
+
+    fn rejoin(&mut self, memory: &[u8]) {
+        if let Some(beside) = &mut self.beside {
+            beside.rejoin(memory);
+        }
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
         let ready = self.watch.wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         // What ended the sleep may be that the interface is gone.
         match rustix::net::sockopt::socket_error(&self.fd)? {
             Ok(()) => Ok(ready),
@@ -386,8 +526,15 @@ impl Interface for Packet {
 
     fn dropped(&self) -> u64 {
         self.dropped.set(self.dropped.get() + sys::dropped(self.fd.as_fd()));
-        self.dropped.get() + self.malformed
+        let beside = self.beside.as_ref().map_or(0, |beside| beside.malformed);
+        self.dropped.get() + self.malformed + beside + self.missed
     }
+}
+
+/// Reads a packet that waits beside the ring. An error of the socket's is told once, in place of it, and kept for who sleeps next:
+/// slot and packet stay in step. `None`: there was another.
+fn again<T>(failed: &mut Option<io::Error>, mut read: impl FnMut() -> io::Result<T>) -> Option<T> {
+    (0..2).find_map(|_| read().map_err(|error| *failed = Some(error)).ok())
 }
 
 /// What is known of a packet of the ring; `None` when its virtio header contradicts it.
@@ -403,4 +550,59 @@ fn described(packet: Received<'_>) -> Option<RxPacket<'_>> {
 /// Full, and not broken: to be tried again.
 fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use fusewire_testkit::namespace::{Need, in_namespace};
+
+    use super::*;
+
+    const SETUP: &str = "ip link add fwa type veth peer name fwb address 02:00:00:00:00:02
+ip addr add 10.78.0.1/24 dev fwa && ip link set fwa up && ip link set fwb up
+ip neigh add 10.78.0.2 lladdr 02:00:00:00:00:02 dev fwa
+for i in $(seq 500); do ip link show fwa | grep -q 'state UP' && break; sleep 0.01; done";
+
+    /// The payloads for port 7000 that come next.
+    fn next(packet: &mut Packet) -> Vec<Vec<u8>> {
+        let payload = |bytes: &[u8]| (bytes.get(36..38)? == [27, 88]).then(|| bytes[42..].to_vec());
+        for _ in 0..500 {
+            let count = packet.receive().unwrap();
+            let came: Vec<_> = (0..count).filter_map(|i| payload(packet.packet(i).bytes)).collect();
+            if !came.is_empty() {
+                return came;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("nothing came in time");
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_not_taken_for_what_comes_later() {
+        let name =
+            "interface::packet::tests::what_could_not_be_read_is_not_taken_for_what_comes_later";
+        in_namespace(name, Need::Namespace, SETUP, || {
+            let mut packet = Packet::open(&Config::new("fwb")).unwrap();
+            if packet.beside.is_none() || !packet.capabilities.udp_segmentation {
+                return eprintln!("skipped: {:?}", packet.capabilities.notes);
+            }
+            let socket = UdpSocket::bind("10.78.0.1:7001").unwrap();
+            crate::kernel_udp::segment_sends(&socket, 1000).unwrap();
+            let send = |byte| socket.send_to(&[byte; 20_000], "10.78.0.2:7000").unwrap();
+            send(1);
+            assert_eq!(next(&mut packet), [[1; 20_000]]);
+            // As if the socket had failed twice: its slot goes by.
+            send(2);
+            while packet.ring.advance(1, 1) == 0 || !packet.ring.is_beside(0) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            packet.is_behind = true;
+            // The next slot would have it.
+            assert_eq!((packet.receive().unwrap(), packet.is_behind), (0, false));
+            send(3);
+            assert_eq!(next(&mut packet), [[3; 20_000]]);
+        });
+    }
 }

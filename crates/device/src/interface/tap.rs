@@ -4,7 +4,7 @@
 //! A virtio header goes before each packet (`IFF_VNET_HDR`): super-frames of up to 64 KiB and unfinished
 //! checksums both ways, so that one system call carries what would be dozens of packets on a wire.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -12,23 +12,16 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use super::arena::Arena;
 use super::host::Watch;
 use super::relay::Sender;
-use super::vnet::{self, HEADER_BYTES};
-use super::{
-    Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, Split, TxPacket,
-};
+use super::vnet;
+use super::{Capabilities, Change, Interface, Link, RxPacket, Split, TxPacket};
 use crate::Waker;
 use crate::sys::{ifreq, tun};
 
-/// Most bytes of a packet: IPv4 and IPv6 end at 64 KiB, and Ethernet and two tags come before them.
-const PACKET_BYTES: usize = 65_536 + 64;
-/// Where packets of a batch lie. It fits into the second-level cache.
-const ARENA_BYTES: usize = 4 * PACKET_BYTES;
 /// Packets that one `receive` takes.
 const BATCH_PACKETS: usize = 64;
-/// Packets lie so that what follows an Ethernet header is aligned to 16 bytes.
-const ALIGN: usize = 64;
 
 /// What the interface is to be.
 #[derive(Clone, Debug)]
@@ -69,22 +62,10 @@ pub struct Tap {
     name: String,
     offload: bool,
     capabilities: Capabilities,
-    arena: Vec<u8>,
-    batch: Vec<Slot>,
-    /// Bytes of the packet that was cut, before it was.
-    uncut_len: usize,
+    arena: Arena,
     pieces: Pieces,
-    malformed: u64,
     watch: Watch,
     waker: Waker,
-}
-
-/// A packet in the arena.
-struct Slot {
-    at: usize,
-    len: usize,
-    checksum: Checksum,
-    segmentation: Segmentation,
 }
 
 /// `count` queues of one interface, for as many threads. The kernel keeps a flow on the queue that last
@@ -161,11 +142,8 @@ impl Tap {
             name,
             offload: config.offload,
             capabilities,
-            arena: vec![0; ARENA_BYTES],
-            batch: Vec::with_capacity(BATCH_PACKETS),
-            uncut_len: 0,
+            arena: Arena::new(BATCH_PACKETS, config.offload),
             pieces: Pieces::default(),
-            malformed: 0,
             watch,
             waker: Waker::new()?,
         })
@@ -307,83 +285,28 @@ impl Interface for Tap {
     }
 
     fn receive(&mut self) -> io::Result<usize> {
-        self.uncut_len = 0;
-        self.batch.clear();
-        let before = if self.offload { HEADER_BYTES } else { 0 };
-        // Ethernet's 14 bytes end where the next line of 16 begins.
-        let mut at = ALIGN - 14;
-        while self.batch.len() < BATCH_PACKETS && at + PACKET_BYTES <= self.arena.len() {
-            let room = &mut self.arena[at - before..at + PACKET_BYTES];
-            let len = match rustix::io::read(&self.fd, &mut *room) {
-                Ok(len) => len,
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => continue,
-                Err(e) if self.batch.is_empty() => return Err(e.into()),
+        self.arena.clear();
+        while self.arena.has_room() {
+            match self.arena.read(self.fd.as_fd()) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(e) if self.arena.len() == 0 => return Err(e),
                 Err(_) => break,
-            };
-            let (header, packet) = room[..len].split_at(before.min(len));
-            let parsed = if self.offload {
-                vnet::parse(header, packet)
-            } else {
-                Some(RxPacket {
-                    bytes: packet,
-                    checksum: Checksum::InPlace,
-                    segmentation: Segmentation::None,
-                })
-            };
-            let Some(RxPacket { bytes, checksum, segmentation }) = parsed else {
-                self.malformed += 1;
-                continue;
-            };
-            self.batch.push(Slot { at, len: bytes.len(), checksum, segmentation });
-            at = (at + bytes.len()).next_multiple_of(ALIGN) + ALIGN - 14;
+            }
         }
-        Ok(self.batch.len())
+        Ok(self.arena.len())
     }
 
     fn packet(&self, index: usize) -> RxPacket<'_> {
-        let Slot { at, len, checksum, segmentation } = self.batch[index];
-        RxPacket { bytes: &self.arena[at..at + len], checksum, segmentation }
+        self.arena.packet(index)
     }
 
     fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
-        self.batch.clear();
-        let before = if self.offload { HEADER_BYTES } else { 0 };
-        let (at, head_len) = (ALIGN - 14, head_len.min(PACKET_BYTES));
-        loop {
-            // A packet longer than both: what is over lies where it would, were the packet whole.
-            let (front, behind) = self.arena.split_at_mut(at + head_len);
-            let room = PACKET_BYTES - head_len;
-            let over = &mut behind[memory.len().min(room)..room];
-            let mut pieces = [&mut front[at - before..], &mut *memory, over].map(IoSliceMut::new);
-            let len = match rustix::io::readv(&self.fd, &mut pieces) {
-                Ok(len) => len,
-                Err(Errno::AGAIN) => return Ok(Split::Nothing),
-                Err(Errno::INTR) => continue,
-                Err(e) => return Err(e.into()),
-            };
-            let header = &front[at - before..at];
-            let described = match (len.checked_sub(before), self.offload) {
-                (Some(len), true) => vnet::describe(header, len).map(|(c, s)| (len, c, s)),
-                (Some(len), false) => Some((len, Checksum::InPlace, Segmentation::None)),
-                (None, _) => None,
-            };
-            let Some((len, checksum, segmentation)) = described else {
-                self.malformed += 1;
-                continue;
-            };
-            self.uncut_len = len;
-            self.batch.push(Slot { at, len: len.min(head_len), checksum, segmentation });
-            return Ok(Split::Packet { len });
-        }
+        self.arena.read_split(self.fd.as_fd(), head_len, memory)
     }
 
     fn rejoin(&mut self, memory: &[u8]) {
-        let Some(slot) = self.batch.first_mut() else { return };
-        let placed = self.uncut_len.saturating_sub(slot.len).min(memory.len());
-        let from = slot.at + slot.len;
-        self.arena[from..from + placed].copy_from_slice(&memory[..placed]);
-        slot.len = slot.len.max(self.uncut_len);
+        self.arena.rejoin(memory);
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
@@ -416,6 +339,6 @@ impl Interface for Tap {
     }
 
     fn dropped(&self) -> u64 {
-        self.malformed
+        self.arena.malformed
     }
 }

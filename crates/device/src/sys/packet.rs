@@ -122,6 +122,8 @@ struct Taken {
     len: usize,
     /// It was longer than its room.
     is_cut: bool,
+    /// All of it waits beside the ring, to be read.
+    is_beside: bool,
     /// It never left this host, and nobody has made its checksum.
     is_unfinished: bool,
 }
@@ -144,6 +146,8 @@ pub(crate) struct Shape {
     pub bytes: usize,
     /// The longest packet that is taken whole.
     pub packet_bytes: usize,
+    /// Longer ones wait beside the ring, to be read (`PACKET_COPY_THRESH`).
+    pub beside: bool,
     /// A virtio header before each packet.
     pub vnet: bool,
 }
@@ -185,6 +189,9 @@ impl Ring {
         sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, number as c_int)?;
         // The packet behind an Ethernet header lies at a multiple of 16.
         sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_RESERVE, 16 - vnet_bytes as c_int)?;
+        if shape.beside {
+            sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, 1)?;
+        }
         let (block, frame, blocks, count) = match version {
             Version::Slots => {
                 let blocks = bytes.div_ceil(BLOCK_BYTES).max(1);
@@ -259,18 +266,41 @@ impl Ring {
         unsafe { self.base.as_ptr().add(at).cast::<u32>().read_unaligned() as usize }
     }
 
-    /// Gives what was taken back to the kernel, and takes what is there: at most `most` slots, or a block.
-    /// Returns the number of packets.
-    pub fn advance(&mut self, most: usize) -> usize {
+    /// Gives what was taken back to the kernel.
+    pub fn give_back(&mut self) {
         self.taken.clear();
         for i in self.first..self.first + self.held {
             self.status(i).store(libc::TP_STATUS_KERNEL, Ordering::Release);
         }
         self.first = (self.first + self.held) % self.count;
         self.held = 0;
+    }
+
+    /// The next packet waits beside the ring.
+    pub fn is_next_beside(&self) -> bool {
+        let status = self.status(self.first + self.held).load(Ordering::Acquire);
+        status & libc::TP_STATUS_USER != 0 && self.says_beside(status)
+    }
+
+    /// The status of a packet that waits beside the ring: the kernel has queued it then, whatever else it says of it.
+    fn says_beside(&self, status: u32) -> bool {
+        self.version == Version::Slots && status & libc::TP_STATUS_COPY != 0
+    }
+
+    /// Gives what was taken back to the kernel, and takes what is there: at most `most` slots, of which at most `beside` are of
+    /// packets beside the ring, or a block. Returns the number of packets.
+    pub fn advance(&mut self, most: usize, beside: usize) -> usize {
+        self.give_back();
+        let mut room = beside;
         match self.version {
             Version::Slots => {
                 while self.held < most.min(self.count) && self.is_ours(self.first + self.held) {
+                    if self.is_next_beside() {
+                        if room == 0 {
+                            break;
+                        }
+                        room -= 1;
+                    }
                     let at = self.place(self.first + self.held);
                     self.held += 1;
                     // Of `tpacket2_hdr`.
@@ -300,8 +330,9 @@ impl Ring {
         let fits = place >= self.vnet_bytes && place + captured <= room;
         let is_cut = !fits || captured < len;
         let is_unfinished = status & libc::TP_STATUS_CSUMNOTREADY != 0;
+        let is_beside = self.says_beside(status);
         let (at, len) = if fits { (at + place, captured) } else { (self.vnet_bytes, 0) };
-        self.taken.push(Taken { at, len, is_cut, is_unfinished });
+        self.taken.push(Taken { at, len, is_cut, is_beside, is_unfinished });
     }
 
     fn take_block(&mut self, block: usize) {
@@ -317,12 +348,20 @@ impl Ring {
         }
     }
 
+    /// A packet of those that the last [`Ring::advance`] took waits beside the ring.
+    ///
+    /// # Panics
+    /// When there is none of this number.
+    pub fn is_beside(&self, index: usize) -> bool {
+        self.taken[index].is_beside
+    }
+
     /// A packet of those that the last [`Ring::advance`] took; `None` for one that was cut.
     ///
     /// # Panics
     /// When there is none of this number.
     pub fn packet(&self, index: usize) -> Option<Received<'_>> {
-        let (Taken { at, len, is_cut, is_unfinished }, before) =
+        let (Taken { at, len, is_cut, is_unfinished, .. }, before) =
             (self.taken[index], self.vnet_bytes);
         assert!(at >= before && at + len <= self.len);
         // SAFETY: in bounds; in a slot or block that is ours until `advance`, which needs `&mut self`.

@@ -49,6 +49,15 @@ pub fn pass_rights(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, c_int::from(on))
 }
 
+/// Lets a socket keep so many bytes that nobody has read; false when it may not keep half of them.
+pub(crate) fn reserve_to_receive(fd: BorrowedFd<'_>, bytes: usize) -> bool {
+    // The kernel doubles what it is told.
+    let half = (bytes / 2) as c_int;
+    let forced = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, half);
+    let _ = forced.or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, half));
+    get(fd, libc::SOL_SOCKET, libc::SO_RCVBUF).is_ok_and(|now| now >= half)
+}
+
 /// Memory that holds what was sent by a Unix socket and its peer has not read (`SIOCOUTQ`): 0 when it has read all.
 ///
 /// # Errors

@@ -308,7 +308,7 @@ impl Stack {
             done => return Ok(done),
         }
         let mut place = Place::new(out);
-        if !is_alone || self.receive_placed(now, id.index, &mut place)?.is_none() {
+        if self.receive_placed(now, id.index, &mut place, is_alone)?.is_none() {
             self.receive(now, &mut Direct::Stream { index: id.index, reader: &mut place })?;
         }
         let (filled, out) = (place.filled, place.memory);

@@ -457,6 +457,11 @@ impl Connection {
         position.is_some_and(|at| self.send.una <= at && at < self.send.nxt)
     }
 
+    /// Whether what begins at `seq` is the next that is expected.
+    pub fn is_next(&self, seq: Seq) -> bool {
+        seq == self.recv.seq_of(self.recv.nxt)
+    }
+
     /// RFC 6191: a SYN in TIME-WAIT may begin a new connection when its sequence number or timestamp
     /// is beyond the old one's. The caller then drops this machine and asks the listener.
     pub fn time_wait_yields_to(&self, h: &Header) -> bool {
