@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fusewire_outboard::client::{self, Client};
-use fusewire_outboard::protocol::{Family, Handle, Kind, SocketType};
+use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, SocketType};
 use fusewire_outboard::server::Budget;
 use fusewire_testkit::namespace::{Need, in_namespace};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -179,6 +179,40 @@ fn who_has_all_the_memory_is_sent_little_and_loses_nothing() {
                 assert_eq!(reader.join().unwrap().unwrap(), sent as u64);
             }
             until("there is room again", || client.socket(STREAM).is_ok());
+        });
+    });
+}
+
+#[test]
+fn room_for_datagrams_is_its_users_expense() {
+    in_namespace("room_for_datagrams_is_its_users_expense", Need::Tap, "", || {
+        // Half of it is enough for two that take 3 MiB beyond what every socket has.
+        const WANTED: i32 = 3500 << 10;
+        with_outboard(Budget { bytes: 13 << 20, ..Budget::default() }, |path| {
+            let client = Client::new(path).unwrap();
+            let name = OptionName { level: libc::SOL_SOCKET, name: libc::SO_RCVBUF };
+            let room = |handle, wanted: i32| {
+                client.set_option(handle, name, &wanted.to_ne_bytes()).unwrap();
+                let mut value = [0; 4];
+                client.option(handle, name, &mut value).unwrap();
+                i32::from_ne_bytes(value) == wanted
+            };
+            let mut all: Vec<_> = (0..4).map(|_| client.socket(DATAGRAM).unwrap()).collect();
+            let have: Vec<_> = all.iter().map(|(_, handle)| room(*handle, WANTED)).collect();
+            assert_eq!(have, [true, true, false, false]);
+            // A socket that is bound costs as much; one that has less again, or is closed, nothing.
+            client.bind(all[3].1, ([10, 9, 0, 2], 7001).into()).unwrap();
+            assert!(!room(all[3].1, WANTED) && room(all[1].1, 1 << 20) && room(all[3].1, WANTED));
+            assert!(!room(all[2].1, WANTED));
+            drop(all.remove(0));
+            until("a closed socket costs nothing", || room(all[1].1, WANTED));
+            // Memory that a socket has once it keeps, and its user pays for.
+            assert!(room(all[2].1, 4096) && !room(all[0].1, WANTED));
+            all.truncate(2);
+            until("until it is closed", || room(all[0].1, WANTED));
+            // All that may be kept is, and there is room for what comes and goes.
+            let more: Vec<_> = (0..4).map(|_| client.socket(DATAGRAM).unwrap()).collect();
+            assert!(more.iter().all(|(_, handle)| !room(*handle, WANTED)));
         });
     });
 }

@@ -102,6 +102,7 @@ impl Socket {
     ) -> Result<SocketId> {
         self.with_stack(|stack, _| {
             let id = stack.udp_bind_sharing(local, set.sharing(false, 0))?;
+            set.make_room(stack, id)?;
             stack.set_marking(id, set.marking).map(|()| id)
         })
     }

@@ -51,12 +51,19 @@ impl Socket {
         let effect = inner.options.set.set((level, name), value, self.kind == Kind::Stream);
         let set = match effect.map_err(Errno)? {
             Effect::None => return Ok(()),
-            Effect::Tune | Effect::Push | Effect::Marking => inner.options.set.clone(),
+            Effect::Tune | Effect::Push | Effect::Marking | Effect::Room => {
+                inner.options.set.clone()
+            }
         };
         match (effect, inner.state) {
             (Ok(Effect::Marking), state) => {
                 let Some(id) = state.id() else { return Ok(()) };
                 self.with_stack(|stack, _| stack.set_marking(id, set.marking))
+            }
+            (Ok(Effect::Room), _) if self.kind == Kind::Stream => Ok(()),
+            (Ok(Effect::Room), state) => {
+                let Some(id) = state.id() else { return Ok(()) };
+                self.with_stack(|stack, _| set.make_room(stack, id))
             }
             (Ok(Effect::Push), State::Stream { id, .. }) => self.with_stack(|stack, now| {
                 set.tune(stack, now, id)?;

@@ -38,7 +38,8 @@ pub struct Budget {
     pub sockets: usize,
     /// Control connections.
     pub connections: usize,
-    /// Bytes that wait: sent and not acknowledged, received and not read, in the stack and in placeholders.
+    /// Bytes that wait: sent and not acknowledged, received and not read, in the stack and in placeholders; and memory that is kept
+    /// for more than what every socket has.
     pub bytes: u64,
     /// Segments and datagrams a second that his sockets send, whatever their length; none: as many as there is room for.
     pub packets: Option<u64>,
@@ -314,6 +315,13 @@ impl Accounts {
         }
     }
 
+    /// So many bytes of memory may be kept for him, whether something waits in them or not: together with what he has up to half
+    /// of the budget. The other half is for what comes and goes.
+    pub fn admits_reserved(&self, uid: u32, bytes: u64) -> bool {
+        let has = self.users.get(&uid).map_or(0, |account| account.bytes);
+        has.saturating_add(bytes) <= self.budget.bytes / 2
+    }
+
     /// He has as many bytes waiting as he may have.
     pub fn is_over(&self, uid: u32) -> bool {
         self.users.get(&uid).is_some_and(|account| account.bytes >= self.budget.bytes)
@@ -529,6 +537,25 @@ mod tests {
         assert_eq!(accounts.add_backlog(7, 90, ms(0)), Err(Errno::NOBUFS));
         accounts.remove_backlog(7, 90);
         assert_eq!(accounts.add_backlog(7, 10, ms(0)), Ok(10));
+    }
+
+    #[test]
+    fn memory_that_is_kept_leaves_half_to_what_waits() {
+        let mut accounts = Accounts::new(Budget { bytes: 100, ..Budget::default() });
+        accounts.add_socket(7, Kind::Datagram, ms(0));
+        let (mut charged, mut kept) = (Charged::default(), 0);
+        while accounts.admits_reserved(7, 7) {
+            let before = charged;
+            kept += 7;
+            charged.bytes = kept;
+            accounts.charge(7, &before, &charged);
+        }
+        assert_eq!(kept, 49);
+        let waits = Charged { bytes: kept + 50, ..charged };
+        accounts.charge(7, &charged, &waits);
+        assert!(!accounts.is_over(7) && !accounts.admits_reserved(7, 1));
+        accounts.charge(7, &waits, &charged);
+        assert!(accounts.admits_reserved(7, 1));
     }
 
     #[test]

@@ -269,7 +269,7 @@ impl Engine {
     }
 
     /// Charges a socket's user for what it has waiting and has sent: so many datagrams since the last time.
-    fn charge(&mut self, socket: &mut Socket, stack: &mut Stack, messages: u64) {
+    pub fn charge(&mut self, socket: &mut Socket, stack: &mut Stack, messages: u64) {
         let before = socket.charged;
         let (bytes, packets) = match &socket.state {
             State::Context(used) => {
@@ -287,7 +287,11 @@ impl Engine {
             false => 0,
         };
         socket.has_piped = piped > 0;
-        let bytes = bytes + piped as u64;
+        let room = match socket.of.kind {
+            Kind::Datagram => socket.options.extra_room(stack, socket.state.id()),
+            Kind::Stream | Kind::Messages => 0,
+        };
+        let bytes = bytes + piped as u64 + room;
         socket.charged = Charged { bytes, packets: packets.max(before.packets + messages) };
         self.accounts.charge(socket.payer, &before, &socket.charged);
     }

@@ -154,12 +154,23 @@ impl Engine {
                     let any = engine.policy.place(socket.owner(), any)?;
                     return change_membership(stack, now, (socket, any), (name, value));
                 }
+                let asked = socket.options.recv_buffer;
+                let before = socket.options.extra_room(stack, socket.state.id());
                 let effect = socket.options.set((name.level, name.name), value, is_tcp);
                 let effect = effect.map_err(Errno::from_raw_os_error)?;
+                let after = socket.options.extra_room(stack, socket.state.id());
+                let is_room = socket.of.kind == Kind::Datagram && after > before;
+                if is_room && !engine.accounts.admits_reserved(socket.payer, after - before) {
+                    // As beyond the kernel's limit: it has what it had, and nothing is said.
+                    socket.options.recv_buffer = asked;
+                    return Ok(Answer::Done);
+                }
                 if let Some(lease) = &socket.lease {
                     engine.regions.cork(lease, socket.options.cork);
                 }
-                apply(stack, now, socket, effect)
+                let answer = apply(stack, now, socket, effect)?;
+                engine.charge(socket, stack, 0);
+                Ok(answer)
             }),
             Request::Region => {
                 let made =
@@ -562,6 +573,9 @@ fn apply(stack: &mut Stack, now: Instant, socket: &Socket, effect: Effect) -> Re
                 stack.set_marking(id, socket.options.marking).map_err(number_of)?;
             }
         }
+        (Effect::Room, State::Datagrams { id, .. }) => {
+            socket.options.make_room(stack, *id).map_err(number_of)?;
+        }
         _ => {}
     }
     Ok(Answer::Done)
@@ -592,6 +606,7 @@ pub fn bind_datagrams(stack: &mut Stack, socket: &mut Socket, local: SocketAddr)
     let sharing = socket.options.sharing(false, socket.uid);
     let id = stack.udp_bind_sharing(local, sharing).map_err(number_of)?;
     stack.set_marking(id, socket.options.marking).map_err(number_of)?;
+    socket.options.make_room(stack, id).map_err(number_of)?;
     socket.state = State::Datagrams { id, peer: None, pending: None };
     Ok(())
 }

@@ -17,6 +17,14 @@ use super::udp::{
     Failure, Incoming, Messages, Queue, Received, Staged, Taken, Taker, Through, UdpState, Viewer,
 };
 
+/// Most bytes that may wait for a socket's owner.
+const RECEIVE_BUFFER_MAX: usize = 4 << 20;
+
+/// Memory for so many bytes that may wait: who asks for a little more again and again has it copied a few times at most.
+pub(super) fn memory_for(bytes: usize) -> usize {
+    bytes.min(RECEIVE_BUFFER_MAX).next_power_of_two()
+}
+
 impl Stack {
     /// A socket at `local`; port 0 asks for any, an unspecified IPv6 address takes IPv4 too.
     ///
@@ -71,6 +79,28 @@ impl Stack {
             |remote: SocketAddr| SocketAddr::new(self.core.layer.meant(remote.ip()), remote.port());
         self.core.table.udp(id)?.remote = remote.map(meant);
         Ok(())
+    }
+
+    /// What comes and is not received yet may be so many bytes from now on, at least 64 KiB and at most 4 MiB (`SO_RCVBUF`).
+    /// What waits already is not lost by it. Memory that the socket has once it keeps.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn udp_set_receive_buffer(&mut self, id: SocketId, bytes: usize) -> Result<()> {
+        let (usual, entries) =
+            (self.core.config.udp_queue_bytes, self.core.config.udp_queue_entries);
+        let bytes = bytes.clamp(Queue::LEAST, RECEIVE_BUFFER_MAX);
+        let entries = entries.saturating_mul(bytes).div_ceil(usual.max(1));
+        self.core.table.udp(id)?.queue.set_bounds(bytes, entries, memory_for(bytes));
+        Ok(())
+    }
+
+    /// Memory that a socket has for what its owner has not received yet, in bytes.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn udp_receive_memory(&mut self, id: SocketId) -> Result<usize> {
+        Ok(self.core.table.udp(id)?.queue.memory_len())
     }
 
     /// The next message, copied into `out`; `None` when there is none.

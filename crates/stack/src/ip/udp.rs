@@ -202,20 +202,56 @@ pub struct Queue {
     memory: Region,
     entries: VecDeque<Entry>,
     entries_max: usize,
+    /// Bytes of the memory that the entries may have, and that they have.
+    bytes_max: usize,
+    used: usize,
     head: usize,
     /// One waits at a time, whatever room there is.
     pub is_held_back: bool,
 }
 
 impl Queue {
+    /// Bytes that it has room for at least: the longest datagram.
+    pub const LEAST: usize = 64 << 10;
+
     pub fn new(bytes: usize, entries: usize) -> Queue {
+        let bytes = bytes.max(Queue::LEAST);
         Queue {
-            memory: Region::private(bytes.max(64 << 10)),
+            memory: Region::private(bytes),
             entries: VecDeque::new(),
             entries_max: entries.max(1),
+            bytes_max: bytes,
+            used: 0,
             head: 0,
             is_held_back: false,
         }
+    }
+
+    /// From now on so many bytes and entries may wait, in `memory` bytes or as many as it has. What waits goes on waiting.
+    pub fn set_bounds(&mut self, bytes: usize, entries: usize, memory: usize) {
+        if memory > self.memory.len() {
+            self.grow(memory);
+        }
+        self.bytes_max = bytes.clamp(Queue::LEAST, self.memory.len());
+        self.entries_max = entries.max(1);
+    }
+
+    fn grow(&mut self, bytes: usize) {
+        let mut memory = Region::private(bytes);
+        self.head = 0;
+        for entry in &mut self.entries {
+            let from = (entry.start + entry.read) as usize..(entry.start + entry.len) as usize;
+            let to = self.head..self.head + from.len();
+            self.head = to.end;
+            (entry.start, entry.len, entry.read) = (to.start as u32, to.len() as u32, 0);
+            memory[to].copy_from_slice(&self.memory[from]);
+        }
+        (self.memory, self.used) = (memory, self.head);
+    }
+
+    /// Bytes of its memory.
+    pub fn memory_len(&self) -> usize {
+        self.memory.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -241,6 +277,9 @@ impl Queue {
         let Some(front) = self.entries.front() else {
             return (len <= self.memory.len()).then_some(0);
         };
+        if self.used + len > self.bytes_max {
+            return None;
+        }
         let tail = front.start as usize;
         if self.head > tail || (self.head == tail && front.len == 0) {
             if self.head + len <= self.memory.len() {
@@ -275,6 +314,7 @@ impl Queue {
             read: 0,
         });
         self.head = start + bytes.len();
+        self.used += bytes.len();
         Some(true)
     }
 
@@ -290,7 +330,7 @@ impl Queue {
         let taken = received.len.min(out.len());
         out[..taken].copy_from_slice(&self.memory[start..start + taken]);
         if over {
-            self.entries.pop_front();
+            self.drop_front();
         }
         Some(received)
     }
@@ -313,14 +353,16 @@ impl Queue {
         if let Some(entry) = self.entries.front_mut() {
             entry.read += len as u32;
             if entry.read >= entry.len {
-                self.entries.pop_front();
+                self.drop_front();
             }
         }
     }
 
     /// Forgets the front entry.
     pub fn drop_front(&mut self) {
-        self.entries.pop_front();
+        if let Some(entry) = self.entries.pop_front() {
+            self.used -= entry.len as usize;
+        }
     }
 }
 
@@ -417,6 +459,12 @@ mod tests {
         let mut model: VecDeque<Vec<u8>> = VecDeque::new();
         let mut state = 1u64;
         for turn in 0..20_000u32 {
+            if turn % 1999 == 1998 {
+                let waits = (queue.len(), queue.bytes());
+                let bytes = if turn % 2 == 0 { 256 << 10 } else { turn as usize * 64 };
+                queue.set_bounds(bytes, 64, bytes);
+                assert_eq!((queue.len(), queue.bytes()), waits);
+            }
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let len = (state >> 33) as usize % 3000;
             let message_len = 1 + (state >> 20) as usize % 700;
@@ -442,6 +490,38 @@ mod tests {
             assert_eq!(queue.pop(&mut out).unwrap().len, expected.len());
         }
         assert!(queue.is_empty() && queue.pop(&mut []).is_none());
+    }
+
+    #[test]
+    fn a_queue_that_becomes_smaller_keeps_all_and_takes_no_more() {
+        let mut queue = Queue::new(256 << 10, 64);
+        let push = |queue: &mut Queue, n: u8| {
+            queue.push(Level::PORTABLE, &incoming(&[n; 30_000], 10_000)) == Some(true)
+        };
+        let queued = (0..64).take_while(|n| push(&mut queue, *n)).count();
+        assert_eq!(queued, (256 << 10) / 30_000);
+        queue.pop(&mut []);
+        queue.is_held_back = true;
+        queue.set_bounds(0, 64, 0);
+        assert!(std::mem::take(&mut queue.is_held_back), "room is no way out");
+        assert_eq!((queue.len(), queue.bytes(), queue.memory_len()), (8, 230_000, 256 << 10));
+        let mut firsts = Vec::new();
+        while queue.len() > 2 {
+            assert!(!push(&mut queue, 9));
+            let messages = queue.front().unwrap();
+            firsts.extend(messages.iter().map(|message| (message[0], message.len())));
+            queue.drop_front();
+        }
+        assert_eq!(firsts[..5], [0, 0, 1, 1, 1].map(|n| (n, 10_000)));
+        assert!(!push(&mut queue, 9), "64 KiB have no room for three");
+        queue.drop_front();
+        assert!(push(&mut queue, 9) && !push(&mut queue, 9));
+        // One as long as there can be is taken where there is nothing else.
+        while !queue.is_empty() {
+            queue.drop_front();
+        }
+        assert_eq!(queue.push(Level::PORTABLE, &incoming(&[3; 65_507], 65_507)), Some(true));
+        assert!(!push(&mut queue, 9));
     }
 
     #[test]

@@ -195,24 +195,30 @@ fn a_full_table_makes_room_of_what_waits_for_strays() {
 #[test]
 fn a_udp_queue_that_is_full_drops_and_counts() {
     let config = Config { udp_queue_bytes: 64 << 10, udp_queue_entries: 8, ..Config::default() };
-    let mut net = Net::new(PLAIN, 1500, config);
-    let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
-    let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
-    let to = Some(net.addr(1, 7));
-    for _ in 0..20 {
-        net.stacks[0].udp_send_batch(net.now, client, &[1; 1000], 10, to).unwrap().unwrap();
+    // Twice as long where its owner wants it to be, and never shorter than its least memory.
+    for (asked, kept) in [(None, 800), (Some(128 << 10), 1600), (Some(4096), 800)] {
+        let mut net = Net::new(PLAIN, 1500, config.clone());
+        let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+        if let Some(bytes) = asked {
+            net.stacks[1].udp_set_receive_buffer(server, bytes).unwrap();
+        }
+        let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+        let to = Some(net.addr(1, 7));
+        for _ in 0..20 {
+            net.stacks[0].udp_send_batch(net.now, client, &[1; 1000], 10, to).unwrap().unwrap();
+        }
+        net.settle();
+        let counters = *net.stacks[1].counters();
+        assert_eq!(
+            (counters.drops.of(Cause::UdpOverflow), counters.udp_messages_received),
+            (2000 - kept, kept)
+        );
+        let mut read = 0;
+        while net.stacks[1].udp_recv(server, &mut [0; 10]).unwrap().is_some() {
+            read += 1;
+        }
+        assert_eq!(read, kept);
     }
-    net.settle();
-    let counters = *net.stacks[1].counters();
-    assert_eq!(
-        (counters.drops.of(Cause::UdpOverflow), counters.udp_messages_received),
-        (1200, 800)
-    );
-    let mut read = 0;
-    while net.stacks[1].udp_recv(server, &mut [0; 10]).unwrap().is_some() {
-        read += 1;
-    }
-    assert_eq!(read, 800);
 }
 
 #[test]

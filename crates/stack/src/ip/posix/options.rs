@@ -9,6 +9,7 @@ use fusewire_transport::machine::KeepAlive;
 use fusewire_transport::tcp::{Config as TcpConfig, State};
 
 use crate::ip::config::{Marking, Result, SocketId};
+use crate::ip::datagrams::memory_for;
 use crate::ip::sharing::Sharing;
 use crate::ip::stack::Stack;
 
@@ -99,6 +100,8 @@ pub enum Effect {
     Push,
     /// Its IP headers: [`Stack::set_marking`].
     Marking,
+    /// A socket for datagrams: [`Options::make_room`].
+    Room,
 }
 
 /// Bounds of `TCP_MAXSEG`.
@@ -202,7 +205,10 @@ impl Options {
             libc::SO_BROADCAST => self.broadcast = int(value)? != 0,
             libc::SO_RCVTIMEO => self.recv_timeout = timeval(value)?,
             libc::SO_SNDTIMEO => self.send_timeout = timeval(value)?,
-            libc::SO_RCVBUF => self.recv_buffer = buffer(value)?,
+            libc::SO_RCVBUF => {
+                self.recv_buffer = buffer(value)?;
+                return Ok(Effect::Room);
+            }
             libc::SO_SNDBUF => self.send_buffer = buffer(value)?,
             libc::SO_LINGER => {
                 let on = int(value)? != 0;
@@ -352,6 +358,24 @@ impl Options {
         }
         config.send_buffer = self.send_buffer.unwrap_or(config.send_buffer);
         config
+    }
+
+    /// Gives a socket for datagrams the room that was asked for.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_set_receive_buffer`].
+    pub fn make_room(&self, stack: &mut Stack, id: SocketId) -> Result<()> {
+        match self.recv_buffer {
+            Some(bytes) => stack.udp_set_receive_buffer(id, bytes as usize),
+            None => Ok(()),
+        }
+    }
+
+    /// Memory that this takes, or has taken of the socket that is bound, beyond what every socket for datagrams has, in bytes.
+    pub fn extra_room(&self, stack: &mut Stack, bound: Option<SocketId>) -> u64 {
+        let asked = self.recv_buffer.map_or(0, |bytes| memory_for(bytes as usize));
+        let has = bound.and_then(|id| stack.udp_receive_memory(id).ok()).unwrap_or(0);
+        asked.max(has).saturating_sub(stack.core.config.udp_queue_bytes) as u64
     }
 
     /// Closing resets the connection.
