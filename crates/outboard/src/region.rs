@@ -2,26 +2,30 @@
 //!
 //! ```text
 //!  rings, which both write            blocks, which the application reads
-//!  0       news, a bit a lease        0       the outboard sleeps
+//!  0       news, a bit a lease        0       the outboard sleeps; 8: on which processor it was last
 //!  4096    words of lease 0 (128)     4096    block of lease 0 (512): Taken, piped, before │ Head, Wants, over │ TCP_INFO
 //!  …       of lease 1                 …       of lease 1
 //!  16384   rings of lease 0: out, in
-//!  …       of lease 1
+//!  …       of lease 1, the last with wide rings
 //! ```
 
 use fusewire_device::Shared;
+use rustix::thread::sched_getcpu;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::ring::{RING_BYTES, Word, Words};
+use crate::ring::{RING_BYTES, WIDE_BYTES, Word, Words};
 
 /// Leases of a region.
-pub const SLOTS: usize = 64;
+pub const SLOTS: usize = 52;
+/// Those from here on have wide rings.
+pub const WIDE_FROM: usize = SLOTS - 4;
 /// Bytes of the file with rings.
-pub const RINGS_LEN: usize = RINGS_AT + SLOTS * 2 * RING_BYTES as usize;
+pub const RINGS_LEN: usize = WIDE_AT + (SLOTS - WIDE_FROM) * 2 * WIDE_BYTES as usize;
 /// Bytes of the file with blocks.
 pub const BLOCKS_LEN: usize = BLOCKS_AT + SLOTS * BLOCK_LEN;
 
 const RINGS_AT: usize = 16 << 10;
+const WIDE_AT: usize = RINGS_AT + WIDE_FROM * 2 * RING_BYTES as usize;
 const WORDS_AT: usize = 4096;
 const WORDS_LEN: usize = 128;
 /// Behind the words of a lease that the application writes: not 0, what does not fill a segment waits (`TCP_CORK`).
@@ -66,11 +70,20 @@ pub struct Slot<'a> {
     pub index: usize,
 }
 
+/// Bytes of each ring of the lease of this number.
+pub fn ring_bytes(index: usize) -> u64 {
+    if index < WIDE_FROM { RING_BYTES } else { WIDE_BYTES }
+}
+
 /// Where `len` bytes from `position` on lie: in one piece or two, each a place and a length.
 pub fn places(index: usize, way: Way, position: u64, len: usize) -> [(usize, usize); 2] {
-    let ring = RING_BYTES as usize;
+    let ring = ring_bytes(index) as usize;
     debug_assert!(len <= ring && index < SLOTS);
-    let base = RINGS_AT + (2 * index + usize::from(way == Way::In)) * ring;
+    let (begin, number) = match index.checked_sub(WIDE_FROM) {
+        Some(number) => (WIDE_AT, number),
+        None => (RINGS_AT, index),
+    };
+    let base = begin + (2 * number + usize::from(way == Way::In)) * ring;
     let at = position as usize & (ring - 1);
     let first = len.min(ring - at);
     [(base + at, first), (base, len - first)]
@@ -132,6 +145,11 @@ impl Slot<'_> {
     /// How many of them lay there when it began: what the ring has goes behind them.
     pub fn before(&self) -> u64 {
         self.blocks.load(self.block() + BEFORE)
+    }
+
+    /// The outboard needs the processor that the caller has: who looks without sleeping keeps it from its work.
+    pub fn shares_processor(&self) -> bool {
+        self.blocks.load(PROCESSOR) == sched_getcpu() as u64 + 1
     }
 
     /// [`PEER_FINISHED`], [`ENDED`]
@@ -205,6 +223,9 @@ impl Slot<'_> {
 }
 
 impl Words for Slot<'_> {
+    fn ring_bytes(&self) -> u64 {
+        ring_bytes(self.index)
+    }
     fn load(&self, word: Word) -> u64 {
         let (file, at) = self.place(word);
         file.load(at)
@@ -228,6 +249,7 @@ impl Words for Slot<'_> {
 
 const NEWS: usize = 0;
 const ASLEEP: usize = 0;
+const PROCESSOR: usize = 8;
 
 /// Leases of a region that have news, each told once.
 pub fn news(rings: &Shared) -> u64 {
@@ -243,6 +265,7 @@ pub fn news(rings: &Shared) -> u64 {
 
 /// Says whether the outboard is about to sleep; false when it had better not: there is news of one of the leases in `used`.
 pub fn sleeps(rings: &Shared, blocks: &Shared, is_asleep: bool, used: u64) -> bool {
+    blocks.store(PROCESSOR, sched_getcpu() as u64 + 1);
     blocks.store(ASLEEP, u64::from(is_asleep));
     if is_asleep {
         fence(Ordering::SeqCst);
@@ -254,7 +277,83 @@ pub fn sleeps(rings: &Shared, blocks: &Shared, is_asleep: bool, used: u64) -> bo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ring::{self, Progress};
     use fusewire_device::Writers;
+
+    #[test]
+    fn rings_lie_beside_each_other() {
+        let mut end = RINGS_AT;
+        for index in 0..SLOTS {
+            let len = ring_bytes(index) as usize;
+            for way in [Way::Out, Way::In] {
+                assert_eq!(places(index, way, 0, len), [(end, len), (end, 0)]);
+                assert_eq!(places(index, way, len as u64 - 1, 3), [(end + len - 1, 1), (end, 2)]);
+                end += len;
+            }
+        }
+        assert_eq!(end, RINGS_LEN);
+    }
+
+    /// What an application writes through the rings of a lease comes back to it, by an outboard in another thread: for
+    /// ThreadSanitizer (`cargo xtask sanitize leases`), too.
+    #[test]
+    fn no_byte_of_a_lease_is_read_while_it_is_written() {
+        const ALL: u64 = 3 * WIDE_BYTES + 77;
+        let byte = |at: u64| (at ^ at >> 8 ^ at >> 16) as u8;
+        let (_rings, rings) = Shared::create(RINGS_LEN, Writers::All).unwrap();
+        let (_blocks, blocks) = Shared::create(BLOCKS_LEN, Writers::Maker).unwrap();
+        let application = |slot: Slot<'_>| {
+            let (mut taken, mut sent, mut got) = (0, 0, 0);
+            while got < ALL {
+                let (position, room) = ring::room(&slot, &mut taken, 1).unwrap();
+                let len = room.min(ALL - sent).min(3000);
+                let bytes: Vec<u8> = (position..position + len).map(byte).collect();
+                let [(first, front), (second, _)] =
+                    places(slot.index, Way::Out, position, bytes.len());
+                rings.write(first, &bytes[..front]);
+                rings.write(second, &bytes[front..]);
+                ring::commit(&slot, position, len).unwrap();
+                sent += len;
+                let (read, unread) = ring::unread(&slot).unwrap();
+                let len = unread.min(5000);
+                let mut bytes = vec![0; len as usize];
+                let [(first, front), (second, _)] =
+                    places(slot.index, Way::In, read & ring::POSITION, bytes.len());
+                rings.read(first, &mut bytes[..front]);
+                rings.read(second, &mut bytes[front..]);
+                assert!(bytes.iter().zip(got..).all(|(found, at)| *found == byte(at)));
+                ring::consume(&slot, read, unread, len).unwrap();
+                got += len;
+                std::thread::yield_now();
+            }
+        };
+        let outboard = |slot: Slot<'_>| {
+            let (mut progress, mut done) = (Progress::default(), 0);
+            while done < ALL {
+                let (from, len) = progress.written(&slot).unwrap();
+                let (to, room) = progress.room(&slot).unwrap();
+                let len = len.min(room).min(4000);
+                let bytes = places(slot.index, Way::Out, from, len as usize)
+                    .map(|(at, len)| rings.slice(at, len))
+                    .concat();
+                let [(first, front), (second, _)] = places(slot.index, Way::In, to, bytes.len());
+                rings.write(first, &bytes[..front]);
+                rings.write(second, &bytes[front..]);
+                progress.take(&slot, len);
+                progress.show(&slot, len);
+                done += len;
+                std::thread::yield_now();
+            }
+        };
+        for index in [0, WIDE_FROM] {
+            let slot = Slot { rings: &rings, blocks: &blocks, index };
+            slot.begin(0, false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| application(slot));
+                outboard(slot);
+            });
+        }
+    }
 
     #[test]
     fn the_first_with_news_wakes_the_outboard_for_all() {

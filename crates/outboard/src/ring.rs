@@ -5,7 +5,7 @@
 //! ```text
 //!  out   Taken (outboard's)       Sent (both's)          Sent: how far the application has written, and REVOKED
 //!         │ outboard takes ──▶      │ application writes
-//!  ───────┼─────────────────────────┼──────── free ──── Taken + RING_BYTES
+//!  ───────┼─────────────────────────┼──────── free ──── Taken + n
 //!  in    Read (both's)            Head (outboard's)      Read: how far the application has read, and flags
 //!         │ application reads       │ outboard writes
 //! ```
@@ -17,11 +17,14 @@
 //! one at most is set of: [`ARMED`], send it when there is something; [`RUNG`], it was sent and lies there; [`BUSY`],
 //! the application is taking it out. With none of them the application looks by itself.
 //!
-//! Invariants: `Taken ≤ Sent ≤ Taken + RING_BYTES`, `Read ≤ Head ≤ Read + RING_BYTES`; none goes back. The outboard loads a
+//! Invariants: `Taken ≤ Sent ≤ Taken + n`, `Read ≤ Head ≤ Read + n`, of a ring of n bytes; none goes back. The outboard loads a
 //! word that the application may write once, and checks it before it is used.
 
 /// Bytes of a ring, of each direction.
 pub const RING_BYTES: u64 = 128 << 10;
+/// Bytes of one that is wide: of a stream of which much moves at a time. With less, who fills it and who empties it wait for each
+/// other; more leaves the cache.
+pub const WIDE_BYTES: u64 = 512 << 10;
 /// The part of [`Word::Sent`] and [`Word::Read`] that is a position.
 pub const POSITION: u64 = (1 << 56) - 1;
 /// The lease is over: nothing is committed any more.
@@ -52,6 +55,10 @@ pub enum Word {
 
 /// Access to them.
 pub trait Words {
+    /// Bytes of each ring: a power of two, at most [`WIDE_BYTES`].
+    fn ring_bytes(&self) -> u64 {
+        RING_BYTES
+    }
     /// Reads a word, with acquire order.
     fn load(&self, word: Word) -> u64;
     /// Writes one, with release order.
@@ -105,8 +112,9 @@ pub fn room(words: &impl Words, taken: &mut u64, wanted: u64) -> Result<(u64, u6
     if sent & REVOKED != 0 {
         return Err(Lost);
     }
-    let free = |taken: u64| RING_BYTES.saturating_sub(sent.saturating_sub(taken));
-    if free(*taken) < wanted.min(RING_BYTES) {
+    let all = words.ring_bytes();
+    let free = |taken: u64| all.saturating_sub(sent.saturating_sub(taken));
+    if free(*taken) < wanted.min(all) {
         *taken = words.load(Word::Taken);
     }
     Ok((sent, free(*taken)))
@@ -131,7 +139,7 @@ pub fn unread(words: &impl Words) -> Result<(u64, u64), Lost> {
         return Err(Lost);
     }
     let len = words.load(Word::Head).wrapping_sub(read & POSITION);
-    Ok((read, len.min(RING_BYTES)))
+    Ok((read, len.min(words.ring_bytes())))
 }
 
 /// What is to be done after something was read, or nothing was found.
@@ -170,7 +178,8 @@ pub fn consume(
     let position = (read & POSITION) + len;
     let left = words.load(Word::Head).wrapping_sub(position);
     // Once, when half of it is free: who is told of each byte moves bytes.
-    let is_crossed = left <= RING_BYTES / 2 && left + len > RING_BYTES / 2;
+    let half = words.ring_bytes() / 2;
+    let is_crossed = left <= half && left + len > half;
     let has_room = (is_crossed || left == 0) && words.load(Word::Wants) != 0;
     // What is left, or came between the look and the arming, nobody has rung for.
     let is_unheard = arm != 0 && left > 0;
@@ -311,7 +320,7 @@ impl Progress {
     /// # Errors
     /// An index that cannot be.
     pub fn written(&mut self, words: &impl Words) -> Result<(u64, u64), Violation> {
-        let most = self.taken + RING_BYTES;
+        let most = self.taken + words.ring_bytes();
         self.sent = check("write index", words.load(Word::Sent), self.sent, most)?;
         Ok((self.taken, self.sent - self.taken))
     }
@@ -329,7 +338,7 @@ impl Progress {
     /// As [`Progress::written`].
     pub fn room(&mut self, words: &impl Words) -> Result<(u64, u64), Violation> {
         self.look(words)?;
-        Ok((self.head, RING_BYTES - (self.head - self.read)))
+        Ok((self.head, words.ring_bytes() - (self.head - self.read)))
     }
 
     /// What was laid down and not read: from where, and how much.
@@ -348,7 +357,7 @@ impl Progress {
 
     /// Shows `len` more bytes.
     pub fn show(&mut self, words: &impl Words, len: u64) {
-        debug_assert!(self.head + len - self.read <= RING_BYTES);
+        debug_assert!(self.head + len - self.read <= words.ring_bytes());
         self.head += len;
         words.store(Word::Head, self.head);
     }

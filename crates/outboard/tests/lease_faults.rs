@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use fusewire_device::Shared;
 use fusewire_outboard::client::{Client, Rings, Way};
 use fusewire_outboard::protocol::{ADDRESS_LEN, Family, Handle, Kind, Reply, Request, SocketType};
-use fusewire_outboard::region::{BLOCKS_LEN, RINGS_LEN, Slot, Way as Direction, places};
-use fusewire_outboard::ring;
-use fusewire_outboard::server::{Server, Settings};
+use fusewire_outboard::region::{
+    BLOCKS_LEN, RINGS_LEN, SLOTS, Slot, WIDE_FROM, Way as Direction, places,
+};
+use fusewire_outboard::ring::{self, WIDE_BYTES};
+use fusewire_outboard::server::{Budget, Server, Settings};
 use fusewire_stack::{ip, on_interface};
 use fusewire_testkit::Random;
 use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
@@ -280,6 +282,58 @@ fn what_is_followed_by_more_holds_back_nothing_before_it() {
         });
         let quickest = quickest.min().unwrap();
         assert!(quickest < Duration::from_millis(150), "{quickest:?}");
+    });
+}
+
+/// Of how many streams that move much the rings are wide, one after the other, in regions of one process.
+fn wide(scene: &Scene, streams: usize) -> Vec<(scene::Socket<'_>, bool)> {
+    let (control, key, _files) = region(&scene.path);
+    let mut all = Vec::new();
+    for _ in 0..streams {
+        let socket = scene.socket(7000);
+        // By the placeholder, so that nobody asks but for this test.
+        let (sent, mut at) = (vec![7; 70_000], 0);
+        rustix::io::write(&socket.p, &sent).unwrap();
+        while at < sent.len() {
+            at += rustix::io::read(&socket.p, &mut vec![0; sent.len() - at]).unwrap();
+        }
+        let Reply::Leased(slot) = ask(&control, &Request::Lease(socket.handle, key)) else {
+            panic!("no lease");
+        };
+        all.push((socket, slot as usize >= WIDE_FROM));
+    }
+    // Whoever has moved little has none of them.
+    let little = scene.socket(7000);
+    let leased = ask(&control, &Request::Lease(little.handle, key));
+    assert!(matches!(leased, Reply::Leased(slot) if (slot as usize) < WIDE_FROM), "{leased:?}");
+    all
+}
+
+fn are_wide(all: &[(scene::Socket<'_>, bool)]) -> usize {
+    all.iter().filter(|(_, is_wide)| *is_wide).count()
+}
+
+#[test]
+fn wide_rings_are_few() {
+    in_namespace("wide_rings_are_few", Need::Root, SETUP, || {
+        let few = SLOTS - WIDE_FROM;
+        assert_eq!(are_wide(&wide(&Scene::new(), few + 2)), few);
+    });
+}
+
+#[test]
+fn wide_rings_are_their_users_expense() {
+    in_namespace("wide_rings_are_their_users_expense", Need::Root, SETUP, || {
+        // Half of it is enough for two.
+        let scene = Scene::with(Budget { bytes: 10 * WIDE_BYTES, ..Budget::default() });
+        let all = wide(&scene, 4);
+        assert_eq!(are_wide(&all), 2);
+        drop(all);
+        let end = Instant::now() + Duration::from_secs(10);
+        while are_wide(&wide(&scene, 4)) != 2 {
+            assert!(Instant::now() < end, "what has ended is somebody's expense");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     });
 }
 

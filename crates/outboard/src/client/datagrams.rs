@@ -19,7 +19,7 @@ use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::arriving::Woken;
-use super::leased::{Done, Part, SPIN_MAX, SPIN_MIN, lock, look};
+use super::leased::{Done, Part, SPIN_MAX, SPIN_MIN, lock};
 use super::rings::{Entered, Rings, UNKNOWN};
 use super::way::Way;
 use super::{Client, Datagram, Result, recv_from, send_to};
@@ -27,7 +27,7 @@ use crate::placeholder;
 use crate::protocol::{ADDRESS_LEN, Handle};
 use crate::record::{HEAD_LEN, Head, MESSAGE_MAX, len_in_ring};
 use crate::region::{self, ENDED, places};
-use crate::ring::{self, After, Lost, RING_BYTES, Word, Words};
+use crate::ring::{self, After, Lost, Word, Words};
 
 /// Records that are committed at once, so that the outboard begins with the first while the last are laid down.
 const COMMIT: usize = 32;
@@ -210,7 +210,7 @@ impl Entered<'_> {
             }
             if waits {
                 // One that has slept is woken by the outboard, which has taken all that is in the ring.
-                look(SPIN_MAX, || !self.is_spilled());
+                self.look(SPIN_MAX, || !self.is_spilled());
             }
         }
         Ok(Done::Yes(sent))
@@ -297,10 +297,11 @@ impl Entered<'_> {
     /// Looks for a good part of the ring to become free, and for so much.
     fn spin_for_record(&self, need: u64) -> bool {
         let slot = self.slot();
-        let need = need.max(RING_BYTES / 4);
-        look(SPIN_MIN, || {
+        let all = slot.ring_bytes();
+        let need = need.max(all / 4);
+        self.look(SPIN_MIN, || {
             let mut taken = 0;
-            let room = ring::room(&slot, &mut taken, RING_BYTES);
+            let room = ring::room(&slot, &mut taken, all);
             let has_room = room.is_ok_and(|(_, room)| room >= need) && !self.is_spilled();
             room.is_err() || has_room || slot.over() & ENDED != 0
         })

@@ -26,7 +26,7 @@ use super::{Client, Result};
 use crate::placeholder;
 use crate::protocol::Handle;
 use crate::region::{self, ENDED, places};
-use crate::ring::{self, Lost, RING_BYTES, Word, Words};
+use crate::ring::{self, Lost, Word, Words};
 
 /// Bytes that go through the placeholder at a time while there is a lease.
 const SPILL: usize = 1024;
@@ -36,6 +36,8 @@ pub(super) const PIECES: usize = 16;
 pub(super) const SPIN_MAX: u64 = 50_000;
 /// And at least: what a turn of the outboard's takes.
 pub(super) const SPIN_MIN: u64 = 20_000;
+/// How often a writer lets the outboard have their common processor before it sleeps.
+const YIELDS: usize = 4;
 /// How often a writer tries to be the one that writes.
 const TRIES: usize = 200;
 /// How often somebody looks whether a lease that is asked for is there.
@@ -192,9 +194,10 @@ impl Rings {
     pub fn untaken(&self, p: BorrowedFd<'_>, way: &Way) -> Result<usize> {
         let in_ring = self.enter(way).map_or(0, |lease| {
             let slot = lease.slot();
-            (slot.load(Word::Sent) & ring::POSITION).saturating_sub(slot.load(Word::Taken))
+            let sent = slot.load(Word::Sent) & ring::POSITION;
+            sent.saturating_sub(slot.load(Word::Taken)).min(slot.ring_bytes())
         });
-        Ok(placeholder::untaken(p)? + in_ring.min(RING_BYTES) as usize)
+        Ok(placeholder::untaken(p)? + in_ring as usize)
     }
 
     /// Bytes that may be received at once (`FIONREAD`).
@@ -251,7 +254,7 @@ fn rest_of<'a>(
 }
 
 /// Looks for so many nanoseconds whether it is there.
-pub(super) fn look(limit: u64, mut is_there: impl FnMut() -> bool) -> bool {
+fn look(limit: u64, mut is_there: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     loop {
         if is_there() {
@@ -318,7 +321,7 @@ impl Entered<'_> {
                     sent += len;
                     if waits {
                         // One that has slept is woken by the outboard, which has taken all that is in the ring.
-                        look(SPIN_MAX, || !self.is_spilled());
+                        self.look(SPIN_MAX, || !self.is_spilled());
                     }
                 }
                 Err(_) if sent > 0 => return Ok(Done::Yes(sent)),
@@ -396,6 +399,18 @@ impl Entered<'_> {
         sent
     }
 
+    /// As [`look`] for what the outboard is about to do; where it needs this processor for that, it is let have it.
+    pub(super) fn look(&self, limit: u64, mut is_there: impl FnMut() -> bool) -> bool {
+        if !self.slot().shares_processor() {
+            return look(limit, is_there);
+        }
+        is_there()
+            || (0..YIELDS).any(|_| {
+                rustix::thread::sched_yield();
+                is_there()
+            })
+    }
+
     /// The caller may look for a while before it sleeps.
     pub(super) fn spins(&self, p: BorrowedFd<'_>, is_told_not_to_wait: bool) -> bool {
         const BLOCKS: u64 = 1 << 32;
@@ -421,10 +436,11 @@ impl Entered<'_> {
     /// Looks for a good part of the ring to become free.
     fn spin_for_room(&self) -> bool {
         let slot = self.slot();
-        look(SPIN_MIN, || {
+        let all = slot.ring_bytes();
+        self.look(SPIN_MIN, || {
             let mut taken = 0;
-            let room = ring::room(&slot, &mut taken, RING_BYTES);
-            let has_room = room.is_ok_and(|(_, room)| room >= RING_BYTES / 4) && !self.is_spilled();
+            let room = ring::room(&slot, &mut taken, all);
+            let has_room = room.is_ok_and(|(_, room)| room >= all / 4) && !self.is_spilled();
             room.is_err() || has_room || slot.over() & ENDED != 0
         })
     }
@@ -434,14 +450,15 @@ impl Entered<'_> {
     pub(super) fn is_about_to_return(&self, p: BorrowedFd<'_>) -> bool {
         self.is_spilled()
             && fusewire_device::unread_by_peer(p).is_ok_and(|len| len == 0)
-            && look(SPIN_MAX, || !self.is_spilled())
+            && self.look(SPIN_MAX, || !self.is_spilled())
     }
 
     /// Looks for as long as it has paid lately.
     pub(super) fn spin(&self, is_there: impl FnMut() -> bool) -> bool {
         let known = self.local.spin.load(Ordering::Relaxed);
         let limit = if known == 0 { SPIN_MAX } else { known };
-        let was_there = look(limit, is_there);
+        // On the outboard's processor the reader sleeps at once: when it is woken, there is much.
+        let was_there = look(if self.slot().shares_processor() { 0 } else { limit }, is_there);
         let next = if was_there { (limit * 2).min(SPIN_MAX) } else { (limit / 2).max(SPIN_MIN) };
         self.local.spin.store(next, Ordering::Relaxed);
         was_there

@@ -18,11 +18,12 @@ use super::way::{Token, Way};
 use super::{Client, Result};
 use crate::placeholder;
 use crate::protocol::{Handle, KEY_LEN, Request};
-use crate::region::{BLOCKS_LEN, RINGS_LEN, SLOTS, Slot};
+use crate::region::{BLOCKS_LEN, RINGS_LEN, SLOTS, Slot, WIDE_FROM};
 use crate::ring::{self, After, GONE, Lost, Word, Words};
 
-/// Regions of a process at most.
-const REGIONS: usize = 16;
+/// Regions of a process at most: 1,024 of its sockets and more have rings, besides the wide ones.
+const REGIONS: usize = 22;
+const _: () = assert!(REGIONS * WIDE_FROM >= 1024);
 /// Words before those of regions: who asks, how many regions there are.
 const HEAD_WORDS: usize = 8;
 const ASKING: usize = 0;

@@ -43,7 +43,7 @@ pub struct Budget {
     pub bytes: u64,
     /// Segments and datagrams a second that his sockets send, whatever their length; none: as many as there is room for.
     pub packets: Option<u64>,
-    /// Processes of his that share memory with the outboard, each with up to 64 leases of 256 KiB.
+    /// Processes of his that share memory with the outboard, each 16 MiB, in which wide rings count as bytes that wait, too.
     pub regions: usize,
 }
 

@@ -15,7 +15,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlag
 use super::accounts::{Accounts, Budget, Charged};
 use super::closed::{Closed, Gone};
 use super::contexts::Xtp;
-use super::lease::{self, INFO_EVERY, Regions};
+use super::lease::{self, INFO_EVERY, Lease, Regions};
 use super::pipe::{self, DATAGRAM_MAX, Turn};
 use super::policy::Policy;
 use super::requests::{bind_datagrams, local};
@@ -287,11 +287,12 @@ impl Engine {
             false => 0,
         };
         socket.has_piped = piped > 0;
+        let shared = socket.lease.as_ref().map_or(0, Lease::charged);
         let room = match socket.of.kind {
             Kind::Datagram => socket.options.extra_room(stack, socket.state.id()),
             Kind::Stream | Kind::Messages => 0,
         };
-        let bytes = bytes + piped as u64 + room;
+        let bytes = bytes + piped as u64 + shared + room;
         socket.charged = Charged { bytes, packets: packets.max(before.packets + messages) };
         self.accounts.charge(socket.payer, &before, &socket.charged);
     }

@@ -26,15 +26,20 @@ use super::table::{Socket, State, is_same};
 use crate::placeholder;
 use crate::protocol::KEY_LEN;
 use crate::region::{
-    BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, Way, news, places, sleeps,
+    BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, WIDE_FROM, Way, news, places, sleeps,
 };
-use crate::ring::{Progress, Violation};
+use crate::ring::{Progress, Violation, WIDE_BYTES};
 pub use records::datagrams;
 
 /// Bytes that came lately, from which on the next ones are placed.
 const WORTH_PLACING: u64 = 16 << 10;
 /// Room in the ring, in one piece, for which that is done.
 const ROOM_MIN: usize = 16 << 10;
+
+/// Bytes that went through the placeholder, in the few messages before a lease, from which on its rings are wide.
+pub const MUCH: u64 = 128 << 10;
+/// Memory of the rings that are wide.
+pub const WIDE: u64 = 2 * WIDE_BYTES;
 
 /// How old what an application reads of its connection may be.
 pub const INFO_EVERY: Duration = Duration::from_millis(1);
@@ -58,6 +63,19 @@ enum Use {
     Socket(u32),
     /// Its socket has no lease any more, which its application has not noticed yet.
     Ended,
+}
+
+/// What a lease begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Bytes of the application's that lie in the placeholder yet.
+    pub before: u64,
+    /// The peer has finished, and the application was told.
+    pub peer_has_finished: bool,
+    /// What does not fill a segment waits.
+    pub is_corked: bool,
+    /// Much moves at a time, and the user may have the memory: wide rings, if there are some.
+    pub is_wide: bool,
 }
 
 /// All regions.
@@ -106,6 +124,11 @@ impl Lease {
         !std::mem::replace(&mut self.is_stale, true)
     }
 
+    /// Memory of its rings that its socket's user is charged for: of those that are wide.
+    pub fn charged(&self) -> u64 {
+        if self.slot < WIDE_FROM { 0 } else { WIDE }
+    }
+
     /// Much came of it lately.
     pub fn is_hot(&self) -> bool {
         self.came >= WORTH_PLACING
@@ -141,8 +164,7 @@ impl Regions {
         Ok((key, [rings_file, blocks_file]))
     }
 
-    /// A lease in the region with that key, for the socket at `index`, of whose application `before` bytes lie in the
-    /// placeholder yet: what the socket keeps, and its slot.
+    /// A lease in the region with that key, for the socket at `index`: what the socket keeps, and its slot.
     ///
     /// # Errors
     /// `ENOENT`: no such region; `ENOBUFS`: all its slots are used.
@@ -150,8 +172,7 @@ impl Regions {
         &mut self,
         key: &[u8; KEY_LEN],
         index: u32,
-        (before, peer_has_finished): (u64, bool),
-        is_corked: bool,
+        asked: Asked,
     ) -> Result<(Lease, usize), Errno> {
         let is_it = |region: &Region| region.guest.is_some() && is_same(&region.key, key);
         let found = self.all.iter().position(|region| region.as_ref().is_some_and(is_it));
@@ -162,11 +183,16 @@ impl Regions {
                 region.slots[slot] = Use::Free;
             }
         }
-        let is_free = |used: &Use| *used == Use::Free;
-        let slot = region.slots.iter().position(is_free).ok_or(Errno::NOBUFS)?;
+        let is_free = |slot: &usize| region.slots[*slot] == Use::Free;
+        let (mut narrow, mut wide) = (0..WIDE_FROM, WIDE_FROM..SLOTS);
+        let slot = match asked.is_wide {
+            true => wide.find(is_free).or_else(|| narrow.find(is_free)),
+            false => narrow.find(is_free),
+        };
+        let slot = slot.ok_or(Errno::NOBUFS)?;
         region.slots[slot] = Use::Socket(index);
-        region.slot(slot).begin(before, is_corked);
-        if peer_has_finished {
+        region.slot(slot).begin(asked.before, asked.is_corked);
+        if asked.peer_has_finished {
             region.slot(slot).set_over(PEER_FINISHED);
         }
         let lease = Lease {
@@ -206,8 +232,9 @@ impl Regions {
         for region in self.all.iter().flatten() {
             let mut bits = news(&region.rings);
             while bits != 0 {
-                if let Use::Socket(index) = region.slots[bits.trailing_zeros() as usize] {
-                    each(index);
+                // The application may have set any.
+                if let Some(Use::Socket(index)) = region.slots.get(bits.trailing_zeros() as usize) {
+                    each(*index);
                 }
                 bits &= bits - 1;
             }

@@ -106,6 +106,7 @@ pub fn pour(
             }
             Ok(len) => {
                 count(len);
+                socket.moved += len as u64;
                 left = left.saturating_sub(len);
             }
             Err(error) => match Errno::from_io_error(&error) {
@@ -150,6 +151,7 @@ fn arrive(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, 
             Ok(len) => {
                 socket.has_piped = true;
                 stack.tcp_consume(id, len).map_err(failed)?;
+                socket.moved += len as u64;
                 left -= len;
             }
             Err(Errno::AGAIN) => socket.shown.writable = false,

@@ -11,6 +11,7 @@ use rustix::net::sockopt::socket_cookie;
 
 use super::contexts;
 use super::engine::Engine;
+use super::lease::{Asked, MUCH, WIDE};
 use super::pipe::number_of;
 use super::table::{Listens, Owner, Shown, Socket, State};
 use crate::placeholder;
@@ -177,14 +178,19 @@ impl Engine {
                     self.regions.make(asker.guest, asker.owner.payer, self.accounts.regions());
                 made.map(|(key, files)| Answer::Region(key, files))
             }
-            Request::Lease(handle, key) => {
-                self.on(&handle, |engine, socket| engine.lease(socket, &key).map(Answer::Leased))
-            }
+            Request::Lease(handle, key) => self.on(&handle, |engine, socket| {
+                engine.lease(stack, socket, &key).map(Answer::Leased)
+            }),
         }
     }
 
     /// Gives a socket's one user its rings. What lies in the placeholder, either way, goes before what they have.
-    fn lease(&mut self, socket: &mut Socket, key: &[u8; KEY_LEN]) -> Result<usize> {
+    fn lease(
+        &mut self,
+        stack: &mut Stack,
+        socket: &mut Socket,
+        key: &[u8; KEY_LEN],
+    ) -> Result<usize> {
         let has_rings = matches!(socket.state, State::Stream(_) | State::Datagrams { .. });
         if !has_rings || socket.is_shared || socket.has_finished {
             return Err(Errno::OPNOTSUPP);
@@ -194,9 +200,15 @@ impl Engine {
         }
         let before = rustix::io::ioctl_fionread(&socket.q)?;
         let index = self.table.index_of_taken(socket.handle.socket);
-        let (lease, slot) =
-            self.regions.lease(key, index, (before, socket.peer_is_told), socket.options.cork)?;
+        let asked = Asked {
+            before,
+            peer_has_finished: socket.peer_is_told,
+            is_corked: socket.options.cork,
+            is_wide: socket.moved >= MUCH && self.accounts.admits_reserved(socket.payer, WIDE),
+        };
+        let (lease, slot) = self.regions.lease(key, index, asked)?;
         socket.lease = Some(lease);
+        self.charge(socket, stack, 0);
         socket.shown.readable |= before > 0;
         self.rewatch(index, socket, true)?;
         Ok(slot)
@@ -259,6 +271,7 @@ impl Engine {
             peer_is_told: false,
             offered_by: None,
             lost_at: None,
+            moved: 0,
             lease: None,
             is_shared: false,
         });

@@ -72,6 +72,8 @@ pub struct Socket {
     pub offered_by: Option<u64>,
     /// Since when its placeholder is gone although nobody has said that he had it.
     pub lost_at: Option<Instant>,
+    /// Bytes of a stream that went through the placeholder.
+    pub moved: u64,
     /// Rings of the one process that uses it.
     pub lease: Option<Lease>,
     /// Somebody has attached: more than one process may know it, and none gets a lease.
@@ -406,6 +408,7 @@ mod tests {
             peer_is_told: false,
             offered_by: None,
             lost_at: None,
+            moved: 0,
             lease: None,
             is_shared: false,
         }

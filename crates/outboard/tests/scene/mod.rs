@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use fusewire_outboard::client::{Client, Rings, Way};
 use fusewire_outboard::protocol::{Family, Handle, Kind, SocketType};
-use fusewire_outboard::server::{Server, Settings, Stop};
+use fusewire_outboard::server::{Budget, Server, Settings, Stop};
 use fusewire_stack::{ip, on_interface};
 use fusewire_testkit::namespace::{Peer, sh};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -136,6 +136,11 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Scene {
+        Scene::with(Budget::default())
+    }
+
+    /// Each user has so much.
+    pub fn with(budget: Budget) -> Scene {
         let host = Peer::new();
         sh(&format!("ip link set v1 netns {}", host.pid()));
         host.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
@@ -156,7 +161,8 @@ impl Scene {
         let (stack, clock) = on_interface::stack(&settings, ip::Config::default()).unwrap();
         let name = format!("fusewire-leases-{}.sock", std::process::id());
         let path: PathBuf = std::env::temp_dir().join(name);
-        let mut server = Server::new(stack, clock, Settings::at(&path)).unwrap();
+        let settings = Settings { budget, ..Settings::at(&path) };
+        let mut server = Server::new(stack, clock, settings).unwrap();
         let stop = server.stop();
         let thread = Some(std::thread::spawn(move || server.run().unwrap()));
         let (client, rings) = (Client::new(&path).unwrap(), Rings::new().unwrap());
