@@ -4,6 +4,8 @@
 
 #[cfg(feature = "interfaces")]
 pub(crate) mod bpf;
+#[cfg(feature = "shm")]
+pub(crate) mod copy;
 #[cfg(feature = "interfaces")]
 pub(crate) mod descriptors;
 #[cfg(feature = "interfaces")]

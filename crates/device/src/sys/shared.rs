@@ -15,6 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
+use super::copy::copy;
 use super::wiped::Wiped;
 
 /// Who may write to a file of shared memory.
@@ -147,7 +148,7 @@ impl Shared {
         let from = self.place(at, out.len());
         // SAFETY: in bounds (asserted), and `out` is the caller's, elsewhere. No reference to the source is made; bytes that
         // another process changes meanwhile are of any value, and any value is a byte.
-        unsafe { ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
+        unsafe { copy(from, out.as_mut_ptr(), out.len()) };
     }
 
     /// Copies bytes in.
