@@ -12,7 +12,7 @@ use crate::shell::{Result, Tests, root, tests};
 /// Which runs.
 #[derive(Args)]
 pub struct Options {
-    /// Runs by name (`kernels`, `device`, `rings`); all of them when absent.
+    /// Runs by name (`kernels`, `device`, `rings`, `leases`); all of them when absent.
     runs: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ struct Run {
     args: &'static [&'static str],
 }
 
-const RUNS: [Run; 3] = [
+const RUNS: [Run; 4] = [
     Run {
         name: "device",
         mode: Mode::Address,
@@ -40,6 +40,16 @@ const RUNS: [Run; 3] = [
         mode: Mode::Thread,
         // This one alone: the sanitizer does not see that another test's memory was unmapped.
         args: &["--package", "fusewire-device", "--lib", "no_byte_is_read_while_it_is_written"],
+    },
+    Run {
+        name: "leases",
+        mode: Mode::Thread,
+        args: &[
+            "--package",
+            "fusewire-outboard",
+            "--lib",
+            "no_byte_of_a_lease_is_read_while_it_is_written",
+        ],
     },
 ];
 
