@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fusewire_device::interface::Link;
 use fusewire_stack::Cause;
-use fusewire_stack::ip::{Config, Error, Event, SocketId, State};
+use fusewire_stack::ip::{Config, Error, Event, SendFlags, SocketId, State};
 use fusewire_transport::machine::DropCause;
 
 use crate::net::{Kind, Net, kinds, pattern};
@@ -66,6 +66,34 @@ pub fn transfer(
             net.step(Duration::from_secs(1));
         }
         assert!(net.now < end, "{read} of {len} bytes after ten minutes");
+    }
+}
+
+#[test]
+fn what_is_followed_by_more_leaves_with_what_says_nothing() {
+    let mut net = Net::new(PLAIN, 1500, Config::default());
+    let (client, server) = connected(&mut net, 7);
+    let mut out = [0; 16];
+    for lays in [false, true] {
+        let more = SendFlags { more: true, ..SendFlags::default() };
+        assert_eq!(net.stacks[0].tcp_send(client, b"ab", more), Ok(2));
+        net.stacks[0].transmit(net.now).unwrap();
+        net.settle();
+        assert_eq!(net.stacks[1].tcp_read(server, &mut out), Ok(None), "it waits");
+        if lays {
+            let fill = |[a, _]: [&mut [u8]; 2]| {
+                a[..2].copy_from_slice(b"cd");
+                Ok(2)
+            };
+            net.stacks[0].tcp_write_from(client, 2, fill).unwrap().unwrap().unwrap();
+        } else {
+            assert_eq!(net.stacks[0].tcp_write(client, b"cd"), Ok(2));
+        }
+        net.stacks[0].transmit(net.now).unwrap();
+        net.settle();
+        assert_eq!(net.stacks[1].tcp_read(server, &mut out), Ok(Some(4)));
+        assert_eq!(&out[..4], b"abcd");
+        net.step(Duration::from_secs(1));
     }
 }
 
