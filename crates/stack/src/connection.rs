@@ -151,8 +151,8 @@ pub(crate) struct Connection {
     finishing: bool,
     /// Ours gave it up with this code.
     closing: Option<u64>,
-    /// `send` had no room.
-    pub wants_room: bool,
+    /// `send` had no room for so many bytes.
+    pub wants_room: Option<usize>,
     /// ADUs were delivered since the last look.
     news: bool,
     pub events: VecDeque<Event>,
@@ -224,7 +224,7 @@ impl Connection {
             peer_code: None,
             finishing: false,
             closing: None,
-            wants_room: false,
+            wants_room: None,
             news: false,
             events: VecDeque::new(),
             is_dirty: false,
@@ -636,7 +636,7 @@ impl Connection {
                     if ends || !self.handshake_out.is_empty() || !self.left.is_empty() {
                         self.flush_session();
                     }
-                    if std::mem::take(&mut self.wants_room) {
+                    if self.wants_room.take().is_some() {
                         self.events.push_back(Event::Writable);
                     }
                 }
@@ -648,6 +648,11 @@ impl Connection {
                 Told::TimedOut => self.fail(Error::TimedOut(self.ends.remote)),
                 Told::Closed => self.close(None),
             }
+        }
+        // What came behind a hole makes room, too.
+        if self.wants_room.is_some_and(|len| self.has_room(len)) {
+            self.wants_room = None;
+            self.events.push_back(Event::Writable);
         }
         if self.machine.stage() == Stage::Lingering && !self.closed && !self.is_held {
             // Both sides have everything. What waits for stray segments needs no memory.

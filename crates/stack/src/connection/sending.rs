@@ -68,7 +68,7 @@ impl Connection {
         if self.closed {
             return Err(Error::Closed);
         }
-        let Phase::Open(open) = &self.phase else { return Ok(self.no_room()) };
+        let Phase::Open(open) = &self.phase else { return Ok(self.no_room(usize::MAX)) };
         if !open.trusted {
             return Err(Error::Untrusted(open.peer));
         }
@@ -76,29 +76,35 @@ impl Connection {
             return Err(Error::Misuse("an ADU after the end of the stream"));
         }
         if !self.left.is_empty() {
-            return Ok(self.no_room());
+            return Ok(self.no_room(usize::MAX));
         }
         Ok(true)
     }
 
     /// Bytes of records that may be sealed now.
     pub fn room(&self) -> usize {
-        match &self.phase {
-            Phase::Open(open) if open.trusted && !self.finishing => {
-                self.ring.room().min(self.machine.send_room() as usize)
-            }
-            _ => 0,
-        }
+        if self.is_sealing() { self.ring.room().min(self.machine.send_room() as usize) } else { 0 }
+    }
+
+    /// Records can be sealed, once there is room.
+    fn is_sealing(&self) -> bool {
+        matches!(&self.phase, Phase::Open(open) if open.trusted) && !self.finishing
     }
 
     /// Bytes of records that may be sealed now; zero if that is less than `len` and room will come.
     pub fn room_for(&mut self, len: usize) -> usize {
         let room = self.room();
-        if room < len && self.machine.info().unacked > 0 {
-            self.wants_room = true;
+        if room < len && !self.has_room(len) && self.machine.info().unacked > 0 {
+            self.wants_room = Some(len);
             return 0;
         }
         room.max(len)
+    }
+
+    /// Records of `len` bytes together may be sealed now.
+    pub fn has_room(&self, len: usize) -> bool {
+        let fits = u32::try_from(len).is_ok_and(|len| self.machine.has_room(len));
+        self.is_sealing() && fits && self.ring.has_room(len)
     }
 
     pub(super) fn seal(&mut self, kind: RecordType, body: &[u8]) -> Result<bool> {
@@ -128,10 +134,10 @@ impl Connection {
         }
         // Of several, the first may have room by itself.
         if !self.ring.has_room(len) {
-            return Ok(count == 1 && self.no_room());
+            return Ok(count == 1 && self.no_room(len));
         }
         let Some(reservation) = self.machine.reserve(len as u32) else {
-            return Ok(count == 1 && self.no_room());
+            return Ok(count == 1 && self.no_room(len));
         };
         let offset = reservation.offset();
         let staged = self.ring.stages(self.is_taken, open.sender.stores_once());
@@ -180,8 +186,9 @@ impl Connection {
         self.unflushed = 0;
     }
 
-    fn no_room(&mut self) -> bool {
-        self.wants_room = true;
+    /// What asked for so many bytes hears of room: when some is acknowledged, or as soon as there is so much.
+    fn no_room(&mut self, len: usize) -> bool {
+        self.wants_room = Some(len);
         false
     }
 

@@ -369,7 +369,8 @@ impl Association {
     /// A message of `len` bytes has room where it is sent from.
     fn has_room(&self, len: usize) -> bool {
         let each = (self.machine.piece_len(len as u32) as usize).min(len);
-        len <= self.machine.send_room() as usize && self.ring.has_room_for(len, each)
+        u32::try_from(len).is_ok_and(|len| self.machine.has_room(len))
+            && self.ring.has_room_for(len, each)
     }
 
     /// Brings a message to where it is sent from, packet by packet, and queues it. There is room.

@@ -38,6 +38,7 @@ macro_rules! of_connection {
     ($by:ident) => {
         $by! { Connection:
             fn send_room(self: &Connection) -> u32;
+            fn has_room(self: &Connection, len: u32) -> bool;
             fn send_buffer(self: &Connection) -> u32;
             fn max_payload(self: &Connection) -> u32;
             fn reserve(self: &mut Connection, len: u32) -> Option<Reservation>;
@@ -220,6 +221,11 @@ pub trait Connection: Debug {
 
     /// Bytes that may be reserved now.
     fn send_room(&self) -> u32;
+    /// Whether `len` bytes may be reserved now; they may be more than [`send_room`](Self::send_room) where that counts what
+    /// can leave at once, and these may begin to.
+    fn has_room(&self, len: u32) -> bool {
+        len <= self.send_room()
+    }
     /// Bytes that may be reserved, queued and in flight together.
     fn send_buffer(&self) -> u32;
     /// Most payload bytes in one segment now.

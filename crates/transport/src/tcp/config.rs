@@ -84,7 +84,7 @@ pub struct Config {
     /// applications that read on after `finish` it must be `None` or longer than the peer may think.
     pub fin_wait_2: Option<Duration>,
     /// `reserve` also waits until the range could be transmitted at once ("nothing is manipulated until
-    /// there is room"); otherwise only `send_buffer` and the ring bound it.
+    /// there is room"), or what is longer than a segment at least begun; otherwise only `send_buffer` and the ring bound it.
     pub reserve_within_window: bool,
 }
 

@@ -28,6 +28,30 @@ impl Connection {
 
     /// Bytes that may be reserved now. None before the handshake is complete and after `finish`.
     pub fn send_room(&self) -> u32 {
+        let mut room = self.buffer_room();
+        // What is longer than the window may still go when nothing else does.
+        if self.settings.reserve_within_window && self.send.end > self.send.una {
+            room = room.min(self.room_to_leave());
+        }
+        room.min(u64::from(u32::MAX)) as u32
+    }
+
+    /// Whether `len` bytes may be reserved now. Those of [`send_room`](Self::send_room); and where room is given for what
+    /// can leave at once, also what is longer than a segment, if its first segment leaves. Would it wait until all of it
+    /// can, the window would stand half empty, and not grow, as one that is not used.
+    #[inline]
+    pub fn has_room(&self, len: u32) -> bool {
+        len <= self.send_room() || len > self.send.max_payload && self.may_begin(len)
+    }
+
+    fn may_begin(&self, len: u32) -> bool {
+        self.settings.reserve_within_window
+            && self.room_to_leave() >= u64::from(self.send.max_payload)
+            && u64::from(len) <= self.buffer_room()
+    }
+
+    /// Bytes for which there is memory.
+    fn buffer_room(&self) -> u64 {
         let open =
             matches!(self.state, State::Established | State::CloseWait) && !self.send.fin_queued;
         if !open || self.send.reserved > 0 {
@@ -35,22 +59,29 @@ impl Connection {
         }
         let queued = self.send.end - self.send.una;
         let bytes = u64::from(self.settings.send_buffer).saturating_sub(queued);
+        if queued == 0 {
+            return bytes;
+        }
         // One entry is kept for FIN. An ADU of more segments than the ring was made for goes alone, for
         // else it would never go; the ring grows for it once.
         let segments = self.send.queue.room().saturating_sub(1) as u64;
-        let mut room = if queued == 0 {
-            bytes
-        } else {
-            bytes.min(segments * u64::from(self.send.max_payload))
-        };
-        // What is longer than the window may still go when nothing else does.
-        if self.settings.reserve_within_window && queued > 0 {
-            let window = self.cc.window().saturating_sub(self.send.queue.in_flight());
-            let offered = (self.send.una + u64::from(self.send.wnd)).saturating_sub(self.send.nxt);
-            let unsent = self.send.end - self.send.nxt;
-            room = room.min(window.min(offered).saturating_sub(unsent));
+        bytes.min(segments * u64::from(self.send.max_payload))
+    }
+
+    /// Bytes that windows let out behind what waits: what is lost, and what was reserved before.
+    fn room_to_leave(&self) -> u64 {
+        let queue = &self.send.queue;
+        if queue.lost() > 0 {
+            return 0;
         }
-        room.min(u64::from(u32::MAX)) as u32
+        let window = match self.phase.prr() {
+            Some(prr) if prr.room() == 0 => 0,
+            Some(prr) => prr.room().max(u64::from(self.send.max_payload)),
+            None => self.cc.window().saturating_sub(queue.in_flight()),
+        };
+        let edge = self.send.una + u64::from(self.send.wnd);
+        let unsent = self.send.end - self.send.nxt;
+        window.min(edge.saturating_sub(self.send.nxt)).saturating_sub(unsent)
     }
 
     /// Most payload bytes in one segment now: an ADU up to this length leaves as one TPDU.
@@ -61,7 +92,7 @@ impl Connection {
     /// Reserves the next `len` bytes of the stream; `None` when there is no room, or one is open already.
     #[inline]
     pub fn reserve(&mut self, len: u32) -> Option<Reservation> {
-        if len == 0 || len > self.send_room() {
+        if len == 0 || !self.has_room(len) {
             return None;
         }
         self.send.reserved = len;

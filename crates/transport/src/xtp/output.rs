@@ -40,6 +40,12 @@ impl Connection {
         room.min(u64::from(u32::MAX)) as u32
     }
 
+    /// Whether `len` bytes may be reserved now.
+    #[inline]
+    pub fn has_room(&self, len: u32) -> bool {
+        len <= self.send_room()
+    }
+
     /// Bytes that may be reserved, queued and in flight together.
     pub fn send_buffer(&self) -> u32 {
         self.settings.send_buffer
@@ -53,7 +59,7 @@ impl Connection {
     /// Reserves the next `len` bytes of the stream; `None` when there is no room, or one is open already.
     #[inline]
     pub fn reserve(&mut self, len: u32) -> Option<Reservation> {
-        if len == 0 || len > self.send_room() {
+        if len == 0 || !self.has_room(len) {
             return None;
         }
         self.send.reserved = len;

@@ -174,6 +174,30 @@ fn reserving_within_the_window_costs_no_speed() {
     });
 }
 
+/// A record that is longer than the window, or than what is left of it, begins to leave as soon as its first segment may.
+#[test]
+fn long_records_within_the_window_are_no_slower_than_short_ones() {
+    for_each_seed_of(1, "long_records_within_the_window_are_no_slower", |_, random| {
+        for algorithm in [Algorithm::Cubic, Algorithm::NewReno] {
+            let mut found = |within: bool, record: u64| {
+                let mut scenario = bulk(0.01, Duration::from_millis(20), algorithm);
+                scenario.client.reserve_within_window = within;
+                scenario.client_app.adu = record..record + 1;
+                let (start, time) = (Duration::from_secs(5), Duration::from_secs(200));
+                segments_per_round(&scenario, random, start, time)
+            };
+            let whole = found(true, PAYLOAD);
+            for record in [8 << 10, 20_000, 64 << 10] {
+                let (long, ahead) = (found(true, record), found(false, record));
+                println!(
+                    "{algorithm}, {record} bytes: {long:.2}, ahead {ahead:.2}; short {whole:.2}"
+                );
+                assert!(long >= 0.9 * whole, "{algorithm}, {record} bytes");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_window_that_is_not_used_stays() {
     for_each_seed_of(1, "a_window_that_is_not_used_stays", |_, random| {

@@ -157,6 +157,22 @@ fn reserving_within_the_window_waits_for_room() {
 }
 
 #[test]
+fn a_long_record_begins_when_its_first_segment_may_leave() {
+    let cfg = Config { reserve_within_window: true, ..Config::default() };
+    let mut pair = Pair::open(&cfg, &Config::default());
+    let (mss, window) = (pair.a.tcp.max_payload(), pair.a.tcp.info().cwnd as u32);
+    assert_eq!(window, 10 * mss, "the initial window");
+    pair.a.send(9 * mss - 1);
+    assert!(pair.a.tcp.has_room(2 * mss), "its first segment leaves behind what waits");
+    assert_eq!(pair.a.tcp.send_room(), mss + 1);
+    assert!(!pair.a.tcp.has_room(cfg.send_buffer), "more than there is memory for");
+    pair.a.send(2 * mss);
+    assert!(!pair.a.tcp.has_room(2 * mss) && !pair.a.tcp.has_room(1), "nothing of it would leave");
+    assert_eq!(pair.a.output(pair.now).len(), 10);
+    assert!(!pair.a.tcp.has_room(2 * mss) && !pair.a.tcp.has_room(1), "the window is full");
+}
+
+#[test]
 fn keep_alive_finds_a_peer_that_is_gone_and_leaves_one_that_is_there() {
     let keep_alive =
         KeepAlive { idle: Duration::from_secs(60), interval: Duration::from_secs(5), probes: 3 };
