@@ -9,7 +9,7 @@ use fusewire_transport::machine::{
     DropCause, Ends, Header as _, Initial, PayloadPlan, Protocol as _, Secrets, Verdict,
 };
 use fusewire_transport::xtp::single::{
-    Bounds, Event, Id, Incoming, Message, Outcome, Request, Responder,
+    Bounds, Event, Id, Incoming, Message, Outcome, Patience, Request, Responder,
 };
 use fusewire_transport::xtp::{Config, Header};
 use fusewire_wire::xtp::{self, Body, HEADER_LEN, Key, Service};
@@ -37,8 +37,9 @@ pub fn run(data: &[u8]) {
     let message =
         Message { service, port: 7, len: choices.u8().into(), btag: None, proves_itself: false };
     let own = Key::new(0x1234_5678_9abc).expect("not zero");
-    let wait = Duration::from_millis(300);
-    let mut request = Request::new(&cfg, message, own, wait, now).expect("it is short");
+    let [probe, wtimer, rtt_min] = [100, 300, 20].map(Duration::from_millis);
+    let patience = Patience { probe: Some(probe), wtimer, rtt_min };
+    let mut request = Request::new(&cfg, message, own, patience, now).expect("it is short");
     let mut told = false;
     for _ in 0..STEPS_MAX {
         table.output(&cfg, now);

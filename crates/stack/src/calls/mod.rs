@@ -18,7 +18,7 @@ use fusewire_base::Instant;
 use fusewire_session::Draws;
 use fusewire_session::record::NUMBERS_WINDOW;
 use fusewire_transport::machine::Secrets;
-use fusewire_transport::xtp::single::{Bounds, Id, Request, Responder};
+use fusewire_transport::xtp::single::{Answers, Bounds, Id, Request, Responder};
 use fusewire_transport::xtp::{Config, Header};
 use fusewire_wire::xtp::Key;
 
@@ -52,6 +52,8 @@ pub(crate) struct Beside {
     under_way: VecDeque<(u32, Key)>,
     answers: VecDeque<(CallId, Answer)>,
     asked: VecDeque<(Asked, Vec<u8>)>,
+    /// How long answers take.
+    pub took: Answers,
 }
 
 impl Beside {
@@ -62,6 +64,7 @@ impl Beside {
             under_way: VecDeque::new(),
             answers: VecDeque::new(),
             asked: VecDeque::new(),
+            took: Answers::default(),
         }
     }
 

@@ -2,16 +2,13 @@
 
 use fusewire_kernels::Level;
 use fusewire_transport::machine::{DropCause, Initial, Verdict};
-use fusewire_transport::xtp::single::{self, Message, Request};
+use fusewire_transport::xtp::single::{self, Message, Patience, Request};
 use fusewire_wire::xtp::HEADER_LEN;
 
 use super::exchange::Said;
 use super::input::{Came, take_payload};
 use super::*;
 use crate::trace::Kind;
-
-/// How long an answer may take before a message goes again: nothing is known of the path.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Contexts {
     /// The longest message that the context can send now: of a stream what its send buffer holds.
@@ -89,7 +86,7 @@ impl Contexts {
         let service = block.service();
         let message = Message { service, port, len: len as u32, btag, proves_itself: false };
         let key = self.draw(&settings, port, now).key;
-        let request = Request::new(&settings, message, key, PATIENCE, now)
+        let request = Request::new(&settings, message, key, Patience::UNKNOWN, now)
             .map_err(|too_long| Error::TooLong { len, max: too_long.max as usize })?
             .towards(remote);
         let said = said(self.config.level, request.piece_len() as usize);

@@ -275,6 +275,9 @@ impl Connection {
         self.ends.remote = to;
         self.path.begin_anew(max);
         self.machine.path_changed();
+        if let Some(beside) = &mut self.calls {
+            beside.took = Default::default();
+        }
         self.use_path();
         self.machine.resend_all(now);
     }

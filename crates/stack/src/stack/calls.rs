@@ -15,9 +15,6 @@ use fusewire_device::TxFrame;
 /// Packets that are handed to the device together, where a request or an answer has more than one.
 const BATCH: usize = 16;
 
-/// How long an answer may take before its request goes again, where nothing is known of the path.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 impl Stack {
     /// Begins a call: the peer's application gets `request`, and what it answers comes by [`Stack::take_answer`]. A request
     /// that fits one packet, and such an answer, are two packets in all and one round trip. `None` when too many calls are
@@ -39,8 +36,9 @@ impl Stack {
         if len > max {
             return Err(Error::TooLong { len, max });
         }
-        let (remote, round_trip) = (connection.ends.remote, connection.machine.info().srtt);
+        let (remote, path) = (connection.ends.remote, connection.machine.info());
         let beside = connection.calls_to_make()?;
+        let patience = beside.took.patience(path.srtt, path.min_rtt);
         let Some(number) = beside.number()? else { return Ok(None) };
         let record = match beside.keys.requests.seal(number, request) {
             Ok(record) => record,
@@ -57,8 +55,7 @@ impl Stack {
             proves_itself: true,
         };
         let key = self.calls.key();
-        let rto = if round_trip.is_zero() { PATIENCE } else { 2 * round_trip };
-        let request = Request::new(&cfg, message, key, rto, now)
+        let request = Request::new(&cfg, message, key, patience, now)
             .map_err(|too_long| Error::TooLong { len, max: too_long.max as usize })?
             .towards(remote);
         let call = CallId(number);
@@ -436,6 +433,11 @@ impl Stack {
             (Outcome::Sent | Outcome::Delivered | Outcome::Reset, _) => Err(Error::Reset(peer)),
         };
         if let Some(connection) = self.get_mut(id) {
+            if let (Some(took), Some(beside)) = (outgoing.request.took(), &mut connection.calls)
+                && connection.ends.remote == peer
+            {
+                beside.took.came(took, now);
+            }
             connection.answered(call, answer);
             self.settle(id.index);
         }

@@ -316,6 +316,24 @@ fn every_call_is_handed_over_once_and_gets_its_own_answer() {
     }
 }
 
+/// What a lost packet costs a call: a probe's time, and not that of a retransmission.
+#[test]
+fn a_call_of_which_a_packet_is_lost_is_answered_soon() {
+    let Taps { mut world, .. } = taps(None, Rules { loss: 0.01, ..clean() }, 9);
+    let (mut seen, mut times) = (HashSet::new(), Vec::new());
+    for n in 0..500u32 {
+        let begun = world.ns.load(Ordering::Relaxed);
+        call(&mut world, &[&[4][..], &n.to_be_bytes()].concat(), &mut seen);
+        times.push(Duration::from_nanos(world.ns.load(Ordering::Relaxed) - begun));
+    }
+    times.sort();
+    let (median, p99) = (times[250], times[495]);
+    println!("1 % lost, {ROUND_TRIP:?}: median {median:?}, 99 of 100 at most {p99:?}");
+    assert!(median < ROUND_TRIP + Duration::from_millis(1));
+    assert!(p99 > 2 * ROUND_TRIP, "nothing was lost");
+    assert!(p99 < 4 * ROUND_TRIP + Duration::from_millis(15), "{p99:?}");
+}
+
 #[test]
 fn ciphers_without_a_tag_have_no_calls() {
     let network = Network::new(memory::Config::default());

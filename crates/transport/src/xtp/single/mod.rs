@@ -3,6 +3,7 @@
 //! | type | who |
 //! |---|---|
 //! | [`Request`] | the initiator of one message: a datagram, or a request that is answered |
+//! | [`Answers`] | how long answers take, and so how long the next request waits for its own |
 //! | [`Responder`] | the responder's contexts, all of them: those that wait for an answer, and those whose answer is kept |
 //!
 //! In the clean case neither is more than a few numbers: FIRST goes, the answer comes. What needs more than that, because
@@ -11,6 +12,7 @@
 
 mod connection;
 mod context;
+mod patience;
 mod request;
 mod responder;
 
@@ -21,6 +23,7 @@ use crate::machine::{Initial, PayloadPlan, TransmitKind};
 use core::ops::Range;
 use fusewire_wire::xtp::{HEADER_LEN, Options, Service};
 
+pub use patience::{ANSWER_SLACK, Answers, Patience};
 pub use request::{Outcome, Request};
 pub use responder::{Arrived, Bounds, Event, Id, Incoming, Responder};
 

@@ -5,8 +5,8 @@ use super::super::headers::when;
 use super::super::sync::Sync;
 use super::super::{Config, Header, Transmit};
 use super::{
-    Message, TooLong, WHOLE, first_payload, is_whole_message, message_len_max, packet, take_all,
-    unchecked,
+    Message, Patience, TooLong, WHOLE, first_payload, is_whole_message, message_len_max, packet,
+    take_all, unchecked,
 };
 use crate::machine::{
     self, Again, Connection as _, DropCause, Drops, Initial, ResetCause, Stage, Verdict,
@@ -49,9 +49,17 @@ struct Asking {
     rtt: Estimator,
     /// Where the next FIRST begins, if one is due.
     due: Option<u32>,
-    /// It has gone before.
-    again: bool,
+    /// What it waits before it goes again for the first time, where that is not WTIMER.
+    probe: Option<Duration>,
     wtimer: Option<Instant>,
+}
+
+/// When all of it left.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    first: Instant,
+    last: Instant,
+    times: u32,
 }
 
 #[derive(Debug)]
@@ -72,8 +80,11 @@ pub struct Request {
     own: Key,
     address: Address,
     /// When it gives up, while nobody has answered.
-    patience: Instant,
+    gives_up: Instant,
     phase: Phase,
+    left: Left,
+    rtt_min: Duration,
+    took: Option<Duration>,
     outcome: Option<Outcome>,
     /// The outcome was told.
     told: bool,
@@ -81,8 +92,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// A message that is to leave now. `own` is drawn from a generator that nobody foretells; `rto` is how long an answer may
-    /// take before it goes again, in as far as the settings let it.
+    /// A message that is to leave now. `own` is drawn from a generator that nobody foretells; `patience` is how long an answer
+    /// may take before it goes again.
     ///
     /// # Errors
     /// [`TooLong`].
@@ -90,7 +101,7 @@ impl Request {
         cfg: &Config,
         message: Message,
         own: Key,
-        rto: Duration,
+        patience: Patience,
         now: Instant,
     ) -> Result<Request, TooLong> {
         debug_assert!((1..=3).contains(&(message.service as u8)));
@@ -99,7 +110,7 @@ impl Request {
             return Err(TooLong { max });
         }
         let rtt = Estimator::new(&rtt::Config {
-            rto_initial: rto,
+            rto_initial: patience.wtimer,
             rto_min: cfg.wtimer_min,
             rto_max: cfg.wtimer_max,
             ..rtt::Config::default()
@@ -107,9 +118,9 @@ impl Request {
         let asking = Asking {
             cookie: None,
             sync: Sync::new(first_sync(own)),
+            probe: patience.probe.filter(|probe| *probe < rtt.rto()),
             rtt,
             due: Some(0),
-            again: false,
             wtimer: None,
         };
         Ok(Request {
@@ -117,7 +128,10 @@ impl Request {
             message,
             own,
             address: Address::in_udp(message.port),
-            patience: now + cfg.opening_timeout,
+            gives_up: now + cfg.opening_timeout,
+            left: Left { first: now, last: now, times: 0 },
+            rtt_min: patience.rtt_min,
+            took: None,
             phase: Phase::Asking(Box::new(asking)),
             outcome: None,
             told: false,
@@ -175,6 +189,11 @@ impl Request {
         Some(outcome)
     }
 
+    /// How long the answer took, if that is known: what answers a request that went again may answer either.
+    pub fn took(&self) -> Option<Duration> {
+        self.took
+    }
+
     /// Nothing more is to be said. It may be dropped before, once the outcome is known: what comes for it then is answered
     /// by DIAG 3.
     pub fn is_over(&self) -> bool {
@@ -217,15 +236,17 @@ impl Request {
                     return;
                 }
                 asking.wtimer = None;
-                if now >= self.patience {
+                if now >= self.gives_up {
                     return self.end(Outcome::TimedOut);
                 }
-                asking.rtt.back_off();
+                if asking.probe.take().is_none() {
+                    asking.rtt.back_off();
+                }
                 asking.due = Some(0);
             }
             Phase::Talking(c) => {
                 c.handle_timeout(now);
-                self.take_events();
+                self.take_events(now);
             }
             Phase::Over => {}
         }
@@ -242,8 +263,13 @@ impl Request {
         }
     }
 
+    /// What has come answers what left first.
+    fn note_took(&mut self, now: Instant) {
+        self.took = self.took.or(Some(now.saturating_since(self.left.first)));
+    }
+
     /// What has happened in a context.
-    fn take_events(&mut self) {
+    fn take_events(&mut self, now: Instant) {
         let Phase::Talking(c) = &mut self.phase else { return };
         let mut outcome = None;
         while let Some(event) = c.poll_event() {
@@ -257,6 +283,9 @@ impl Request {
             outcome = outcome.or(Some(what));
         }
         if let Some(outcome) = outcome {
+            if matches!(outcome, Outcome::Answered { .. }) {
+                self.note_took(now);
+            }
             self.tell(outcome);
         }
     }
@@ -305,11 +334,15 @@ impl Request {
                 btag: message.btag.filter(|_| start == 0),
             }),
         };
-        let again = asking.again;
+        let again = self.left.times > 0;
         asking.due = (!is_last).then_some(end);
-        asking.again |= is_last;
+        if is_last {
+            let first = if again { self.left.first } else { now };
+            self.left = Left { first, last: now, times: self.left.times.saturating_add(1) };
+        }
         if is_last && !unanswered {
-            let wait = asking.rtt.rto().min(self.patience.saturating_since(now));
+            let wait = asking.probe.unwrap_or(asking.rtt.rto());
+            let wait = wait.min(self.gives_up.saturating_since(now));
             asking.wtimer = Some(now + wait.max(Duration::from_millis(1)));
         }
         if unanswered {
@@ -360,19 +393,13 @@ impl Request {
     pub fn handle_final(&mut self, now: Instant, h: &Header, initial: &Initial, verdict: Verdict) {
         if let Phase::Talking(c) = &mut self.phase {
             c.handle_final(now, h, initial, verdict, false);
-            return self.take_events();
+            return self.take_events(now);
         }
         let cause = match (verdict, &h.body, initial) {
             (Verdict::Reject(cause) | Verdict::Part { rest: cause, .. }, ..) => Some(cause),
             (_, _, Initial::Drop(_)) => None,
-            (_, Body::Data { .. }, Initial::Payload(plan)) => {
-                self.end(Outcome::Answered { len: plan.len.into() });
-                None
-            }
-            (_, Body::Data { .. }, Initial::Control) => {
-                self.end(Outcome::Answered { len: 0 });
-                None
-            }
+            (_, Body::Data { .. }, Initial::Payload(plan)) => self.answer(now, plan.len),
+            (_, Body::Data { .. }, Initial::Control) => self.answer(now, 0),
             (_, Body::Cntl(control), _) => self.take_control(h, control),
             (_, Body::Tcntl(tcntl), _) => self.take_traffic(now, h, tcntl),
             (_, Body::Diag(diag), _) => self.take_diag(*diag),
@@ -381,6 +408,16 @@ impl Request {
         if let Some(cause) = cause {
             self.drops.count(cause);
         }
+    }
+
+    /// The answer is one packet.
+    fn answer(&mut self, now: Instant, len: u32) -> Option<DropCause> {
+        let Left { last, times, .. } = self.left;
+        if times == 1 || now.saturating_since(last) < self.rtt_min {
+            self.note_took(now);
+        }
+        self.end(Outcome::Answered { len: len.into() });
+        None
     }
 
     /// Service 2's answer, or that nobody answers.
@@ -418,9 +455,11 @@ impl Request {
             }
             asking.cookie = Some(tcntl.xkey);
             if let Some(asked) = asking.sync.take_echo(control.echo) {
-                asking.rtt.sample(now - asked.at, now);
+                let took = now - asked.at;
+                asking.rtt.sample(took, now);
+                asking.probe = Some(Patience::probe_of(took)).filter(|at| *at < asking.rtt.rto());
             }
-            (asking.due, asking.again) = (Some(0), true);
+            asking.due = Some(0);
             return None;
         }
         let came = control.rseq == len && h.options.has(Options::RCLOSE);
@@ -435,7 +474,11 @@ impl Request {
         match context {
             Some(c) => {
                 self.phase = Phase::Talking(Box::new(c));
-                self.take_events();
+                // One that went again and is told of had come the first time: it waits for the application.
+                if self.left.times == 1 {
+                    self.note_took(now);
+                }
+                self.take_events(now);
                 None
             }
             None => Some(DropCause::Protocol),

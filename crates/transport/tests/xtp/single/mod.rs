@@ -10,7 +10,7 @@ use fusewire_base::Instant;
 use fusewire_testkit::{Content, Impairments, Link, Random};
 use fusewire_transport::machine::{Header as _, Initial, Secrets, Verdict};
 use fusewire_transport::xtp::single::{
-    Bounds, Event, Id, Incoming, Message, Outcome, Request, Responder,
+    Bounds, Event, Id, Incoming, Message, Outcome, Patience, Request, Responder,
 };
 use fusewire_transport::xtp::{Config, Ends, Header, SPANS, Transmit};
 use fusewire_wire::xtp::{self, Body, Key, Service};
@@ -19,7 +19,6 @@ use crate::frame::Frame;
 use crate::two_ends::Frame as _;
 
 pub const PORT: u16 = 7;
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a run is made from.
 #[derive(Clone, Debug)]
@@ -29,6 +28,8 @@ pub struct Plan {
     pub links: [Impairments; 2],
     /// How long the application takes, at most.
     pub work: Duration,
+    /// How long requests wait for their answers.
+    pub patience: Patience,
     /// Addresses are known.
     pub proven: bool,
     /// Bytes of answers, at most.
@@ -45,6 +46,7 @@ impl Default for Plan {
             bounds: Bounds::default(),
             links: [link.clone(), link],
             work: Duration::ZERO,
+            patience: Patience::UNKNOWN,
             proven: true,
             answer_max: 1000,
             refuses: None,
@@ -140,7 +142,8 @@ impl World {
         let proves_itself = self.random.chance(0.5);
         let message = Message { service, port: PORT, len, btag: Some(number), proves_itself };
         let key = Key::new(self.random.next_u64()).unwrap();
-        let request = Request::new(&self.plan.config, message, key, PATIENCE, self.now).unwrap();
+        let request =
+            Request::new(&self.plan.config, message, key, self.plan.patience, self.now).unwrap();
         self.asked.push(Asked { request, number, len, answer: Vec::new(), outcome: None });
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use fusewire_base::Instant;
 use fusewire_transport::machine::{DropCause, Initial, Secrets, Verdict};
 use fusewire_transport::xtp::single::{
-    Arrived, Bounds, Event, Id, Incoming, Message, Outcome, Request, Responder,
+    Arrived, Bounds, Event, Id, Incoming, Message, Outcome, Patience, Request, Responder,
 };
 use fusewire_transport::xtp::{Config, Header, SPANS};
 use fusewire_wire::xtp::{
@@ -26,7 +26,7 @@ fn key(n: u64) -> Key {
 fn asks(service: Service, len: u32, proves_itself: bool) -> (Request, Vec<Header>) {
     let message = Message { service, port: PORT, len, btag: Some(9), proves_itself };
     let cfg = Config::default();
-    let wait = Duration::from_secs(1);
+    let wait = Patience::UNKNOWN;
     let mut request = Request::new(&cfg, message, key(77), wait, NOW).expect("short enough");
     let left = core::iter::from_fn(|| request.poll_transmit(NOW)).map(|t| t.header).collect();
     (request, left)

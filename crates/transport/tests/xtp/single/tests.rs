@@ -5,7 +5,8 @@ use core::time::Duration;
 use fusewire_testkit::{Impairments, Random, for_each_seed, wireshark};
 use fusewire_transport::xtp::Config;
 use fusewire_transport::xtp::single::{
-    Bounds, Event, Message, Outcome, Request, TooLong, message_len_max,
+    ANSWER_SLACK, Answers, Bounds, Event, Message, Outcome, Patience, Request, TooLong,
+    message_len_max,
 };
 use fusewire_wire::xtp::{Format, Key, NUMBER, Options, Reason, Service};
 
@@ -66,7 +67,8 @@ fn what_does_not_fit_is_not_begun() {
         assert_eq!(message_len_max(&cfg, service, false), max);
         let message = |len| Message { service, port: 1, len, btag: None, proves_itself: false };
         let key = Key::new(1).unwrap();
-        let ask = |len| Request::new(&cfg, message(len), key, DELAY, super::Instant::ZERO);
+        let ask =
+            |len| Request::new(&cfg, message(len), key, Patience::UNKNOWN, super::Instant::ZERO);
         assert!(ask(max).is_ok());
         assert_eq!(ask(max + 1).err(), Some(TooLong { max }));
     }
@@ -458,4 +460,82 @@ fn wireshark_reads_every_packet_of_transactions() {
         assert_eq!((row[0].as_str(), row[1].as_str()), (&*format!("0x{key}"), ""), "{bytes:02x?}");
     }
     println!("{} packets, port {PORT}", rows.len());
+}
+
+/// Calls, one after the other, over a path of 20 ms: how long that took of which one of a hundred takes longer, and packets
+/// up for each.
+fn calls_over(plan: &Plan, count: usize, random: &mut Random) -> (Duration, f64) {
+    let mut world = World::new(plan, random);
+    let (mut answers, mut times) = (Answers::default(), Vec::new());
+    for n in 0..count {
+        world.plan.patience = answers.patience(2 * DELAY, 2 * DELAY);
+        let began = world.now;
+        world.ask(Service::Transaction, 100);
+        world.run(|_| {});
+        assert_eq!(outcomes(&world).len(), n + 1);
+        times.push(world.now - began);
+        if let Some(took) = world.asked[n].request.took() {
+            answers.came(took, world.now);
+        }
+    }
+    assert_eq!(answered(&world), count);
+    times.sort();
+    (times[count * 99 / 100], world.packets[0] as f64 / count as f64)
+}
+
+#[test]
+fn a_call_of_which_a_packet_is_lost_is_answered_soon() {
+    let mut plan = Plan::default();
+    plan.links.iter_mut().for_each(|link| link.loss = 0.02);
+    let (p99, packets) = calls_over(&plan, 2000, &mut Random::new(21));
+    println!("2 % lost, 20 ms: 99 of 100 calls took at most {p99:?}, {packets:.3} packets up");
+    assert!(p99 > 4 * DELAY, "nothing was lost");
+    assert!(p99 <= 8 * DELAY + ANSWER_SLACK, "{p99:?}");
+    assert!(packets < 1.08, "{packets}");
+}
+
+/// A service that takes its time is not asked again for that, once that is known.
+#[test]
+fn a_slow_service_is_not_asked_twice() {
+    for work_ms in [100, 1000] {
+        let mut plan = Plan { work: Duration::from_millis(work_ms), ..Plan::default() };
+        let (_, packets) = calls_over(&plan, 200, &mut Random::new(22));
+        println!("up to {work_ms} ms of work: {packets:.3} packets up");
+        assert!(packets < 1.1, "{packets}");
+        // Where packets are lost, too, and so answers that came late may be to the one or the other.
+        plan.links.iter_mut().for_each(|link| link.loss = 0.05);
+        let (_, packets) = calls_over(&plan, 200, &mut Random::new(23));
+        assert!(packets < 1.3, "{packets}");
+    }
+}
+
+/// One probe, and WTIMER after it, which is doubled.
+#[test]
+fn a_request_goes_again_once_for_a_probe() {
+    let ms = Duration::from_millis;
+    let message = Message {
+        service: Service::Transaction,
+        port: PORT,
+        len: 3000,
+        btag: None,
+        proves_itself: false,
+    };
+    let rtt_min = ms(20);
+    for (probe, wtimer, waits) in [
+        (Some(ms(50)), ms(40), [50, 200, 400, 800]),
+        (Some(ms(330)), ms(321), [321, 642, 1284, 2568]),
+        (None, ms(1000), [1000, 2000, 4000, 8000]),
+    ] {
+        let (cfg, mut now) = (Config::default(), super::Instant::from_ms(7));
+        let patience = Patience { probe, wtimer, rtt_min };
+        let mut request = Request::new(&cfg, message, Key::new(3).unwrap(), patience, now).unwrap();
+        for wait in waits {
+            let left = std::iter::from_fn(|| request.poll_transmit(now)).count();
+            assert_eq!(left, 3, "all of it");
+            let next = request.poll_timeout().unwrap();
+            assert_eq!(next - now, ms(wait), "{probe:?} {wtimer:?}");
+            now = next;
+            request.handle_timeout(now);
+        }
+    }
 }
