@@ -23,6 +23,10 @@ const VISITORS_MAX: usize = 64;
 const VISIT: Duration = Duration::from_secs(5);
 /// How long a receiver may not hear the group, or not take what it is told.
 const JOINING: Duration = Duration::from_secs(10);
+/// So many are told keys in a second: whoever leaves with keys costs an epoch, of which all the others are told.
+const ADMITTED_A_SECOND: u32 = 32;
+/// So many at once, after a while in which nobody came.
+const ADMITTED_AT_ONCE: u32 = 64;
 /// Keys that one may be owed.
 const OWED_MAX: usize = 256;
 
@@ -34,6 +38,8 @@ pub(super) struct Session {
     pub key: Option<u64>,
     /// It was told where the group is.
     is_welcome: bool,
+    /// It may be told where the group is, and keys.
+    is_admitted: bool,
     /// It was told keys.
     pub knows: bool,
     /// Keys that it is to be told, in this order. Each stays where it is until it is wiped.
@@ -69,7 +75,36 @@ pub(super) struct Door {
     listener: Option<Listener>,
     sessions: Vec<Session>,
     receivers_max: usize,
+    pub(super) admissions: Admissions,
     pub welcome: Welcome,
+}
+
+/// How many may be told keys for the first time.
+pub(super) struct Admissions {
+    pub left: u32,
+    /// When that was so many.
+    pub since: Instant,
+}
+
+impl Admissions {
+    fn new(now: Instant) -> Admissions {
+        Admissions { left: ADMITTED_AT_ONCE, since: now }
+    }
+
+    /// Whether one more may be; if so it is counted.
+    fn allows(&mut self, now: Instant) -> bool {
+        let each = Duration::from_secs(1) / ADMITTED_A_SECOND;
+        let passed = now.saturating_duration_since(self.since);
+        let more = (passed.as_nanos() / each.as_nanos()).min(ADMITTED_AT_ONCE.into()) as u32;
+        self.since += each * more;
+        self.left = self.left.saturating_add(more);
+        if self.left >= ADMITTED_AT_ONCE {
+            (self.left, self.since) = (ADMITTED_AT_ONCE, now.max(self.since));
+        }
+        let is_one = self.left > 0;
+        self.left -= u32::from(is_one);
+        is_one
+    }
 }
 
 /// What a look at the sessions has brought.
@@ -104,7 +139,8 @@ impl Door {
         say::<P>(&mut server.settings, Terms::of(P::CLAUSES));
         let listener = Some(endpoint.listen(server)?);
         let sessions = Vec::with_capacity(receivers_max + VISITORS_MAX);
-        Ok(Door { endpoint, listener, sessions, receivers_max, welcome })
+        let admissions = Admissions::new(Instant::now());
+        Ok(Door { endpoint, listener, sessions, receivers_max, admissions, welcome })
     }
 
     pub fn local_addr(&self) -> SocketAddr {
@@ -153,6 +189,7 @@ impl Door {
     /// from now on, and who has gone, is handed to `change`.
     pub fn look(&mut self, cx: &mut Context<'_>, keys: &Keys, mut change: impl FnMut(Change)) {
         self.let_in(cx);
+        self.admit();
         let mut at = 0;
         while at < self.sessions.len() {
             let heard = self.hear(at, cx);
@@ -164,7 +201,8 @@ impl Door {
                     Outcome::Stays
                 }
                 Outcome::Stays if self.listener.is_none() => session.close(cx),
-                Outcome::Stays if session.key.is_some() => session.tell(cx, &self.welcome, keys),
+                // The others wait for their turn: who asked the group before that would be refused.
+                Outcome::Stays if session.is_admitted => session.tell(cx, &self.welcome, keys),
                 heard => heard,
             };
             let in_order = match outcome {
@@ -200,6 +238,7 @@ impl Door {
                 connection,
                 key: None,
                 is_welcome: false,
+                is_admitted: false,
                 knows: false,
                 owed: VecDeque::new(),
                 is_closed: false,
@@ -207,6 +246,20 @@ impl Door {
                 is_in: false,
                 waits: Some(Instant::now()),
             });
+        }
+    }
+
+    /// Who may be told keys now: who asked first. The others wait.
+    fn admit(&mut self) {
+        let now = Instant::now();
+        loop {
+            let waiting =
+                self.sessions.iter_mut().filter(|one| one.key.is_some() && !one.is_admitted);
+            let Some(first) = waiting.min_by_key(|session| session.waits) else { return };
+            if !self.admissions.allows(now) {
+                return;
+            }
+            (first.is_admitted, first.waits) = (true, Some(now));
         }
     }
 
@@ -258,6 +311,8 @@ impl Session {
     fn overdue(&self) -> Outcome {
         let (most, code) = match self.key {
             None => (VISIT, code::WRONG),
+            // Its turn has not come.
+            Some(_) if !self.is_admitted => return Outcome::Stays,
             Some(_) => (JOINING, code::LET_GO),
         };
         match self.waits {

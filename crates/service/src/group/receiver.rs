@@ -20,8 +20,9 @@ use crate::playout::{Mode, Playout};
 use crate::profile::{self, Adu, Order, Profile};
 use crate::{Error, Result};
 
-/// How long the sender may take to say where the group is.
-const WELCOMING: Duration = Duration::from_secs(10);
+/// How long the sender may take to say where the group is: who comes when many do waits for its turn. One that is gone is noticed
+/// sooner.
+const WELCOMING: Duration = Duration::from_secs(180);
 /// How long one end may be told of before the other is.
 const ENDING: Duration = Duration::from_secs(3);
 /// Sleeps are no longer.

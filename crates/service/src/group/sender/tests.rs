@@ -370,6 +370,42 @@ fn who_does_not_hear_is_no_receiver() {
     assert_eq!(host.sender.receivers(), 0);
 }
 
+/// Whoever comes when too many have come waits for his turn, and is let in.
+#[test]
+fn who_comes_while_many_do_waits() {
+    let host = Host::new();
+    let (begun, wait) = (Instant::now(), Duration::from_millis(1500));
+    {
+        let admissions = &mut host.sender.shared.lock().door.admissions;
+        (admissions.left, admissions.since) = (0, begun + wait);
+    }
+    let receivers = [host.join(), host.join()];
+    assert!(begun.elapsed() > wait, "{:?}", begun.elapsed());
+    assert_eq!(host.sender.receivers(), receivers.len());
+}
+
+/// Who comes, is told keys and goes, again and again, while something is sent all the time: it costs no more epochs than may be
+/// told keys, and nobody anything else.
+#[test]
+fn who_comes_and_goes_begins_few_epochs() {
+    let host = Host::new();
+    let mut stays = host.join();
+    host.sender.shared.lock().door.admissions.left = 0;
+    let (begun, most) = (Instant::now(), Duration::from_secs(2));
+    let mut came = 0;
+    while begun.elapsed() < most {
+        drop(host.visit(1000 + came));
+        came += 1;
+        host.sender.send_message(&ALARM, &&[1; 8][..]).unwrap();
+        stays.recv(Some(Duration::from_secs(5)), |_, _| true).unwrap();
+    }
+    let a_second = came as f64 / begun.elapsed().as_secs_f64();
+    let epoch = host.sender.shared.lock().keys.epochs[RESENT].epoch;
+    assert!(a_second < 40.0, "{a_second:.1} a second were told keys");
+    assert!(u64::from(epoch) <= came + 2, "{epoch} epochs for {came}");
+    assert!(came >= 5, "{came}: who waits gets his turn");
+}
+
 /// Nor does it keep a place by saying nothing.
 #[test]
 fn who_does_not_say_that_it_hears_is_let_go() {
