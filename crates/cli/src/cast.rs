@@ -397,14 +397,16 @@ impl<'a> Teller<'a> {
     fn end(self, ended: &std::result::Result<CastEnd, Error>) -> Result {
         self.progress.clear();
         let seconds = self.sent.or(self.begun.map(|begun| begun.elapsed())).unwrap_or_default();
-        let complete = self.members.iter().filter(|m| word(m, self.files) == "complete").count();
+        let count_of = |what| self.members.iter().filter(|m| word(m, self.files) == what).count();
+        // Whose session ended first may have everything all the same, and could not say so.
+        let (complete, gone) = (count_of("complete"), count_of("gone"));
         let per_s = self.bytes_sent as f64 / seconds.as_secs_f64().max(1e-9);
         let all = self.members.len();
         if self.cast.json {
             json(&json!({
                 "event": "summary", "files": self.files, "bytes": self.bytes,
                 "bytes_sent": self.bytes_sent, "seconds": seconds.as_secs_f64(), "bytes_per_s": per_s,
-                "members": self.members.len(), "complete": complete, "failed": self.failed,
+                "members": all, "complete": complete, "gone": gone, "failed": self.failed,
                 "interrupted": matches!(ended, Ok(CastEnd::Stopped)),
                 "error": ended.as_ref().err().map(Error::to_string),
             }))?;
@@ -412,11 +414,12 @@ impl<'a> Teller<'a> {
             let (files, sent) = (count(self.files, "file"), size(self.bytes_sent));
             let seconds = seconds.as_secs_f64();
             let line = format!("cast {files}, {sent} in {seconds:.2} s, {}", rate(per_s));
-            writeln!(
-                std::io::stderr(),
-                "{line}; {complete} of {} complete",
-                count(all as u64, "receiver")
-            )?;
+            let line = format!("{line}; {complete} of {} complete", count(all as u64, "receiver"));
+            let untold = match gone {
+                0 => String::new(),
+                _ => format!(", of {gone} it is not known"),
+            };
+            writeln!(std::io::stderr(), "{line}{untold}")?;
         }
         let fail = |code, text: &str| Err(Failure::new(code, text).into());
         match ended {
@@ -427,8 +430,11 @@ impl<'a> Teller<'a> {
             Ok(CastEnd::Nobody) => {
                 fail(Code::Connection, "nobody was there when it was time to begin")
             }
-            Ok(CastEnd::Complete) if complete < all => {
+            Ok(CastEnd::Complete) if complete + gone < all => {
                 fail(Code::Failed, "not every receiver has everything")
+            }
+            Ok(CastEnd::Complete) if gone > 0 => {
+                fail(Code::Failed, "not every receiver has said that it has everything")
             }
             Ok(CastEnd::Complete) if self.failed > 0 => fail(Code::Failed, ""),
             Ok(CastEnd::Complete) => Ok(()),

@@ -92,8 +92,12 @@ pub fn run(mut receive: Receive) -> Result {
     // 63 bits that nobody foretells, and not zero.
     let group_key = u64::from_be_bytes(fusewire_device::random()?) >> 1 | 1;
     let session = Session::begin(link, &mail, (group_key, receive.place()?))?;
+    let teller = reporter.clone();
     let part = Part { receive, receiver, heard, group_key, wanted, reporter, stop: &stop };
     let done = part.run(&mail, &mut connector);
+    if done.is_ok() && mail.is_closed() {
+        teller.note("the session had ended: the sender does not know that all is here");
+    }
     session.end(&done, &mail);
     done.map(drop)
 }
