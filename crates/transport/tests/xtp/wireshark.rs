@@ -1,11 +1,15 @@
 //! What leaves is what Wireshark takes for XTP: all packets of runs, read by its dissector.
 
+use core::time::Duration;
+
 use fusewire_testkit::{Impairments, Random, wireshark};
 use fusewire_transport::machine::Cut;
+use fusewire_transport::xtp::group::SenderConfig;
 use fusewire_transport::xtp::{Config, Rate};
-use fusewire_wire::xtp::{Format, NUMBER};
+use fusewire_wire::xtp::{Format, NUMBER, Service};
 
 use crate::account::{Scenario, Told, World, assert_graceful};
+use crate::group::world as group;
 use crate::loss;
 use crate::thin::{link, sends};
 use crate::two_ends::App;
@@ -29,12 +33,8 @@ fn recorded(world: &mut World) -> Vec<Vec<u8>> {
 
 /// All packets of a transfer both ways over a bad link.
 fn packets(random: &mut Random) -> Vec<Vec<u8>> {
-    let bad = Impairments {
-        loss: 0.1,
-        reorder: 0.1,
-        reorder_delay: core::time::Duration::from_millis(20),
-        ..link()
-    };
+    let bad =
+        Impairments { loss: 0.1, reorder: 0.1, reorder_delay: Duration::from_millis(20), ..link() };
     let app = App { adu: 1..3000, cut: Cut::Record, ..sends(60_000) };
     let scenario = Scenario {
         client: config(random),
@@ -71,11 +71,16 @@ fn every_packet_of_a_transfer_is_read_without_complaint() {
     {
         assert!(all.iter().any(|bytes| bytes[11] & 31 == format as u8), "no {format:?}");
     }
+    is_read("xtp-machine", &all);
+}
+
+/// All of them are read, and nothing of them is called malformed.
+fn is_read(name: &str, all: &[Vec<u8>]) {
     let packets: Vec<_> = all.iter().map(|bytes| wireshark::ipv4(NUMBER, bytes)).collect();
     let names = ["xtp.key", "xtp.seq", "xtp.checksum.status", "_ws.malformed"];
-    let Some(rows) = wireshark::fields("xtp-machine", &packets, &[], &names) else { return };
+    let Some(rows) = wireshark::fields(name, &packets, &[], &names) else { return };
     assert_eq!(rows.len(), all.len());
-    for (row, bytes) in rows.iter().zip(&all) {
+    for (row, bytes) in rows.iter().zip(all) {
         let key: String = bytes[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         let seq = u64::from_be_bytes(bytes[24..32].try_into().unwrap());
         assert_eq!(row[0], format!("0x{key}"));
@@ -83,4 +88,42 @@ fn every_packet_of_a_transfer_is_read_without_complaint() {
         assert_eq!((row[2].as_str(), row[3].as_str()), ("1", ""), "{bytes:02x?}");
     }
     println!("{} packets", rows.len());
+}
+
+/// Members that come and go, are refused, vanish and are left behind; and a group that nobody answers.
+#[test]
+fn every_packet_of_a_group_is_read_without_complaint() {
+    let mut random = Random::new(37);
+    let bad = Impairments {
+        loss: 0.1,
+        reorder: 0.1,
+        reorder_delay: Duration::from_millis(5),
+        delay: Duration::from_millis(5),
+        ..Impairments::default()
+    };
+    let member = || group::Plan { links: [bad.clone(), bad.clone()], ..group::Plan::default() };
+    let mut all = Vec::new();
+    for service in [Service::Multicast, Service::UnacknowledgedMulticast] {
+        let plans = vec![
+            member(),
+            group::Plan { leaves_after: Some(4), ..member() },
+            group::Plan { denied: true, ..member() },
+            group::Plan { killed_after: Some(Duration::from_secs(1)), ..member() },
+            group::Plan { takes: Some(5_000), ..member() },
+            group::Plan { joins_after: Duration::from_millis(700), ..member() },
+        ];
+        let plans = if service == Service::Multicast { plans } else { plans[..1].to_vec() };
+        let scenario = group::Scenario { plans, ..group::Scenario::default() };
+        let sender = SenderConfig { service, ..scenario.sender.clone() };
+        let mut world = group::World::new(&group::Scenario { sender, ..scenario }, &mut random);
+        world.keeps_packets = true;
+        world.run();
+        all.extend(world.packets.into_iter().map(|frame| frame.bytes));
+    }
+    for format in
+        [Format::Data, Format::Cntl, Format::First, Format::Ecntl, Format::Jcntl, Format::Diag]
+    {
+        assert!(all.iter().any(|bytes| bytes[11] & 31 == format as u8), "no {format:?}");
+    }
+    is_read("xtp-group", &all);
 }

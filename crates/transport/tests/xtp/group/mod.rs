@@ -5,4 +5,4 @@ mod joining;
 mod loss;
 mod rules;
 mod slow;
-mod world;
+pub mod world;
