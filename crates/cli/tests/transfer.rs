@@ -288,6 +288,10 @@ fn ls_shows_what_is_there_and_nothing_raw() {
     let done = world.run("alice", &["get", &server.url("sub"), "--json"]).ok();
     assert!(!done.out.contains('\x1b') && !done.err.contains('\x1b'));
     world.run("alice", &["ls", &server.url("nowhere")]).failed(1, "no such file or folder");
+    drop(server);
+    let server = world.serve(&["--transport", "xtp"]);
+    let done = world.run("alice", &["ls", "--transport", "xtp", &server.url("")]).ok();
+    assert_eq!(done.out, "sub/\n");
 }
 
 #[test]

@@ -49,6 +49,15 @@ fn tshark(file: &Path) -> Option<Vec<String>> {
 
 #[test]
 fn a_server_at_work_is_seen() {
+    is_seen_at_work("tcp", "estab");
+}
+
+#[test]
+fn a_server_over_xtp_is_seen() {
+    is_seen_at_work("xtp", "open");
+}
+
+fn is_seen_at_work(transport: &str, state: &str) {
     let world = World::new();
     std::fs::create_dir(world.path("run")).unwrap();
     let nobody = look(&world, &["ss", "4000000"]);
@@ -59,15 +68,16 @@ fn a_server_at_work_is_seen() {
     let mut serve = world.command("alice", &["serve", served.to_str().unwrap(), "--json"]);
     serve
         .args(["--listen", "127.0.0.1:0", "--rate", "1M", "--congestion", "bbr"])
+        .args(["--transport", transport])
         .env("XDG_RUNTIME_DIR", world.path("run"));
     let server = support::Server::start(serve);
     let pid = server.pid().to_string();
     let url = server.url("big");
-    let mut get = world.command("alice", &["get", &url, "--quiet"]);
+    let mut get = world.command("alice", &["get", &url, "--quiet", "--transport", transport]);
     let mut get = get.env("XDG_RUNTIME_DIR", world.path("run")).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(30);
     let open = loop {
-        let done = look(&world, &["ss", "--json", "--trace", "--state", "estab", &pid]);
+        let done = look(&world, &["ss", "--json", "--trace", "--state", state, &pid]);
         assert_eq!(done.code, 0, "{}", done.err);
         let found = lines(&done.out);
         let busy = |s: &&Value| s["transport"]["bytes_acked"].as_u64().is_some_and(|n| n > 100_000);
@@ -105,14 +115,16 @@ fn a_server_at_work_is_seen() {
     assert!(report.starts_with("fusewire top ") && !report.contains('\u{1b}'), "{report}");
     let metrics = look(&world, &["metrics", &pid]).out;
     assert!(metrics.contains(&format!("fusewire_up{{pid=\"{pid}\"")), "{metrics}");
+    assert!(metrics.contains(&format!("protocol=\"{transport}\"")), "{metrics}");
     let file = world.path("capture.pcapng");
     let done = look(&world, &["capture", &pid, "-w", file.to_str().unwrap(), "--seconds", "1"]);
     assert_eq!(done.code, 0, "{}", done.err);
     if let Some(packets) = tshark(&file) {
         assert!(packets.len() > 10, "{packets:?}");
-        assert!(packets.iter().all(|p| p.starts_with('1')), "a wrong checksum: {packets:?}");
+        let wrong = |packet: &String| transport == "tcp" && !packet.starts_with('1');
+        assert!(!packets.iter().any(wrong), "a wrong checksum: {packets:?}");
     }
-    for (protocol, is_there) in [("tcp", true), ("udp", false)] {
+    for (protocol, is_there) in [(transport, true), ("udp", false)] {
         let args = ["capture", &pid, "-w", "-", "--seconds", "1", "--protocol", protocol];
         let mut command = world.command("alice", &args);
         let output = command.env("XDG_RUNTIME_DIR", world.path("run")).output().unwrap();
