@@ -39,7 +39,7 @@ pub fn run(data: &[u8]) {
     let own = Key::new(0x1234_5678_9abc).expect("not zero");
     let [probe, wtimer, rtt_min] = [100, 300, 20].map(Duration::from_millis);
     let patience = Patience { probe: Some(probe), wtimer, rtt_min };
-    let mut request = Request::new(&cfg, message, own, patience, now).expect("it is short");
+    let mut request = Request::new(cfg.clone(), message, own, patience, now).expect("it is short");
     let mut told = false;
     for _ in 0..STEPS_MAX {
         table.output(&cfg, now);

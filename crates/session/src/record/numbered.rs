@@ -133,6 +133,24 @@ impl NumberedSender {
         body: &M,
         record: &mut [u8],
     ) -> Result<(), Error> {
+        self.seal_since_into(number, number, body, record)
+    }
+
+    /// As [`seal_into`](Self::seal_into), and says that numbers below `since` are done with: at most `number`, and less than
+    /// [`WINDOW`] below it.
+    ///
+    /// # Errors
+    /// As `seal_into`; [`Error::Misuse`] for another `since`.
+    pub fn seal_since_into<M: Marshal + ?Sized>(
+        &mut self,
+        number: u32,
+        since: u32,
+        body: &M,
+        record: &mut [u8],
+    ) -> Result<(), Error> {
+        let Some(behind) = number.checked_sub(since).filter(|behind| *behind < WINDOW) else {
+            return Err(Misuse::Config("what is waited for lies within the window").into());
+        };
         let len = body.marshalled_len();
         let max = self.body_len_max();
         if len > max {
@@ -153,8 +171,8 @@ impl NumberedSender {
             // No number of the epoch before may be sealed any more.
             self.previous_keys = None;
         }
-        let header =
-            RecordHeader { kind: RecordType::Adu, body_len: len as u32, index: number.into() };
+        let index = u64::from(behind) << 32 | u64::from(number);
+        let header = RecordHeader { kind: RecordType::Adu, body_len: len as u32, index };
         let header = header.to_bytes();
         let (head, rest) = record.split_at_mut(HEADER_LEN);
         let (ciphertext, tag) = rest.split_at_mut(rest.len() - self.params.cipher.tag_len);
@@ -233,6 +251,19 @@ impl NumberedReceiver {
         Ok(body)
     }
 
+    /// As [`open`](Self::open), of a record that says since which number its sender still waits: that number, and the body.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_since(&mut self, number: u32, record: &[u8]) -> Result<(u32, Vec<u8>), Error> {
+        self.check_new(number)?;
+        let (len, behind) = self.announced(number, record)?;
+        let mut body = vec![0; len];
+        self.receiver.open(offset(number), record, &mut body)?;
+        self.seen.take(number);
+        Ok((number - behind, body))
+    }
+
     /// As [`open_into`](Self::open_into), of a number that was opened already: whether what came again is genuine, and what it says,
     /// of which nothing is news.
     ///
@@ -279,15 +310,30 @@ impl NumberedReceiver {
         is_new.then_some(()).ok_or(Error::NotAuthentic { offset: offset(number) })
     }
 
-    /// The length of its body, which nothing proves yet.
+    /// The length of its body, which nothing proves yet. It says nothing but its number.
     fn body_len(&self, number: u32, record: &[u8]) -> Result<usize, Error> {
-        let header = self.receiver.header(offset(number), record)?;
-        if header.kind != RecordType::Adu || header.index != number.into() {
-            let (expected, found) = ("an ADU of this number", header.index);
-            return Err(Error::Malformed { what: "record header", expected, found, offset: 0 });
+        match self.announced(number, record)? {
+            (len, 0) => Ok(len),
+            (_, behind) => Err(malformed("an ADU that waits for none before it", behind.into())),
         }
-        Ok(header.body_len as usize)
     }
+
+    /// The length of its body, and how many numbers before its own are waited for, which nothing proves yet.
+    fn announced(&self, number: u32, record: &[u8]) -> Result<(usize, u32), Error> {
+        let header = self.receiver.header(offset(number), record)?;
+        let (behind, own) = ((header.index >> 32) as u32, header.index as u32);
+        if header.kind != RecordType::Adu || own != number {
+            return Err(malformed("an ADU of this number", header.index));
+        }
+        if behind > number || behind >= WINDOW {
+            return Err(malformed("numbers within the window before it", behind.into()));
+        }
+        Ok((header.body_len as usize, behind))
+    }
+}
+
+fn malformed(expected: &'static str, found: u64) -> Error {
+    Error::Malformed { what: "record header", expected, found, offset: 0 }
 }
 
 /// What is not bound to a place in a stream must prove itself.
@@ -350,6 +396,34 @@ mod tests {
         // 1500 has moved the window.
         assert!(sender.seal(400, &b""[..]).is_err() && !receiver.is_new(400));
         assert!(sender.seal(477, &b""[..]).is_ok() && receiver.is_new(477));
+    }
+
+    #[test]
+    fn a_record_says_since_when_answers_are_waited_for_if_it_may() {
+        let (mut sender, mut receiver) = ends();
+        let mut record = vec![0; sender.record_len(4)];
+        let mut sealed = |number, since| {
+            let done = sender.seal_since_into(number, since, &b"body"[..], &mut record);
+            done.map(|()| record.clone())
+        };
+        let since = |since| (since, b"body".to_vec());
+        for (number, oldest) in [(0, 0), (7, 3), (2000, 2000 + 1 - WINDOW), (1999, 1999)] {
+            let record = sealed(number, oldest).unwrap();
+            assert_eq!(receiver.open(number, &record).is_ok(), number == oldest, "{number}");
+            let opened = receiver.open_since(number, &record);
+            assert!(number == oldest || opened.unwrap() == since(oldest), "{number}");
+        }
+        for (number, oldest) in [(2001, 2002), (2002, 2002 - WINDOW)] {
+            assert!(sealed(number, oldest).is_err(), "{number} {oldest}");
+        }
+        let mut forged = sealed(2003, 2001).unwrap();
+        assert!(receiver.open_since(2002, &forged).is_err(), "the number is bound");
+        assert_eq!(receiver.open_since(2003, &forged.clone()).unwrap(), since(2001));
+        assert!(receiver.open_since(2003, &forged).is_err(), "a replay");
+        forged = sealed(2004, 2004).unwrap();
+        // Where headers are in the clear: what is said before the tag proves it.
+        forged[11] ^= 1;
+        assert!(receiver.open_since(2004, &forged).is_err());
     }
 
     #[test]

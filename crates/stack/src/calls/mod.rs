@@ -12,7 +12,9 @@
 mod eager;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use fusewire_base::Instant;
 use fusewire_session::Draws;
@@ -20,7 +22,7 @@ use fusewire_session::record::NUMBERS_WINDOW;
 use fusewire_transport::machine::Secrets;
 use fusewire_transport::xtp::single::{Answers, Bounds, Id, Request, Responder};
 use fusewire_transport::xtp::{Config, Header};
-use fusewire_wire::xtp::Key;
+use fusewire_wire::xtp::{Key, KeyHash};
 
 use crate::{ConnectionId, Error, Result};
 use eager::Eager;
@@ -29,6 +31,10 @@ use eager::Eager;
 const CALLS_MAX: usize = 256;
 /// The longest record of a call, and so the memory that an answer may take.
 pub(crate) const RECORD_MAX: u32 = 1 << 19;
+
+/// Records that are over and whose memory is for the next, and the longest of these, in bytes.
+const SPARE: usize = 8;
+const SPARE_LEN_MAX: usize = 64 << 10;
 
 /// Names a call of this end's, among those of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,8 +58,12 @@ pub(crate) struct Beside {
     under_way: VecDeque<(u32, Key)>,
     answers: VecDeque<(CallId, Answer)>,
     asked: VecDeque<(Asked, Vec<u8>)>,
+    /// What the peer has asked, as it came, from where it may still wait for an answer.
+    remembered: VecDeque<(u32, Id)>,
     /// How long answers take.
     pub took: Answers,
+    /// How transactions are made while datagrams and packets of the connection have so many bytes.
+    pub settings: Option<((usize, usize), Arc<Config>)>,
 }
 
 impl Beside {
@@ -64,7 +74,9 @@ impl Beside {
             under_way: VecDeque::new(),
             answers: VecDeque::new(),
             asked: VecDeque::new(),
+            remembered: VecDeque::new(),
             took: Answers::default(),
+            settings: None,
         }
     }
 
@@ -73,9 +85,14 @@ impl Beside {
     pub fn number(&self) -> Result<Option<u32>> {
         let next = u32::try_from(self.next)
             .map_err(|_| Error::Misuse("this session has made all its calls"))?;
-        let oldest = self.under_way.front().map_or(next, |call| call.0);
-        let room = self.under_way.len() < CALLS_MAX && next - oldest < NUMBERS_WINDOW;
+        let room =
+            self.under_way.len() < CALLS_MAX && next - self.waits_since(next) < NUMBERS_WINDOW;
         Ok(room.then_some(next))
+    }
+
+    /// The first number whose answer is waited for, where `next` is the next.
+    pub fn waits_since(&self, next: u32) -> u32 {
+        self.under_way.front().map_or(next, |call| call.0)
     }
 
     /// A call has the number that was next.
@@ -106,6 +123,18 @@ impl Beside {
     pub fn take_answer(&mut self, call: Option<CallId>) -> Option<(CallId, Answer)> {
         let at = self.answers.iter().position(|(id, _)| call.is_none_or(|call| call == *id))?;
         self.answers.remove(at)
+    }
+
+    /// A request of this number has come.
+    pub fn remember(&mut self, number: u32, id: Id) {
+        self.remembered.push_back((number, id));
+    }
+
+    /// One that the peer waits for no more, as it waits for none below `since`.
+    pub fn take_done(&mut self, since: u32) -> Option<Id> {
+        let &(_, id) = self.remembered.front().filter(|(number, _)| *number < since)?;
+        self.remembered.pop_front();
+        Some(id)
     }
 
     /// The peer asks. False when too much waits for the application.
@@ -148,10 +177,21 @@ pub(crate) struct Outgoing {
     pub due: Option<Instant>,
 }
 
-/// A request of a peer's: pieces of its record, then the record of the answer.
+/// What is kept of a request of a peer's.
 #[derive(Default)]
 pub(crate) struct Incoming {
-    pub bytes: Vec<u8>,
+    /// Who had the place last.
+    of: Option<Id>,
+    /// Pieces of the request's record, then the record of the answer.
+    bytes: Vec<u8>,
+}
+
+impl Incoming {
+    /// Those bytes.
+    pub fn of(all: &[Incoming], id: Id) -> &[u8] {
+        let incoming = all.get(id.place()).filter(|incoming| incoming.of == Some(id));
+        incoming.map_or(&[], |incoming| &incoming.bytes)
+    }
 }
 
 /// All calls of a stack.
@@ -159,12 +199,14 @@ pub(crate) struct Calls {
     draws: Draws,
     secrets: Secrets,
     /// Made when a peer asks for the first time.
-    pub responder: Option<Responder>,
+    pub responder: Option<Box<Responder>>,
     /// Connections by what names their sessions.
     pub sessions: HashMap<u32, ConnectionId>,
-    pub outgoing: HashMap<Key, Outgoing>,
+    pub outgoing: HashMap<Key, Box<Outgoing>, BuildHasherDefault<KeyHash>>,
     due: BTreeSet<(Instant, Key)>,
-    pub incoming: HashMap<Id, Incoming>,
+    /// By the request's place in the responder's table.
+    pub incoming: Vec<Incoming>,
+    spare: Vec<Vec<u8>>,
     pub eager: Eager,
 }
 
@@ -184,9 +226,10 @@ impl Calls {
             secrets,
             responder: None,
             sessions: HashMap::new(),
-            outgoing: HashMap::new(),
+            outgoing: HashMap::default(),
             due: BTreeSet::new(),
-            incoming: HashMap::new(),
+            incoming: Vec::new(),
+            spare: Vec::new(),
             eager: Eager::default(),
         }
     }
@@ -204,8 +247,43 @@ impl Calls {
 
     /// Who answers.
     pub fn responder(&mut self, cfg: &Config, now: Instant) -> &mut Responder {
-        self.responder
-            .get_or_insert_with(|| Responder::new(cfg, Bounds::default(), &self.secrets, now))
+        self.responder.get_or_insert_with(|| {
+            Box::new(Responder::new(cfg, Bounds::default(), &self.secrets, now))
+        })
+    }
+
+    /// What is kept of a request of a peer's.
+    pub fn incoming(&mut self, id: Id) -> &mut Vec<u8> {
+        if self.incoming.len() <= id.place() {
+            self.incoming.resize_with(id.place() + 1, Incoming::default);
+        }
+        let incoming = &mut self.incoming[id.place()];
+        if incoming.of.replace(id) != Some(id) {
+            incoming.bytes.clear();
+        }
+        &mut incoming.bytes
+    }
+
+    /// Nothing more is needed of a request of a peer's.
+    pub fn gone(&mut self, id: Id) {
+        let incoming = self.incoming.get_mut(id.place()).filter(|i| i.of == Some(id));
+        if let Some(bytes) = incoming.map(|incoming| std::mem::take(&mut incoming.bytes)) {
+            self.recycle(bytes);
+        }
+    }
+
+    /// Memory for a record of so many bytes.
+    pub fn record(&mut self, len: usize) -> Vec<u8> {
+        let mut record = self.spare.pop().unwrap_or_default();
+        record.resize(len, 0);
+        record
+    }
+
+    /// A record is over.
+    pub fn recycle(&mut self, record: Vec<u8>) {
+        if self.spare.len() < SPARE && (1..=SPARE_LEN_MAX).contains(&record.capacity()) {
+            self.spare.push(record);
+        }
     }
 
     /// The call of ours that a packet is for.
@@ -221,7 +299,7 @@ impl Calls {
     }
 
     /// A call is under way, and is looked at when its time comes.
-    pub fn put(&mut self, key: Key, mut outgoing: Outgoing) {
+    pub fn put(&mut self, key: Key, mut outgoing: Box<Outgoing>) {
         outgoing.due = outgoing.request.poll_timeout();
         if let Some(at) = outgoing.due {
             self.due.insert((at, key));
@@ -229,7 +307,7 @@ impl Calls {
         self.outgoing.insert(key, outgoing);
     }
 
-    pub fn take(&mut self, key: Key) -> Option<Outgoing> {
+    pub fn take(&mut self, key: Key) -> Option<Box<Outgoing>> {
         let mut outgoing = self.outgoing.remove(&key)?;
         if let Some(at) = outgoing.due.take() {
             self.due.remove(&(at, key));
@@ -238,7 +316,7 @@ impl Calls {
     }
 
     /// A call whose time has come.
-    pub fn take_due(&mut self, now: Instant) -> Option<(Key, Outgoing)> {
+    pub fn take_due(&mut self, now: Instant) -> Option<(Key, Box<Outgoing>)> {
         let &(at, key) = self.due.first().filter(|(at, _)| *at <= now)?;
         self.due.remove(&(at, key));
         let outgoing = self.take(key)?;
@@ -248,7 +326,7 @@ impl Calls {
     /// When something is to be done.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let ours = self.due.first().map(|(at, _)| *at);
-        let theirs = self.responder.as_ref().and_then(Responder::poll_timeout);
+        let theirs = self.responder.as_ref().and_then(|responder| responder.poll_timeout());
         [ours, theirs].into_iter().flatten().min()
     }
 }

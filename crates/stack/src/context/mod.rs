@@ -52,7 +52,7 @@ use fusewire_kernels::Level;
 use fusewire_transport::machine::{Connection as _, Counters, Ends, Listener as _, Protocol as _};
 use fusewire_transport::timer::Wheel;
 use fusewire_transport::xtp::{self, Listener, Name, State};
-use fusewire_wire::xtp::Key;
+use fusewire_wire::xtp::{Key, KeyHash};
 
 pub use fusewire_transport::machine::Secrets;
 /// XTP's number as a protocol of IP.
@@ -76,7 +76,7 @@ use exchange::{Exchange, Role, Singles};
 use output::Output;
 use sorted::Sorted;
 use standing::Standing;
-use table::{KeyHash, Made, Place};
+use table::{Made, Place};
 
 /// The page's example.
 #[cfg(doctest)]

@@ -86,7 +86,7 @@ impl Contexts {
         let service = block.service();
         let message = Message { service, port, len: len as u32, btag, proves_itself: false };
         let key = self.draw(&settings, port, now).key;
-        let request = Request::new(&settings, message, key, Patience::UNKNOWN, now)
+        let request = Request::new(settings, message, key, Patience::UNKNOWN, now)
             .map_err(|too_long| Error::TooLong { len, max: too_long.max as usize })?
             .towards(remote);
         let said = said(self.config.level, request.piece_len() as usize);

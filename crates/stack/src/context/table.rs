@@ -1,6 +1,5 @@
 //! Which contexts there are, each in its place, and by which keys packets find it.
 
-use std::hash::Hasher;
 use std::net::SocketAddr;
 
 use super::*;
@@ -44,22 +43,6 @@ impl Place {
             Place::Open(association) => association.sort(),
             Place::Single(exchange) => exchange.sort(),
         }
-    }
-}
-
-/// Keys are drawn at random, by us: they are their own hash.
-#[derive(Default)]
-pub(super) struct KeyHash(u64);
-
-impl Hasher for KeyHash {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0 << 8 ^ u64::from(*byte) ^ self.0 >> 56);
-    }
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
     }
 }
 

@@ -150,8 +150,24 @@ impl Connection {
         request: &M,
         deadline: Option<Instant>,
     ) -> Result<Vec<u8>> {
-        let call = Begun { connection: self, call: self.beginning(request).block_until(deadline)? };
-        self.answering(call.call).block_until(deadline)
+        let mut begun = Begun { connection: self, call: None };
+        let call = &mut begun.call;
+        let answered = self.ask(Interest::Calls, |state, id| {
+            if call.is_none() {
+                match state.stack.begin_call(id, request) {
+                    Ok(None) => return state.pending(id),
+                    begun => *call = begun?,
+                }
+            }
+            match state.stack.take_answer(id, *call) {
+                Some((_, answer)) => {
+                    *call = None;
+                    Poll::Ready(answer)
+                }
+                None => state.pending(id),
+            }
+        });
+        answered.block_until(deadline)
     }
 
     /// [`Connection::call_peer`] for tasks. Cancelled, the peer's application may get the request.
@@ -159,8 +175,11 @@ impl Connection {
     /// # Errors
     /// The errors of [`Connection::call_peer`].
     pub async fn call_peer_async(&self, request: &[u8]) -> Result<Vec<u8>> {
-        let call = Begun { connection: self, call: self.beginning(request).wait().await? };
-        self.answering(call.call).wait().await
+        let call = self.beginning(request).wait().await?;
+        let mut begun = Begun { connection: self, call: Some(call) };
+        let answer = self.answering(call).wait().await?;
+        begun.call = None;
+        Ok(answer)
     }
 
     /// Begins a call, with a message that is marshalled in the one pass that seals it; waits only while too many are under
@@ -287,11 +306,13 @@ impl Connection {
 /// A call that is cancelled when nobody waits for it any more.
 struct Begun<'a> {
     connection: &'a Connection,
-    call: CallId,
+    call: Option<CallId>,
 }
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        self.connection.cancel_call(self.call);
+        if let Some(call) = self.call {
+            self.connection.cancel_call(call);
+        }
     }
 }

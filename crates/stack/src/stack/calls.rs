@@ -1,5 +1,7 @@
 //! Calls: between the device, the machine of transactions, and the lists of connections.
 
+use std::sync::Arc;
+
 use fusewire_session::{Calls as Keys, Marshal};
 use fusewire_transport::machine::{DropCause, Initial, PayloadPlan, TransmitKind, Verdict};
 use fusewire_transport::xtp::single::{self, Message, Outcome, Request};
@@ -8,7 +10,7 @@ use fusewire_wire::xtp::{self as wire, Body, CHECK_AT, HEADER_LEN, Options, Serv
 
 use super::output::hand_over;
 use super::*;
-use crate::calls::{Asked, Beside, CallId, Outgoing, RECORD_MAX};
+use crate::calls::{Asked, Beside, CallId, Incoming, Outgoing, RECORD_MAX};
 use crate::machine::{as_xtp, xtp_settings};
 use fusewire_device::TxFrame;
 
@@ -30,23 +32,23 @@ impl Stack {
     ) -> Result<Option<CallId>> {
         let now = self.clock.now();
         let cfg = self.call_settings(id)?;
-        let max = self.call_len_max(id)?;
-        let connection = self.get_mut(id).ok_or(Error::Closed)?;
-        let len = request.marshalled_len();
+        let connection = of(&mut self.connections, &self.generations, id).ok_or(Error::Closed)?;
+        let (remote, path) = (connection.ends.remote, connection.machine.info());
+        let beside = connection.calls_to_make()?;
+        let (len, max) = (request.marshalled_len(), request_len_max(&cfg, beside));
         if len > max {
             return Err(Error::TooLong { len, max });
         }
-        let (remote, path) = (connection.ends.remote, connection.machine.info());
-        let beside = connection.calls_to_make()?;
         let patience = beside.took.patience(path.srtt, path.min_rtt);
         let Some(number) = beside.number()? else { return Ok(None) };
-        let record = match beside.keys.requests.seal(number, request) {
-            Ok(record) => record,
-            Err(error) => {
-                beside.skip();
-                return Err(error.into());
-            }
-        };
+        let mut record = self.calls.record(beside.keys.requests.record_len(len));
+        let since = beside.waits_since(number);
+        if let Err(error) =
+            beside.keys.requests.seal_since_into(number, since, request, &mut record)
+        {
+            beside.skip();
+            return Err(error.into());
+        }
         let message = Message {
             service: Service::Transaction,
             port: crate::PORT,
@@ -55,19 +57,17 @@ impl Stack {
             proves_itself: true,
         };
         let key = self.calls.key();
-        let request = Request::new(&cfg, message, key, patience, now)
+        let request = Request::new(cfg, message, key, patience, now)
             .map_err(|too_long| Error::TooLong { len, max: too_long.max as usize })?
             .towards(remote);
         let call = CallId(number);
-        if let Some(beside) = self.get_mut(id).and_then(|c| c.calls.as_mut()) {
-            beside.began(key);
-        }
+        beside.began(key);
         let (answer, due) = (Vec::new(), None);
         let (connection, begun) = (id, now);
         let outgoing = Outgoing { request, connection, call, begun, remote, record, answer, due };
         self.last_work = now;
         self.calls.eager.began(now, self.config.spin);
-        self.settle_call(now, key, outgoing, None);
+        self.settle_call(now, key, Box::new(outgoing), None);
         Ok(Some(call))
     }
 
@@ -78,9 +78,7 @@ impl Stack {
     pub fn call_len_max(&mut self, id: ConnectionId) -> Result<usize> {
         let cfg = self.call_settings(id)?;
         let connection = self.get_mut(id).ok_or(Error::Closed)?;
-        let room = single::message_len_max(&cfg, Service::Transaction, true) as usize;
-        let keys = &connection.calls_to_make()?.keys;
-        Ok(keys.requests.body_len_fitting(room).unwrap_or(0))
+        Ok(request_len_max(&cfg, connection.calls_to_make()?))
     }
 
     /// The longest answer to a call, in bytes.
@@ -135,16 +133,20 @@ impl Stack {
     ) -> Result<()> {
         let now = self.clock.now();
         let cfg = self.call_settings(id)?;
-        let beside = self.get_mut(id).ok_or(Error::Closed)?.calls_to_make()?;
+        let connection = of(&mut self.connections, &self.generations, id).ok_or(Error::Closed)?;
+        let beside = connection.calls_to_make()?;
         let (len, max) = (answer.marshalled_len(), beside.keys.replies.body_len_max());
         if len > max {
             self.refuse_call(asked);
             return Err(Error::TooLong { len, max });
         }
-        let record = beside.keys.replies.seal(asked.number, answer)?;
-        let Some(incoming) = self.calls.incoming.get_mut(&asked.id) else { return Ok(()) };
+        if !self.calls.responder.as_ref().is_some_and(|responder| responder.is_there(asked.id)) {
+            return Ok(());
+        }
+        let mut record = self.calls.record(beside.keys.replies.record_len(len));
+        beside.keys.replies.seal_into(asked.number, answer, &mut record)?;
         let len = record.len() as u32;
-        incoming.bytes = record;
+        *self.calls.incoming(asked.id) = record;
         let responder = self.calls.responder(&cfg, now);
         responder.set_tpdu_len(asked.id, cfg.send_tpdu_len);
         responder.answer(now, asked.id, len, true);
@@ -163,23 +165,31 @@ impl Stack {
     }
 
     /// How transactions beside a connection are made.
-    fn call_settings(&self, id: ConnectionId) -> Result<xtp::Config> {
-        let connection = self.get(id).ok_or(Error::Closed)?;
-        let settings = self.settings(connection.ends.remote);
-        let cfg = xtp_settings(&settings)
+    fn call_settings(&mut self, id: ConnectionId) -> Result<Arc<xtp::Config>> {
+        let tpdu_len = self.datagram_len();
+        let connection = of(&mut self.connections, &self.generations, id).ok_or(Error::Closed)?;
+        let cfg = xtp_settings(settings(&self.config))
             .ok_or(Error::Misuse("calls go over XTP: choose it as the transport"))?;
-        let sizes = settings.sizes();
         let known = connection.machine.max_payload() as usize + HEADER_LEN;
-        Ok(xtp::Config {
-            service: Service::Transaction,
-            nocheck: true,
-            send_tpdu_len: known.clamp(512, sizes.tpdu_len.max(512)),
-            recv_window: RECORD_MAX,
-            initial_recv_window: RECORD_MAX,
-            send_buffer: RECORD_MAX,
-            answer_alloc: RECORD_MAX,
-            ..cfg.clone()
-        })
+        let made = || {
+            Arc::new(xtp::Config {
+                service: Service::Transaction,
+                nocheck: true,
+                tpdu_len,
+                send_tpdu_len: known.clamp(512, tpdu_len.max(512)),
+                recv_window: RECORD_MAX,
+                initial_recv_window: RECORD_MAX,
+                send_buffer: RECORD_MAX,
+                answer_alloc: RECORD_MAX,
+                ..cfg.clone()
+            })
+        };
+        let Some(beside) = connection.calls.as_deref_mut() else { return Ok(made()) };
+        let sizes = (tpdu_len, known);
+        match &beside.settings {
+            Some((of, settings)) if *of == sizes => Ok(settings.clone()),
+            _ => Ok(beside.settings.insert((sizes, made())).1.clone()),
+        }
     }
 
     /// The session of a connection is open: its peer may call.
@@ -259,8 +269,9 @@ impl Stack {
         h: &Packet,
         (frame, payload): (&[u8], &[u8]),
     ) {
-        let is_peers = |outgoing: &Outgoing| outgoing.remote == peer;
-        if !wire::verifies(frame) || !self.calls.outgoing.get(&key).is_some_and(is_peers) {
+        let called = self.calls.outgoing.get(&key);
+        let is_peers = called.is_some_and(|outgoing| outgoing.remote == peer);
+        if !is_peers || !wire::verifies(frame) {
             return self.drop_frame(Cause::CallStray);
         }
         let Some(mut outgoing) = self.calls.take(key) else { return };
@@ -287,11 +298,11 @@ impl Stack {
     }
 
     /// Opens with the keys of a connection; what is not genuine was never there.
-    fn open_call(
+    fn open_call<T>(
         &mut self,
         id: ConnectionId,
-        open: impl FnOnce(&mut Keys) -> std::result::Result<Vec<u8>, fusewire_session::Error>,
-    ) -> Option<Vec<u8>> {
+        open: impl FnOnce(&mut Keys) -> std::result::Result<T, fusewire_session::Error>,
+    ) -> Option<T> {
         let opened = open(&mut self.get_mut(id)?.calls.as_mut()?.keys).ok();
         if opened.is_none() {
             self.drop_frame(Cause::CallTag);
@@ -332,7 +343,7 @@ impl Stack {
                 if matches!(reply.body, Body::Diag(_)) && !self.config.refusals.allows(now) {
                     return self.drop_frame(Cause::Refusal);
                 }
-                return self.send_packet(peer, reply, "call");
+                return self.send_packet(now, peer, reply, "call");
             }
             single::Incoming::Drop(_) | single::Incoming::Datagram(_) => {
                 return self.drop_frame(Cause::CallStray);
@@ -342,7 +353,7 @@ impl Stack {
         let verdict = match (&initial, session) {
             (Initial::Payload(plan), Some(id)) if plan.len > 0 && is_all(h, plan) => {
                 let Body::First(wire::First { btag: Some(btag), .. }) = h.body else { return };
-                opened = self.open_call(id, |keys| keys.asked.open(btag as u32, payload));
+                opened = self.open_call(id, |keys| keys.asked.open_since(btag as u32, payload));
                 match opened {
                     Some(_) => Verdict::Accept { len: plan.len },
                     None => Verdict::Reject(DropCause::Tag),
@@ -358,37 +369,37 @@ impl Stack {
             && !piece.is_empty()
         {
             let from = plan.offset as usize;
-            let bytes = &mut self.calls.incoming.entry(id).or_default().bytes;
+            let bytes = self.calls.incoming(id);
             bytes.resize(bytes.len().max(piece.len()), 0);
             bytes[from..piece.len()].copy_from_slice(&piece[from..]);
         }
-        self.take_call_events(opened);
+        self.take_call_events(now, opened);
         self.send_replies(now);
     }
 
-    /// What the responder tells; `opened` is the request that came as one packet.
-    fn take_call_events(&mut self, mut opened: Option<Vec<u8>>) {
-        let now = self.clock.now();
+    /// What the responder tells; `opened` is the request that came as one packet, and since when its caller waits.
+    fn take_call_events(&mut self, now: Instant, mut opened: Option<(u32, Vec<u8>)>) {
         while let Some((id, event)) =
-            self.calls.responder.as_mut().and_then(single::Responder::poll_event)
+            self.calls.responder.as_mut().and_then(|responder| responder.poll_event())
         {
             let single::Event::Arrived(arrived) = event else {
-                self.calls.incoming.remove(&id);
+                self.calls.gone(id);
                 continue;
             };
             let btag = arrived.btag.unwrap_or(0);
             let (session, number) = ((btag >> 32) as u32, btag as u32);
             let connection = self.calls.sessions.get(&session).copied();
-            let pieces = std::mem::take(&mut self.calls.incoming.entry(id).or_default().bytes);
+            let pieces = std::mem::take(self.calls.incoming(id));
             let request = match (opened.take(), connection) {
                 (Some(request), _) => Some(request),
                 (None, Some(connection)) => {
-                    self.open_call(connection, |keys| keys.asked.open(number, &pieces))
+                    self.open_call(connection, |keys| keys.asked.open_since(number, &pieces))
                 }
                 (None, None) => None,
             };
             let asked = Asked { number, id };
-            let handed = request.zip(connection).is_some_and(|(request, connection)| {
+            let handed = request.zip(connection).is_some_and(|((since, request), connection)| {
+                self.forget_asked(connection, since, asked.number, id);
                 let connection = self.get_mut(connection);
                 connection.is_some_and(|connection| connection.called(asked, request))
             });
@@ -403,6 +414,17 @@ impl Stack {
         }
     }
 
+    /// A request has come whose caller waits for nothing before `since`: answers to that are kept no longer.
+    fn forget_asked(&mut self, connection: ConnectionId, since: u32, number: u32, id: single::Id) {
+        let Some(responder) = self.calls.responder.as_mut() else { return };
+        let connection = of(&mut self.connections, &self.generations, connection);
+        let Some(beside) = connection.and_then(|c| c.calls.as_deref_mut()) else { return };
+        beside.remember(number, id);
+        while let Some(id) = beside.take_done(since) {
+            responder.forget(id);
+        }
+    }
+
     // ---- packets that leave
 
     /// A call may have something to say, or be over.
@@ -410,7 +432,7 @@ impl Stack {
         &mut self,
         now: Instant,
         key: wire::Key,
-        mut outgoing: Outgoing,
+        mut outgoing: Box<Outgoing>,
         opened: Option<Vec<u8>>,
     ) {
         self.send_requests(now, &mut outgoing);
@@ -432,6 +454,7 @@ impl Stack {
             (Outcome::TimedOut, _) => Err(Error::TimedOut(peer)),
             (Outcome::Sent | Outcome::Delivered | Outcome::Reset, _) => Err(Error::Reset(peer)),
         };
+        self.calls.recycle(std::mem::take(&mut outgoing.record));
         if let Some(connection) = self.get_mut(id) {
             if let (Some(took), Some(beside)) = (outgoing.request.took(), &mut connection.calls)
                 && connection.ends.remote == peer
@@ -445,42 +468,45 @@ impl Stack {
 
     fn send_requests(&mut self, now: Instant, outgoing: &mut Outgoing) {
         let (to, record) = (outgoing.remote, &outgoing.record[..]);
-        self.send_packets("call", || Some((to, outgoing.request.poll_transmit(now)?, record)));
+        self.send_packets(now, "call", || Some((to, outgoing.request.poll_transmit(now)?, record)));
     }
 
     /// What responders have to say.
     fn send_replies(&mut self, now: Instant) {
-        self.take_call_events(None);
+        self.take_call_events(now, None);
         let Some(mut responder) = self.calls.responder.take() else { return };
         let incoming = std::mem::take(&mut self.calls.incoming);
-        self.send_packets("answer to a call", || {
+        self.send_packets(now, "answer to a call", || {
             let (id, to, transmit) = responder.poll_transmit(now)?;
-            Some((to, transmit, incoming.get(&id).map_or(&[][..], |incoming| &incoming.bytes)))
+            Some((to, transmit, Incoming::of(&incoming, id)))
         });
         (self.calls.responder, self.calls.incoming) = (Some(responder), incoming);
     }
 
     /// A packet of a call's that has nothing of a record.
-    fn send_packet(&mut self, to: SocketAddr, header: Packet, word: &'static str) {
+    fn send_packet(&mut self, now: Instant, to: SocketAddr, header: Packet, word: &'static str) {
         let kind = TransmitKind::Ack;
         let transmit =
             Transmit { header, payload: None, retransmission: false, kind, ecn_capable: false };
         let mut transmit = Some(transmit);
-        self.send_packets(word, || Some((to, transmit.take()?, &[][..])));
+        self.send_packets(now, word, || Some((to, transmit.take()?, &[][..])));
     }
 
     /// Packets of calls while there are any, each with the record that its payload is a part of, a batch at a time.
     fn send_packets<'r>(
         &mut self,
+        now: Instant,
         word: &'static str,
         mut next: impl FnMut() -> Option<(SocketAddr, Transmit, &'r [u8])>,
     ) {
         let nobody = SocketAddr::from(([0; 4], 0));
-        loop {
+        let mut packet = next();
+        while packet.is_some() {
             let nothing = TxFrame { peer: nobody, header: &[], payload: &[], ecn: Ecn::NotEct };
             let (mut frames, mut count) = ([nothing; BATCH], 0);
             for buffer in &mut self.headers[..BATCH] {
-                let Some((peer, transmit, record)) = next() else { break };
+                let Some((peer, transmit, record)) = packet.take() else { break };
+                packet = next();
                 let (h, range) = (transmit.header, transmit.payload.unwrap_or(0..0));
                 let payload = record.get(range.start as usize..range.end as usize).unwrap_or(&[]);
                 if payload.len() != h.data_len as usize {
@@ -497,14 +523,11 @@ impl Stack {
                 count += 1;
             }
             let frames = &frames[..count];
-            if frames.is_empty() {
-                return;
-            }
             self.watch.sent_tpdus(frames, |_| [word, ""]);
             if frames.iter().any(|frame| !frame.payload.is_empty()) {
                 // It is no stream that comes: who waits for an answer looks for it all the time.
                 (self.streamed, self.napped_at) = (0, 0);
-                self.last_work = self.clock.now();
+                self.last_work = now;
             }
             hand_over(&mut *self.device, None, frames);
         }
@@ -525,11 +548,16 @@ impl Stack {
         {
             any = true;
             responder.handle_timeout(now);
-            self.take_call_events(None);
             self.send_replies(now);
         }
         any
     }
+}
+
+/// The longest request of a connection's, in bytes.
+fn request_len_max(cfg: &xtp::Config, beside: &Beside) -> usize {
+    let room = single::message_len_max(cfg, Service::Transaction, true) as usize;
+    beside.keys.requests.body_len_fitting(room).unwrap_or(0)
 }
 
 /// A packet that has all of a message, of which all is new.

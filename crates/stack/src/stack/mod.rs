@@ -184,6 +184,18 @@ pub struct Stack {
     calls: Calls,
 }
 
+/// The connection of that name, where more of the stack is needed beside it.
+fn of<'c>(
+    connections: &'c mut [Option<Box<Connection>>],
+    generations: &Generations,
+    id: ConnectionId,
+) -> Option<&'c mut Connection> {
+    if !generations.is_current(id.index, id.generation) {
+        return None;
+    }
+    connections[id.index as usize].as_deref_mut()
+}
+
 impl Stack {
     /// A stack over `device`. `seed` keys the initial sequence numbers and the questions about paths: 32 secret
     /// random bytes.
@@ -457,10 +469,7 @@ impl Stack {
     }
 
     pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        if !self.generations.is_current(id.index, id.generation) {
-            return None;
-        }
-        self.connections[id.index as usize].as_deref_mut()
+        of(&mut self.connections, &self.generations, id)
     }
 
     fn get(&self, id: ConnectionId) -> Option<&Connection> {

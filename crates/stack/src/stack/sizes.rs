@@ -10,11 +10,9 @@ const RECORD_OVERHEAD: u32 = 64;
 impl Stack {
     /// Settings of a connection as the device and the path allow.
     pub(super) fn settings(&self, remote: SocketAddr) -> Settings {
-        let caps = self.device.caps();
         let mut settings = settings(&self.config).clone();
         let mut sizes = settings.sizes();
-        let datagram =
-            self.config.datagram_bytes.unwrap_or(caps.max_datagram).min(caps.max_datagram);
+        let datagram = self.datagram_len();
         let start = if self.knows_path(remote) { datagram } else { datagram.min(BASE_DATAGRAM) };
         (sizes.tpdu_len, sizes.send_tpdu_len) = (datagram, start);
         sizes.recv_window = self.recv_window();
@@ -32,6 +30,12 @@ impl Stack {
         }
         settings.set_sizes(&sizes);
         settings
+    }
+
+    /// Bytes of the longest packet that device and settings let out.
+    pub(super) fn datagram_len(&self) -> usize {
+        let most = self.device.caps().max_datagram;
+        self.config.datagram_bytes.map_or(most, |bytes| bytes.min(most))
     }
 
     /// The largest window that the settings want and the device can hold.

@@ -61,6 +61,49 @@ fn calls_under_way_have_a_bound_and_so_have_their_numbers() {
     assert!(begin(&mut world, b"4 more").is_some());
 }
 
+/// An answer is said again as long as its caller may not have it, and no longer: the caller says since when it waits.
+#[test]
+fn answers_are_kept_while_they_are_waited_for() {
+    let Taps { mut world, up, down, replayed, .. } = taps(None, clean(), 11);
+    let mut seen = HashSet::new();
+    let mut made = |world: &mut World, request: &[u8], again: &[&Vec<u8>]| {
+        replayed.0.lock().unwrap().extend(again.iter().map(|frame| frame.to_vec()));
+        let before = dropped(&world.server, "call-tag");
+        up.take();
+        down.take();
+        call(world, request, &mut seen);
+        let end = world.seconds() + 0.2;
+        world.run(1.0, "what is left", |w| w.seconds() >= end);
+        let is_answer = |frame: &&Vec<u8>| {
+            matches!(xtp::Packet::parse(frame).unwrap().header.body, Body::Data { .. })
+        };
+        let answers = down.take().iter().filter(is_answer).count();
+        (up.take().remove(0), answers, dropped(&world.server, "call-tag") - before)
+    };
+    let (first, ..) = made(&mut world, b"4 the first", &[]);
+    let (second, ..) = made(&mut world, b"4 the second", &[]);
+    // The second is known until a third has come, and of the first nothing but that it was.
+    let (_, said, dropped) = made(&mut world, b"4 the third", &[&first, &second]);
+    assert_eq!((said, dropped), (2, 1));
+
+    let held = begin(&mut world, b"5 held").unwrap();
+    let mut asked = None;
+    world.run(1.0, "the request", |w| {
+        asked = asked.take().or_else(|| w.server.next_call(w.served.unwrap()));
+        asked.is_some()
+    });
+    let (beside, ..) = made(&mut world, b"4 beside it", &[]);
+    // Whether the answers behind it have come the caller does not say.
+    let (_, said, dropped) = made(&mut world, b"4 another", &[&second, &beside]);
+    assert_eq!((said, dropped), (2, 1));
+    let (asked, _) = asked.unwrap();
+    world.server.answer_call(world.served.unwrap(), asked, &b"at last"[..]).unwrap();
+    world.run(1.0, "it", |w| w.client.take_answer(w.id, Some(held)).is_some());
+    made(&mut world, b"4 behind it", &[]);
+    let (_, said, dropped) = made(&mut world, b"4 the last", &[&beside]);
+    assert_eq!((said, dropped), (1, 1));
+}
+
 /// A request under another key, of which a bit is wrong: it is not even looked at.
 #[test]
 fn a_request_with_a_wrong_check_is_dropped() {

@@ -17,6 +17,7 @@ mod span;
 mod tests;
 
 use core::fmt;
+use core::hash::Hasher;
 use core::num::NonZeroU64;
 
 use crate::Error;
@@ -76,6 +77,22 @@ impl Key {
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.bits())
+    }
+}
+
+/// For tables of keys that are drawn at random, by who has the table: they are their own hash.
+#[derive(Default)]
+pub struct KeyHash(u64);
+
+impl Hasher for KeyHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 ^ u64::from(*byte) ^ self.0 >> 56);
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
     }
 }
 

@@ -22,6 +22,8 @@ const PIECES: usize = 32;
 /// What a request has come to.
 #[derive(Debug)]
 pub(super) enum Phase {
+    /// Nothing was taken yet.
+    New,
     /// Not all of it has come.
     Gathering(Box<Gathered>),
     /// The application has it.
@@ -86,14 +88,13 @@ impl Context {
         (credit, place): (u64, Option<Place>),
         sort: Option<u16>,
     ) -> Context {
-        let gathered = Gathered { nxt: 0, ranges: Ranges::new(PIECES), end: None };
         Context {
             remote,
             peer: keys.1,
             own: keys.0,
             service: first.traffic.service,
             btag: None,
-            phase: Phase::Gathering(Box::new(gathered)),
+            phase: Phase::New,
             len: 0,
             tpdu_len: None,
             sort,
@@ -130,6 +131,15 @@ impl Context {
     /// # Errors
     /// It contradicts what came before.
     pub fn take(&mut self, h: &Header, initial: &Initial, payload_len: u32) -> Result<bool, ()> {
+        if let (Phase::New, Body::First(first)) = (&self.phase, &h.body) {
+            if is_whole_message(h) {
+                (self.btag, self.len) = (first.btag, payload_len);
+                self.phase = Phase::Handed;
+                return Ok(true);
+            }
+            let gathered = Gathered { nxt: 0, ranges: Ranges::new(PIECES), end: None };
+            self.phase = Phase::Gathering(Box::new(gathered));
+        }
         let Phase::Gathering(gathered) = &mut self.phase else { return Ok(false) };
         let end = h.seq + u64::from(payload_len);
         let had = gathered.nxt.max(gathered.ranges.end());
@@ -212,7 +222,7 @@ impl Context {
         let end = match &mut self.phase {
             Phase::Talking(c) => return c.poll_transmit(now),
             _ if !self.is_ready => return None,
-            Phase::Gathering(_) | Phase::Handed => return None,
+            Phase::New | Phase::Gathering(_) | Phase::Handed => return None,
             Phase::Answered { len, proves_itself } => {
                 let options = WHOLE | unchecked(*proves_itself);
                 let len = *len;

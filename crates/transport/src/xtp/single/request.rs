@@ -19,6 +19,7 @@ use fusewire_wire::xtp::{
     Address, Body, Code, Control, Diag, First, HEADER_LEN, Key, Limits, Options, Reason, Service,
     Traffic, TrafficControl,
 };
+use std::sync::Arc;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ enum Phase {
 /// ranges of the answer.
 #[derive(Debug)]
 pub struct Request {
-    settings: Config,
+    settings: Arc<Config>,
     message: Message,
     own: Key,
     address: Address,
@@ -98,14 +99,15 @@ impl Request {
     /// # Errors
     /// [`TooLong`].
     pub fn new(
-        cfg: &Config,
+        cfg: impl Into<Arc<Config>>,
         message: Message,
         own: Key,
         patience: Patience,
         now: Instant,
     ) -> Result<Request, TooLong> {
         debug_assert!((1..=3).contains(&(message.service as u8)));
-        let max = message_len_max(cfg, message.service, message.btag.is_some());
+        let cfg = cfg.into();
+        let max = message_len_max(&cfg, message.service, message.btag.is_some());
         if message.len > max {
             return Err(TooLong { max });
         }
@@ -124,7 +126,6 @@ impl Request {
             wtimer: None,
         };
         Ok(Request {
-            settings: cfg.clone(),
             message,
             own,
             address: Address::in_udp(message.port),
@@ -132,6 +133,7 @@ impl Request {
             left: Left { first: now, last: now, times: 0 },
             rtt_min: patience.rtt_min,
             took: None,
+            settings: cfg,
             phase: Phase::Asking(Box::new(asking)),
             outcome: None,
             told: false,

@@ -6,9 +6,10 @@ mod table;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
 
 use fusewire_base::Instant;
-use fusewire_wire::xtp::{Body, Key, Service};
+use fusewire_wire::xtp::{Body, Key, KeyHash, Service};
 
 use super::super::connection::Name;
 use super::super::cookies::{Keys, Spent};
@@ -44,6 +45,13 @@ impl Default for Bounds {
 pub struct Id {
     index: u32,
     generation: u32,
+}
+
+impl Id {
+    /// Its place in the table, from 0: no two that are there have the same, and it is below [`Bounds::contexts`].
+    pub fn place(self) -> usize {
+        self.index as usize
+    }
 }
 
 /// A whole request, or a message of service 2.
@@ -103,7 +111,7 @@ pub struct Responder {
     /// By address and the initiator's key.
     by_name: HashMap<(SocketAddr, Key), u32>,
     /// By our own.
-    by_key: HashMap<Key, u32>,
+    by_key: HashMap<Key, u32, BuildHasherDefault<KeyHash>>,
     timers: Wheel,
     /// Inactive ones, and when they are forgotten, the first in front.
     inactive: VecDeque<(Instant, Id)>,
@@ -141,7 +149,7 @@ impl Responder {
             contexts: Vec::new(),
             free: Vec::new(),
             by_name: HashMap::new(),
-            by_key: HashMap::new(),
+            by_key: HashMap::default(),
             timers: Wheel::new(now, TICK, bounds.contexts),
             inactive: VecDeque::new(),
             kept: VecDeque::new(),
@@ -199,6 +207,12 @@ impl Responder {
         self.find(remote, h).is_some()
     }
 
+    /// Something is remembered of this request.
+    pub fn is_there(&self, id: Id) -> bool {
+        let place = self.contexts.get(id.index as usize);
+        place.is_some_and(|place| place.generation == id.generation && place.context.is_some())
+    }
+
     /// The request that a packet from this address is for, if it is here.
     pub fn id_of(&self, remote: SocketAddr, h: &Header) -> Option<Id> {
         self.find(remote, h).map(|index| self.id(index))
@@ -215,8 +229,7 @@ impl Responder {
     }
 
     fn get(&mut self, id: Id) -> Option<&mut Context> {
-        let place = self.contexts.get_mut(id.index as usize)?;
-        place.context.as_deref_mut().filter(|_| place.generation == id.generation)
+        there(&mut self.contexts, id)
     }
 
     fn context(&mut self, index: u32) -> Option<&mut Context> {
@@ -235,8 +248,8 @@ impl Responder {
     /// The answer to a request; its bytes are kept by the caller until [`Event::Gone`]. Nothing happens if the request is
     /// gone, or was answered.
     pub fn answer(&mut self, now: Instant, id: Id, len: u32, proves_itself: bool) {
-        let cfg = self.cfg.clone();
-        let Some(context) = self.get(id) else { return };
+        let Responder { cfg, contexts, .. } = self;
+        let Some(context) = there(contexts, id) else { return };
         let waits = match &context.phase {
             Phase::Handed => context.service == Service::Transaction,
             Phase::Talking(c) => c.stage() != Stage::Closed && !c.send.finishing,
@@ -245,11 +258,11 @@ impl Responder {
         if !waits {
             return;
         }
-        if matches!(context.phase, Phase::Handed) && context.fits(&cfg, len) {
+        if matches!(context.phase, Phase::Handed) && context.fits(cfg, len) {
             context.phase = Phase::Answered { len, proves_itself };
             context.is_ready = true;
             self.keep(now, id, len);
-        } else if context.talk(&cfg, now).send_all(len) {
+        } else if context.talk(cfg, now).send_all(len) {
             self.settle(now, id.index);
         } else {
             self.refuse(now, id);
@@ -369,6 +382,11 @@ impl Responder {
             }
         }
     }
+}
+
+fn there(contexts: &mut [Place], id: Id) -> Option<&mut Context> {
+    let place = contexts.get_mut(id.index as usize)?;
+    place.context.as_deref_mut().filter(|_| place.generation == id.generation)
 }
 
 /// FIRST of services 1 to 3.

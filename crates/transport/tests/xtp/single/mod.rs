@@ -143,7 +143,8 @@ impl World {
         let message = Message { service, port: PORT, len, btag: Some(number), proves_itself };
         let key = Key::new(self.random.next_u64()).unwrap();
         let request =
-            Request::new(&self.plan.config, message, key, self.plan.patience, self.now).unwrap();
+            Request::new(self.plan.config.clone(), message, key, self.plan.patience, self.now)
+                .unwrap();
         self.asked.push(Asked { request, number, len, answer: Vec::new(), outcome: None });
     }
 

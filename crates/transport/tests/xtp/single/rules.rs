@@ -27,7 +27,7 @@ fn asks(service: Service, len: u32, proves_itself: bool) -> (Request, Vec<Header
     let message = Message { service, port: PORT, len, btag: Some(9), proves_itself };
     let cfg = Config::default();
     let wait = Patience::UNKNOWN;
-    let mut request = Request::new(&cfg, message, key(77), wait, NOW).expect("short enough");
+    let mut request = Request::new(cfg.clone(), message, key(77), wait, NOW).expect("short enough");
     let left = core::iter::from_fn(|| request.poll_transmit(NOW)).map(|t| t.header).collect();
     (request, left)
 }

@@ -67,8 +67,9 @@ fn what_does_not_fit_is_not_begun() {
         assert_eq!(message_len_max(&cfg, service, false), max);
         let message = |len| Message { service, port: 1, len, btag: None, proves_itself: false };
         let key = Key::new(1).unwrap();
-        let ask =
-            |len| Request::new(&cfg, message(len), key, Patience::UNKNOWN, super::Instant::ZERO);
+        let ask = |len| {
+            Request::new(cfg.clone(), message(len), key, Patience::UNKNOWN, super::Instant::ZERO)
+        };
         assert!(ask(max).is_ok());
         assert_eq!(ask(max + 1).err(), Some(TooLong { max }));
     }
@@ -268,6 +269,39 @@ fn requests_of_strangers_fill_no_memory_and_others_are_still_answered() {
         world.run_for(Duration::from_secs(2));
         assert_eq!((world.handed.len(), world.responder.contexts()), (handed, 16));
     }
+}
+
+#[test]
+fn nothing_is_remembered_of_what_nobody_waits_for() {
+    let mut world = World::new(&Plan::default(), &mut Random::new(9));
+    for number in 0..1000 {
+        world.ask(Service::Transaction, 1000);
+        world.run(|_| {});
+        let done = world.served.iter().filter(|(_, served)| served.number < Some(number));
+        for id in done.map(|(id, _)| *id).collect::<Vec<_>>() {
+            world.responder.forget(id);
+        }
+        world.settle();
+        assert_eq!((world.responder.contexts(), world.served.len()), (1, 1));
+    }
+    assert_eq!((world.handed.len(), answered(&world)), (1000, 1000));
+    assert!(world.responder.answer_bytes() <= world.plan.answer_max as usize);
+    // Nor are those remembered longer that wait to be forgotten for their age.
+    let shown = format!("{:?}", world.responder);
+    let inactive = shown.split("inactive: ").nth(1).and_then(|rest| rest.split(',').next());
+    assert!(inactive.unwrap().parse::<usize>().unwrap() < 100, "{shown}");
+
+    // What is still to be answered stays.
+    let mut world = World::new(
+        &Plan { work: Duration::from_secs(100), ..Plan::default() },
+        &mut Random::new(9),
+    );
+    world.ask(Service::Transaction, 1000);
+    world.run_until(|_| {}, |world| !world.handed.is_empty());
+    let ids: Vec<_> = world.served.keys().copied().collect();
+    ids.into_iter().for_each(|id| world.responder.forget(id));
+    world.run(|_| {});
+    assert_eq!(answered(&world), 1);
 }
 
 #[test]
@@ -528,7 +562,8 @@ fn a_request_goes_again_once_for_a_probe() {
     ] {
         let (cfg, mut now) = (Config::default(), super::Instant::from_ms(7));
         let patience = Patience { probe, wtimer, rtt_min };
-        let mut request = Request::new(&cfg, message, Key::new(3).unwrap(), patience, now).unwrap();
+        let mut request =
+            Request::new(cfg.clone(), message, Key::new(3).unwrap(), patience, now).unwrap();
         for wait in waits {
             let left = std::iter::from_fn(|| request.poll_transmit(now)).count();
             assert_eq!(left, 3, "all of it");

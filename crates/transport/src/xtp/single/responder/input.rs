@@ -140,7 +140,9 @@ impl Responder {
                 self.settle(now, index);
             }
             (_, Body::Diag(_)) => self.let_go(index),
-            (Phase::Gathering(_), _) => self.gather(now, index, h, initial, payload_len),
+            (Phase::New | Phase::Gathering(_), _) => {
+                self.gather(now, index, h, initial, payload_len)
+            }
             _ => self.say_again(now, index),
         }
         Some(self.id(index))
@@ -148,11 +150,11 @@ impl Responder {
 
     /// FIRST again, of a request that has come.
     fn say_again(&mut self, now: Instant, index: u32) {
-        let cfg = self.cfg.clone();
-        let Some(context) = self.context(index) else { return };
+        let Responder { cfg, contexts, .. } = self;
+        let Some(context) = contexts[index as usize].context.as_deref_mut() else { return };
         match context.phase {
             Phase::Handed if context.service == Service::Transaction => {
-                context.talk(&cfg, now);
+                context.talk(cfg, now);
             }
             Phase::Answered { .. } | Phase::Delivered | Phase::Refused => context.is_ready = true,
             _ => return,

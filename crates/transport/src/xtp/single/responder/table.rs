@@ -9,6 +9,9 @@ use super::super::context::{Context, Phase};
 use super::{Event, Id, Place, Responder};
 use crate::machine::{Connection as _, DropCause, Stage};
 
+/// So many that were forgotten may stand in a list beside as many as twice what is there.
+const STALE: usize = 64;
+
 impl Responder {
     /// A context for a request whose first packet was verified.
     pub(super) fn insert(
@@ -108,6 +111,26 @@ impl Responder {
             }
         }
         false
+    }
+
+    /// Nobody asks for this one again, nor waits for its answer: if nothing new is to be said in it, nothing of it is
+    /// remembered. That it is not handed over again is the caller's to see to.
+    pub fn forget(&mut self, id: Id) {
+        if !self.get(id).is_some_and(|context| context.is_retired) {
+            return;
+        }
+        self.remove(id.index);
+        let most = 2 * self.contexts() + STALE;
+        if self.inactive.len() > most {
+            let mut inactive = std::mem::take(&mut self.inactive);
+            inactive.retain(|(_, id)| self.is_there(*id));
+            self.inactive = inactive;
+        }
+        if self.kept.len() > most {
+            let mut kept = std::mem::take(&mut self.kept);
+            kept.retain(|id| self.is_there(*id));
+            self.kept = kept;
+        }
     }
 
     pub(super) fn remove(&mut self, index: u32) {
