@@ -10,6 +10,9 @@ use fusewire_base::Instant;
 /// Sacked segments that end the patience for reordering (DupThresh).
 const DUPLICATE_THRESHOLD: u32 = 3;
 
+/// Recoveries for which a widened reordering window lasts (RFC 8985, section 6.2, step 4).
+const REORDER_PERSIST: u8 = 16;
+
 /// What the sender is doing about losses.
 #[derive(Debug)]
 pub(super) enum Phase {
@@ -68,11 +71,15 @@ pub(super) struct Rack {
     /// How far reordering went, in segments, and how many acknowledgements showed some.
     reordering: u32,
     reorderings: u32,
+    /// Segments of this acknowledgement that had been sent again, less than a round trip ago: what arrived is what was taken
+    /// for lost.
+    pub came_late: u32,
     /// Extra quarters of the minimum round-trip time to wait.
-    pub extra_quarters: u8,
-    pub persist: u8,
-    /// A DSACK widened the window in the round that ends here.
-    pub dsack_round: u64,
+    extra_quarters: u8,
+    /// Recoveries until they are given up.
+    persist: u8,
+    /// The window was widened in the round that ends here.
+    widened: u64,
 }
 
 /// What one acknowledgement delivered.
@@ -100,6 +107,7 @@ impl Rack {
     pub fn begin_ack(&mut self) {
         self.fack_before = self.fack;
         self.late = u64::MAX;
+        self.came_late = 0;
     }
 
     /// These were all.
@@ -134,6 +142,7 @@ impl Rack {
         }
         self.fack = self.fack.max(end);
         let rtt = now - s.sent_at;
+        self.came_late += u32::from(s.has(flag::RETRANSMITTED) && rtt < min_rtt);
         if s.has(flag::RETRANSMITTED) && (echo_is_older || rtt < min_rtt) {
             return;
         }
@@ -147,6 +156,23 @@ impl Rack {
     pub fn on_echo(&mut self, sent_at: Instant, end: u64, rtt: Duration) {
         if (sent_at, end) >= (self.sent_at, self.end) {
             (self.sent_at, self.end, self.rtt) = (sent_at, end, rtt);
+        }
+    }
+
+    /// Something that was sent again had only been late: more patience, once a round (RFC 8985, section 6.2, step 4).
+    pub fn widen(&mut self, una: u64, nxt: u64) {
+        if una >= self.widened {
+            self.widened = nxt;
+            self.extra_quarters = self.extra_quarters.saturating_add(1);
+            self.persist = REORDER_PERSIST;
+        }
+    }
+
+    /// A recovery is over: after some without what is late the patience is what it was.
+    pub fn narrow(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.extra_quarters = 0;
         }
     }
 

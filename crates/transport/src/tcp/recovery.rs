@@ -10,8 +10,6 @@ use crate::rack::{self, Phase};
 use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 
-/// Recoveries for which a widened reordering window lasts (RFC 8985, section 6.2, step 4).
-const REORDER_PERSIST: u8 = 16;
 /// Tail loss probe before there is a round-trip time.
 const PROBE_TIMEOUT_INITIAL: Duration = Duration::from_secs(1);
 
@@ -88,10 +86,7 @@ impl Connection {
         if !self.phase.leave(self.send.una, &mut self.cc, now) {
             return;
         }
-        self.rack.persist = self.rack.persist.saturating_sub(1);
-        if self.rack.persist == 0 {
-            self.rack.extra_quarters = 0;
-        }
+        self.rack.narrow();
     }
 
     /// A DSACK came for `left..right` (RFC 8985, section 6.2, step 4; RFC 3708).
@@ -99,11 +94,7 @@ impl Connection {
         self.counters.dsacks += 1;
         // What RACK took for lost was late.
         self.rack.reordering_seen |= matches!(self.phase, Phase::Recovery { .. });
-        if self.send.una >= self.rack.dsack_round {
-            self.rack.dsack_round = self.send.nxt;
-            self.rack.extra_quarters = self.rack.extra_quarters.saturating_add(1);
-            self.rack.persist = REORDER_PERSIST;
-        }
+        self.rack.widen(self.send.una, self.send.nxt);
         if self.tlp.end != 0 && self.tlp.retransmitted && right == self.tlp.end {
             // The probe's original had arrived: nothing was lost.
             self.tlp.end = 0;

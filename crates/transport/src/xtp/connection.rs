@@ -120,6 +120,8 @@ pub(super) struct Send {
     pub twice_bytes: u64,
     /// A packet with SREQ is due, whether there are data or not.
     pub ask: bool,
+    /// Packets that went again in this recovery, and of which is not known that what went first had arrived.
+    pub unproven: u32,
     /// The exhausted window was asked about with DREQ.
     pub exhausted: bool,
     /// The tail was asked about since something was last delivered.

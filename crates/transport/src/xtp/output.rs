@@ -390,6 +390,7 @@ impl Connection {
         let s = self.send.queue.mark_resent(index, stamp);
         self.send.queue.show_sent(&mut self.cc, now, index, u64::from(s.len));
         self.counters.retransmissions += 1;
+        self.send.unproven += 1;
         s
     }
 

@@ -52,6 +52,7 @@ impl Connection {
     pub(super) fn after_answer(&mut self, now: Instant, progress: &Progress) {
         let Progress { una_before, in_flight_before, delivered, rtt, shook_hands } = *progress;
         let advanced = self.send.una > una_before;
+        self.take_late(now);
         // What was sent before the question of a handshake is older than any patience.
         let lost = self.detect_losses(now);
         if shook_hands && lost == 0 && matches!(self.phase, Phase::Loss { .. }) {
@@ -67,8 +68,8 @@ impl Connection {
         if let Some(prr) = self.phase.prr_mut() {
             prr.on_ack(delivered.bytes, lost, self.send.queue.in_flight(), advanced);
         }
-        if advanced {
-            self.phase.leave(self.send.una, &mut self.cc, now);
+        if advanced && self.phase.leave(self.send.una, &mut self.cc, now) {
+            self.rack.narrow();
         }
         if delivered.bytes > 0 {
             if !recovering && advanced || self.cc.steers_recovery() {
@@ -95,6 +96,24 @@ impl Connection {
         self.arm_tail(now);
     }
 
+    /// What arrived so soon after it went again had only been late: more patience from here on, and where that is so of
+    /// everything that went again, nothing was lost.
+    fn take_late(&mut self, now: Instant) {
+        let late = self.rack.came_late;
+        if late == 0 || self.settings.retransmission == Retransmission::GoBackN {
+            return;
+        }
+        self.rack.reordering_seen = true;
+        self.rack.widen(self.send.una, self.send.nxt);
+        self.send.unproven = self.send.unproven.saturating_sub(late);
+        if self.send.unproven == 0 && matches!(self.phase, Phase::Recovery { .. }) {
+            self.counters.spurious += 1;
+            self.cc.on_spurious(now);
+            self.send.queue.unmark_lost();
+            self.phase = Phase::Open;
+        }
+    }
+
     /// The controller's rate, else the window's over its round trip if this context paces.
     fn update_pace(&mut self) {
         if self.settings.congestion.is_none() {
@@ -111,6 +130,7 @@ impl Connection {
         }
         self.cc.on_congestion(now, Signal::Loss, outstanding);
         self.counters.recoveries += 1;
+        self.send.unproven = 0;
         let mss = u64::from(self.send.max_payload);
         let proportional = !self.cc.steers_recovery() && self.settings.congestion.is_some();
         let prr = proportional

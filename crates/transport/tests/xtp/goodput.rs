@@ -18,7 +18,7 @@ const RTT: Duration = Duration::from_millis(20);
 fn share(
     retransmission: Retransmission,
     algorithm: Algorithm,
-    loss: f64,
+    impaired: Impairments,
     random: &mut Random,
 ) -> f64 {
     let config = Config {
@@ -27,13 +27,7 @@ fn share(
         initial_recv_window: 4 << 20,
         ..Config::default()
     };
-    let path = Impairments {
-        rate: Some(RATE),
-        delay: RTT / 2,
-        queue_bytes: 250_000,
-        loss,
-        ..Impairments::default()
-    };
+    let path = Impairments { rate: Some(RATE), delay: RTT / 2, queue_bytes: 250_000, ..impaired };
     let scenario = Scenario {
         client: config.clone(),
         server: config,
@@ -53,7 +47,8 @@ fn share(
 fn an_empty_link_is_filled() {
     for_each_seed_of(1, "an_empty_link_is_filled", |_, random| {
         for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
-            let had = share(Retransmission::SelectiveRepeat, algorithm, 0.0, random);
+            let had =
+                share(Retransmission::SelectiveRepeat, algorithm, Impairments::default(), random);
             println!("100 Mbit/s, 20 ms, {algorithm}: {had:.3}");
             assert!(had > 0.9, "{algorithm}: {had:.3}");
         }
@@ -65,15 +60,34 @@ fn an_empty_link_is_filled() {
 #[test]
 fn at_one_percent_of_loss_selective_repeat_is_faster() {
     for_each_seed_of(1, "at_one_percent_of_loss_selective_repeat_is_faster", |_, random| {
+        let lossy = Impairments { loss: 0.01, ..Impairments::default() };
         for (algorithm, runs) in [(Algorithm::Cubic, 12), (Algorithm::Bbr, 1)] {
             let mean = |mode: Retransmission, random: &mut Random| {
-                let sum: f64 = (0..runs).map(|_| share(mode, algorithm, 0.01, random)).sum();
+                let sum: f64 =
+                    (0..runs).map(|_| share(mode, algorithm, lossy.clone(), random)).sum();
                 sum / f64::from(runs)
             };
             let [selective, back] = [Retransmission::SelectiveRepeat, Retransmission::GoBackN]
                 .map(|mode| mean(mode, random));
             println!("1 % lost, {algorithm}: selective {selective:.4}, go-back-N {back:.4}");
             assert!(selective > back, "{algorithm}: {selective:.4} {back:.4}");
+        }
+    });
+}
+
+/// One packet of fifty comes as much as half a round trip late.
+#[test]
+fn reordering_is_not_taken_for_loss() {
+    for_each_seed_of(1, "reordering_is_not_taken_for_loss", |_, random| {
+        let reordered = Impairments {
+            reorder: 0.02,
+            reorder_delay: Duration::from_millis(9),
+            ..Impairments::default()
+        };
+        for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
+            let had = share(Retransmission::SelectiveRepeat, algorithm, reordered.clone(), random);
+            println!("reordered, {algorithm}: {had:.3}");
+            assert!(had > 0.8, "{algorithm}: {had:.3}");
         }
     });
 }
