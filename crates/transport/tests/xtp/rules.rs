@@ -155,7 +155,7 @@ fn who_wants_every_byte_passes_over_none() {
     take(&mut b, NOW, &Header { options: Options::NOERR, ..control });
     assert_eq!((b.rcv_nxt_offset(), b.poll_gap()), (1, None));
     let data = packet(&b, sync, 101, 100, Body::Data { btag: None });
-    take(&mut b, NOW, &Header { options: Options::NOERR, ..data.clone() });
+    take(&mut b, NOW, &Header { options: Options::NOERR, ..data });
     assert_eq!((b.rcv_nxt_offset(), b.poll_gap()), (1, None));
     // What was missing comes after all.
     take(&mut b, NOW, &Header { seq: 1, ..data });
