@@ -50,6 +50,7 @@ pub fn pass_rights(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
 }
 
 /// Lets a socket keep so many bytes that nobody has read; false when it may not keep half of them.
+#[cfg(feature = "interfaces")]
 pub(crate) fn reserve_to_receive(fd: BorrowedFd<'_>, bytes: usize) -> bool {
     // The kernel doubles what it is told.
     let half = (bytes / 2) as c_int;
