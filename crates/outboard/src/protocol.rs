@@ -34,7 +34,7 @@ pub use about::{
 };
 
 /// What both sides speak.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Most bytes of a control message.
 pub const MESSAGE_MAX: usize = 512;
 /// Most bytes of an option's value.

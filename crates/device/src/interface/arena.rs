@@ -112,7 +112,8 @@ impl Arena {
         // A packet longer than both: what is over lies where it would, were the packet whole.
         let (front, behind) = self.bytes.split_at_mut(at + head_len);
         let room = PACKET_BYTES - head_len;
-        let over = &mut behind[memory.len().min(room)..room];
+        let len = memory.len().min(room);
+        let (memory, over) = (&mut memory[..len], &mut behind[len..room]);
         let mut pieces = [&mut front[at - self.before..], &mut *memory, over].map(IoSliceMut::new);
         let len = loop {
             match rustix::io::readv(fd, &mut pieces) {

@@ -28,6 +28,8 @@ const BURST: u64 = 20;
 const BACKLOG_MIN: usize = 64;
 /// Sockets that there are at most, and contexts of XTP at an address: each takes some 24 bytes from the beginning.
 const ENTRIES_MAX: usize = 1 << 20;
+/// And at least.
+const ENTRIES_MIN: usize = 1 << 16;
 /// Packets that may whatever the rate is.
 const BURST_MIN: u64 = 64;
 
@@ -60,10 +62,11 @@ impl Budget {
     }
 
     /// Sockets of all users that a stack is to have room for (`ip::Config::max_sockets`), and contexts of XTP at an address: twice
-    /// as many as one user has by his sockets, by those that he has closed, and by those that wait to be accepted, up to 1,048,576.
+    /// as many as one user has by his sockets, by those that he has closed, and by those that wait to be accepted; 65,536 at least,
+    /// for many users who may have few each, and 1,048,576 at most.
     pub fn entries(&self) -> usize {
         let of_one = self.sockets.saturating_mul(2).saturating_add(self.backlog());
-        of_one.saturating_mul(2).min(ENTRIES_MAX)
+        of_one.saturating_mul(2).clamp(ENTRIES_MIN, ENTRIES_MAX)
     }
 }
 
