@@ -71,9 +71,11 @@ pub(super) struct Rack {
     /// How far reordering went, in segments, and how many acknowledgements showed some.
     reordering: u32,
     reorderings: u32,
-    /// Segments of this acknowledgement that had been sent again, less than a round trip ago: what arrived is what was taken
-    /// for lost.
+    /// Segments of this acknowledgement that went again in this recovery, so short a time ago that what arrived is what was
+    /// taken for lost: less than half the least round trip, and after the question that is answered.
     pub came_late: u32,
+    /// When the recovery began.
+    pub recovers_from: Instant,
     /// Extra quarters of the minimum round-trip time to wait.
     extra_quarters: u8,
     /// Recoveries until they are given up.
@@ -142,7 +144,8 @@ impl Rack {
         }
         self.fack = self.fack.max(end);
         let rtt = now - s.sent_at;
-        self.came_late += u32::from(s.has(flag::RETRANSMITTED) && rtt < min_rtt);
+        let is_late = echo_is_older && rtt < min_rtt / 2 && s.sent_at >= self.recovers_from;
+        self.came_late += u32::from(s.has(flag::RETRANSMITTED) && is_late);
         if s.has(flag::RETRANSMITTED) && (echo_is_older || rtt < min_rtt) {
             return;
         }

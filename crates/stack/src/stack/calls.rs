@@ -101,9 +101,13 @@ impl Stack {
 
     /// Nobody wants to know any more what becomes of a call.
     pub fn cancel_call(&mut self, id: ConnectionId, call: CallId) {
-        let Some(beside) = self.get_mut(id).and_then(|c| c.calls.as_mut()) else { return };
+        let Some(connection) = self.get_mut(id) else { return };
+        let Some(beside) = connection.calls.as_mut() else { return };
         beside.take_answer(Some(call));
         if let Some(key) = beside.over(call) {
+            // Who waits for room has some.
+            connection.events.push_back(Event::Answered);
+            self.settle(id.index);
             self.forget_call(key);
         }
     }
@@ -140,7 +144,12 @@ impl Stack {
             self.refuse_call(asked);
             return Err(Error::TooLong { len, max });
         }
-        if !self.calls.responder.as_ref().is_some_and(|responder| responder.is_there(asked.id)) {
+        if !self
+            .calls
+            .responder
+            .as_ref()
+            .is_some_and(|responder| responder.waits_for_answer(asked.id))
+        {
             return Ok(());
         }
         let mut record = self.calls.record(beside.keys.replies.record_len(len));

@@ -40,7 +40,7 @@ impl Connection {
         if unfit || !recv.is_acceptable(start, end) {
             return Initial::Payload(nothing(start, payload_len));
         }
-        if super::messages::brings_bound(h) && !self.messages.has_room() {
+        if super::messages::brings_bound(h) && !self.messages.has_room(start <= recv.nxt) {
             self.counters.drop(DropCause::NoMemory);
             return Initial::Payload(nothing(start, payload_len));
         }

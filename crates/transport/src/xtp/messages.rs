@@ -67,9 +67,11 @@ impl Messages {
         }
     }
 
-    /// A packet that ends a message may be taken.
-    pub fn has_room(&self) -> bool {
-        self.0.as_ref().is_none_or(|bounds| bounds.bounds.len() < BOUNDS_MAX)
+    /// A packet may be taken in which a message ends or begins. Behind a gap there is half the room: what fills the gap, and
+    /// so lets others be consumed, always finds some.
+    pub fn has_room(&self, is_next: bool) -> bool {
+        let most = if is_next { BOUNDS_MAX } else { BOUNDS_MAX / 2 };
+        self.0.as_ref().is_none_or(|bounds| bounds.bounds.len() < most)
     }
 
     /// All data of an accepted packet, which ends at `end`, are here.

@@ -106,7 +106,10 @@ impl Connection {
         self.rack.reordering_seen = true;
         self.rack.widen(self.send.una, self.send.nxt);
         self.send.unproven = self.send.unproven.saturating_sub(late);
-        if self.send.unproven == 0 && matches!(self.phase, Phase::Recovery { .. }) {
+        let recovers = matches!(self.phase, Phase::Recovery { .. });
+        // Not one after the other: who says so of each loss is not believed.
+        if self.send.unproven == 0 && recovers && self.send.una >= self.send.undone {
+            self.send.undone = self.send.nxt;
             self.counters.spurious += 1;
             self.cc.on_spurious(now);
             self.send.queue.unmark_lost();
@@ -131,6 +134,7 @@ impl Connection {
         self.cc.on_congestion(now, Signal::Loss, outstanding);
         self.counters.recoveries += 1;
         self.send.unproven = 0;
+        self.rack.recovers_from = now;
         let mss = u64::from(self.send.max_payload);
         let proportional = !self.cc.steers_recovery() && self.settings.congestion.is_some();
         let prr = proportional

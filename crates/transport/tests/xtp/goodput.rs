@@ -89,5 +89,10 @@ fn reordering_is_not_taken_for_loss() {
             println!("reordered, {algorithm}: {had:.3}");
             assert!(had > 0.8, "{algorithm}: {had:.3}");
         }
+        // Nor loss for reordering.
+        let both = Impairments { loss: 0.01, ..reordered };
+        let had = share(Retransmission::SelectiveRepeat, Algorithm::Cubic, both, random);
+        println!("reordered and lost: {had:.3}");
+        assert!(had < 0.25, "{had:.3}");
     });
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use fusewire_testkit::{Impairments, Random, for_each_seed};
 use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::DropCause;
-use fusewire_transport::xtp::{Config, Header, Retransmission, SPANS};
+use fusewire_transport::xtp::{Config, Connection, Header, Retransmission, SPANS};
 use fusewire_wire::xtp::{Body, Code, Diag, Options, Reason, SpanList};
 
 use crate::account::{Scenario, Told, World, assert_graceful};
@@ -145,6 +145,26 @@ fn more_tags_than_are_remembered_are_not_taken() {
         take(&mut b, NOW, &data);
     }
     assert!(b.counters().dropped(DropCause::NoMemory) > 0);
+}
+
+/// A lost message that many others have overtaken is taken when it comes, however many they were.
+#[test]
+fn what_fills_a_gap_is_taken_whatever_is_remembered() {
+    let cfg = Config { messages: true, ..Config::default() };
+    let (mut a, mut b) = open(&cfg, BEGAN);
+    let (sync, _) = exchange(&mut a, &mut b);
+    let message = |b: &Connection, seq| {
+        let data = packet(b, sync, seq, 1, Body::Data { btag: None });
+        Header { options: Options::EOM, ..data }
+    };
+    for seq in 2..10_000 {
+        let data = message(&b, seq);
+        take(&mut b, NOW, &data);
+    }
+    assert!(b.counters().dropped(DropCause::NoMemory) > 0);
+    let lost = message(&b, 1);
+    take(&mut b, NOW, &lost);
+    assert!(b.rcv_nxt_offset() > 1000, "{}", b.rcv_nxt_offset());
 }
 
 #[test]

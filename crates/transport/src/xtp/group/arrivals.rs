@@ -64,7 +64,7 @@ impl Receiver {
             // A repair for another, or from before we began.
             return Ok(Initial::Payload(nothing(start, payload_len)));
         }
-        if brings_bound(h) && !self.messages.has_room() {
+        if brings_bound(h) && !self.messages.has_room(start <= recv.nxt) {
             return Err(DropCause::NoMemory);
         }
         if end > recv.adv {

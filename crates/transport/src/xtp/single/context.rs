@@ -1,5 +1,6 @@
 //! One context of a responder's.
 
+use crate::machine::{Connection as _, Stage};
 use core::net::SocketAddr;
 
 use super::super::connection::{Connection, INITIAL_ALLOC, first_sync};
@@ -79,6 +80,17 @@ pub(super) struct Context {
 }
 
 impl Context {
+    /// Its application has not answered, and somebody waits for that.
+    pub fn waits_for_answer(&self) -> bool {
+        match &self.phase {
+            Phase::Handed => self.service == Service::Transaction,
+            Phase::Talking(c) => {
+                !self.is_retired && c.stage() != Stage::Closed && !c.send.finishing
+            }
+            _ => false,
+        }
+    }
+
     /// Of the first packet of a request, which was verified and is not taken yet.
     pub fn new(
         h: &Header,

@@ -8,6 +8,9 @@ use fusewire_base::Instant;
 /// What an answer may take beyond what answers take, before its request goes again: an application that was not running.
 pub const ANSWER_SLACK: Duration = Duration::from_millis(10);
 
+/// What is expected of answers at most: one that takes longer may be asked for again, and then is waited for by a context.
+const USUAL_MAX: Duration = Duration::from_secs(2);
+
 /// How long a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
@@ -58,8 +61,10 @@ impl Answers {
             return Patience::UNKNOWN;
         }
         let usual = self.0.srtt().map_or(Duration::ZERO, |took| took + 4 * self.0.rttvar());
+        let usual = usual.min(USUAL_MAX);
         let probe = Patience::probe_of(round_trip).max(usual + ANSWER_SLACK);
-        let wtimer = self.0.srtt().map_or(Duration::ZERO, |_| self.0.rto()).max(2 * round_trip);
+        let wtimer = self.0.srtt().map_or(Duration::ZERO, |_| self.0.rto().min(USUAL_MAX));
+        let wtimer = wtimer.max(2 * round_trip);
         Patience { probe: Some(probe), wtimer, rtt_min }
     }
 }
@@ -91,5 +96,9 @@ mod tests {
             answers.came(ms(20), Instant::ZERO);
         }
         assert_eq!(whole_ms(answers.patience(ms(20), ms(18))), Some(50), "it is quick again");
+        // Longer than who asks waits without being told that he is heard.
+        answers.came(ms(35_000), Instant::ZERO);
+        let long = answers.patience(ms(20), ms(18));
+        assert_eq!((long.probe, long.wtimer), (Some(ms(2010)), ms(2000)));
     }
 }

@@ -16,7 +16,7 @@ use super::super::cookies::{Keys, Spent};
 use super::super::half_open::Places;
 use super::super::{Config, Header, Transmit};
 use super::context::{Context, Phase};
-use crate::machine::{Again, Connection as _, DropCause, Drops, Initial, Secrets, Stage};
+use crate::machine::{Again, DropCause, Drops, Initial, Secrets};
 use crate::timer::Wheel;
 
 /// Resolution of timers.
@@ -207,8 +207,17 @@ impl Responder {
         self.find(remote, h).is_some()
     }
 
+    /// Somebody waits for the answer to this request.
+    pub fn waits_for_answer(&self, id: Id) -> bool {
+        let place = self.contexts.get(id.index as usize);
+        let context = place.filter(|place| place.generation == id.generation);
+        context
+            .and_then(|place| place.context.as_ref())
+            .is_some_and(|context| context.waits_for_answer())
+    }
+
     /// Something is remembered of this request.
-    pub fn is_there(&self, id: Id) -> bool {
+    pub(super) fn is_there(&self, id: Id) -> bool {
         let place = self.contexts.get(id.index as usize);
         place.is_some_and(|place| place.generation == id.generation && place.context.is_some())
     }
@@ -250,12 +259,7 @@ impl Responder {
     pub fn answer(&mut self, now: Instant, id: Id, len: u32, proves_itself: bool) {
         let Responder { cfg, contexts, .. } = self;
         let Some(context) = there(contexts, id) else { return };
-        let waits = match &context.phase {
-            Phase::Handed => context.service == Service::Transaction,
-            Phase::Talking(c) => c.stage() != Stage::Closed && !c.send.finishing,
-            _ => false,
-        };
-        if !waits {
+        if !context.waits_for_answer() {
             return;
         }
         if matches!(context.phase, Phase::Handed) && context.fits(cfg, len) {
