@@ -264,5 +264,5 @@ fn what_changes_a_plan_changes_the_code_or_says_why_not() {
         assert!(found.remove(field).is_some(), "{field} is always seen");
     }
     assert!(found.is_empty(), "the plan is another, and the code is not: {found:#?}");
-    page("<!-- table: not in the code -->\n", "\n## Limits", &text);
+    page("<!-- table: not in the code -->\n", "\n## What is in", &text);
 }
