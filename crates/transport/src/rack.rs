@@ -71,11 +71,6 @@ pub(super) struct Rack {
     /// How far reordering went, in segments, and how many acknowledgements showed some.
     reordering: u32,
     reorderings: u32,
-    /// Segments of this acknowledgement that went again in this recovery, so short a time ago that what arrived is what was
-    /// taken for lost: less than half the least round trip, and after the question that is answered.
-    pub came_late: u32,
-    /// When the recovery began.
-    pub recovers_from: Instant,
     /// Extra quarters of the minimum round-trip time to wait.
     extra_quarters: u8,
     /// Recoveries until they are given up.
@@ -89,6 +84,9 @@ pub(super) struct Rack {
 pub(super) struct Delivered {
     pub bytes: u64,
     pub segments: u32,
+    /// Segments among these that went again in this recovery, so short a time ago that what arrived is what was taken for lost:
+    /// less than half the least round trip, and after the question that is answered. XTP counts them.
+    pub late: u32,
     /// Send time of the latest segment that was sent once.
     pub latest_once: Option<Instant>,
     /// Last send time of the latest segment that had been sent again.
@@ -109,7 +107,6 @@ impl Rack {
     pub fn begin_ack(&mut self) {
         self.fack_before = self.fack;
         self.late = u64::MAX;
-        self.came_late = 0;
     }
 
     /// These were all.
@@ -144,8 +141,6 @@ impl Rack {
         }
         self.fack = self.fack.max(end);
         let rtt = now - s.sent_at;
-        let is_late = echo_is_older && rtt < min_rtt / 2 && s.sent_at >= self.recovers_from;
-        self.came_late += u32::from(s.has(flag::RETRANSMITTED) && is_late);
         if s.has(flag::RETRANSMITTED) && (echo_is_older || rtt < min_rtt) {
             return;
         }

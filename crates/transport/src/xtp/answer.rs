@@ -6,6 +6,7 @@ use super::recovery::Progress;
 use super::timers::Timer;
 use super::{Header, Spans};
 use crate::machine::DropCause;
+use crate::queue::{Segment, flag};
 use crate::rack::Delivered;
 use fusewire_base::Instant;
 use fusewire_wire::xtp::{Body, Control, Spans as _};
@@ -89,12 +90,18 @@ impl Connection {
         let at = (now, self.rtt.min().unwrap_or_default());
         // Of what was sent again, an answer to a question from before says nothing.
         let older = |sent_at: Instant| asked_at.is_none_or(|asked| asked < sent_at);
+        let from = self.send.recovers_from;
+        let late = |s: &Segment| {
+            let again = s.has(flag::RETRANSMITTED) && s.sent_at >= from && older(s.sent_at);
+            u32::from(again && now - s.sent_at < at.1 / 2)
+        };
         self.rack.begin_ack();
         let (rack, queue) = (&mut self.rack, &mut self.send.queue);
         if control.rseq > self.send.una {
             delivered.bytes += queue.ack_to(control.rseq, |s, count| {
                 rack.deliver(&mut delivered, s, at, older);
                 delivered.segments += count - 1;
+                delivered.late += late(s);
             });
         }
         let selective = self.settings.retransmission == Retransmission::SelectiveRepeat;
@@ -108,10 +115,11 @@ impl Connection {
             if selective {
                 delivered.bytes += queue.sack(span.left.max(known), span.right, |s| {
                     rack.deliver(&mut delivered, s, at, older);
+                    delivered.late += late(s);
                 });
             } else if let Some(s) = queue.last_within(span.right) {
                 // That it arrived shows what was lost before it; nothing else is noted of it.
-                if !s.has(crate::queue::flag::RETRANSMITTED) {
+                if !s.has(flag::RETRANSMITTED) {
                     rack.on_echo(s.sent_at, s.end(), now - s.sent_at);
                 }
             }

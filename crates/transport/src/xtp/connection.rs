@@ -122,6 +122,8 @@ pub(super) struct Send {
     pub ask: bool,
     /// Packets that went again in this recovery, and of which is not known that what went first had arrived.
     pub unproven: u32,
+    /// When this recovery began.
+    pub recovers_from: Instant,
     /// Below this no recovery is taken back: it was so of one before.
     pub undone: u64,
     /// The exhausted window was asked about with DREQ.

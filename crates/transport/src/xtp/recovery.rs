@@ -52,7 +52,7 @@ impl Connection {
     pub(super) fn after_answer(&mut self, now: Instant, progress: &Progress) {
         let Progress { una_before, in_flight_before, delivered, rtt, shook_hands } = *progress;
         let advanced = self.send.una > una_before;
-        self.take_late(now);
+        self.take_late(now, delivered.late);
         // What was sent before the question of a handshake is older than any patience.
         let lost = self.detect_losses(now);
         if shook_hands && lost == 0 && matches!(self.phase, Phase::Loss { .. }) {
@@ -98,8 +98,7 @@ impl Connection {
 
     /// What arrived so soon after it went again had only been late: more patience from here on, and where that is so of
     /// everything that went again, nothing was lost.
-    fn take_late(&mut self, now: Instant) {
-        let late = self.rack.came_late;
+    fn take_late(&mut self, now: Instant, late: u32) {
         if late == 0 || self.settings.retransmission == Retransmission::GoBackN {
             return;
         }
@@ -134,7 +133,7 @@ impl Connection {
         self.cc.on_congestion(now, Signal::Loss, outstanding);
         self.counters.recoveries += 1;
         self.send.unproven = 0;
-        self.rack.recovers_from = now;
+        self.send.recovers_from = now;
         let mss = u64::from(self.send.max_payload);
         let proportional = !self.cc.steers_recovery() && self.settings.congestion.is_some();
         let prr = proportional
