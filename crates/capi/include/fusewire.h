@@ -309,7 +309,8 @@ enum fw_mechanism {
     FW_EDGE = 1 << 3,       /* ask by the change of a bit, beside SREQ */
     FW_CXOR = 1 << 4,       /* CXOR in place of the Internet checksum, if the peer has it too */
     FW_TAGS = 1 << 5,       /* messages have 8 bytes of the application's */
-    FW_OVERTAKING = 1 << 6  /* messages are received when they are whole, also behind a gap */
+    FW_OVERTAKING = 1 << 6, /* messages are received when they are whole, also behind a gap */
+    FW_NO_FASTNAK = 1 << 7  /* the peer is not asked to tell of gaps at once: they are heard of when it is asked */
 };
 
 /* What a context carries. Of all but streams a context has one message of the side that opens it: at most what is told by
@@ -336,6 +337,14 @@ struct fw_context_config {
     unsigned int receive_bytes;
     /* enum fw_kind. A listener takes contexts of its own kind alone. */
     int kind;
+    /* The most that we send, and the most that we want to be sent: bytes a second, whole packets counted, and bytes that may
+     * leave together, so many each burst / rate seconds. Rate 0: no bound; burst 0: a packet at a time. */
+    unsigned int out_rate;
+    unsigned int out_burst;
+    unsigned int in_rate;
+    unsigned int in_burst;
+    /* A name that TCP_CONGESTION has; null: "cubic". "none": no congestion control, only on a path that you vouch for. */
+    const char *congestion;
 };
 
 /* Listens for contexts of a service, at an address of which port 0 lets the kernel choose. */

@@ -16,7 +16,7 @@ use fusewire_device::udp::{self, Udp};
 use fusewire_outboard::sockets;
 use fusewire_stack::Error;
 use fusewire_stack::context::{
-    About, Check, Config, Context, Contexts, ControlBlock, Ended, Event, Kept, Kind, Message,
+    About, Check, Config, Context, Contexts, ControlBlock, Ended, Event, Kept, Kind, Message, Rate,
     Retransmission, Secrets,
 };
 
@@ -27,7 +27,7 @@ use crate::open;
 const TURN: Duration = Duration::from_millis(100);
 
 /// `struct fw_context_config`, as its user says it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub mechanisms: u32,
     pub sort: i32,
@@ -35,13 +35,19 @@ pub struct Settings {
     pub send: u32,
     pub receive: u32,
     pub kind: i32,
+    /// Bytes a second and in a burst: the most that we send.
+    pub out: [u32; 2],
+    /// The most that we want to be sent.
+    pub want: [u32; 2],
+    /// Empty: the usual controller; `none`: none.
+    pub congestion: String,
 }
 
 /// In the order of `enum fw_kind`.
 const KINDS: [Kind; 4] = [Kind::Stream, Kind::Datagram, Kind::Acknowledged, Kind::Transaction];
 
 /// In the order of the bits of `enum fw_mechanism`.
-const MECHANISMS: [fn(&mut ControlBlock); 7] = [
+const MECHANISMS: [fn(&mut ControlBlock); 8] = [
     |block| block.retransmission = Retransmission::GoBackN,
     |block| block.noerr = true,
     |block| block.noflow = true,
@@ -49,6 +55,7 @@ const MECHANISMS: [fn(&mut ControlBlock); 7] = [
     |block| block.check = Check::Cxor,
     |block| block.tags = true,
     |block| block.overtaking = true,
+    |block| block.fastnak = false,
 ];
 
 impl Settings {
@@ -69,6 +76,16 @@ impl Settings {
             }
         }
         block.sort = sort(self.sort)?;
+        [block.out_rate, block.in_rate] =
+            [self.out, self.want].map(|[rate, burst]| Rate { rate, burst });
+        block.congestion = match self.congestion.as_str() {
+            "" => block.congestion,
+            "none" => None,
+            name => Some(name.parse().map_err(|why: String| {
+                open::tell(format!("congestion: {why}, none"));
+                Errno(libc::EINVAL)
+            })?),
+        };
         block.packet_bytes = (self.packet > 0).then_some(self.packet as usize);
         if self.send > 0 {
             block.send_bytes = self.send;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/uio.h>
+#include <time.h>
 
 /* As long as it takes, on a machine that has much to do. */
 #define LONG 60000
@@ -80,6 +81,50 @@ static void there_and_back(unsigned int mechanisms) {
     CHECK(fw_context_finish(fd, LONG) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(fw_close(fd) == 0 && fw_close(listener) == 0);
+}
+
+/* How long 60 messages of 1,000 bytes take to go there and come back, in milliseconds. */
+static long there_and_back_takes(const struct fw_context_config *server, const struct fw_context_config *client) {
+    struct sockaddr_in at = loopback(0);
+    socklen_t len = sizeof at;
+    int listener = fw_context_listen(server, SERVICE, SA(at));
+    CHECK(listener >= 3);
+    CHECK(fw_getsockname(listener, (struct sockaddr *)&at, &len) == 0);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, echo, &listener) == 0);
+    int fd = fw_context_connect(client, SERVICE, SA(at));
+    CHECK(fd >= 3);
+    struct timespec begin, end;
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &begin) == 0);
+    char bytes[1000] = {1};
+    struct iovec one = {bytes, sizeof bytes};
+    for (int n = 0; n < 60; n++)
+        CHECK(fw_context_send(fd, &one, 1, NULL, 0, LONG) == sizeof bytes);
+    for (int n = 0; n < 60; n++)
+        CHECK(fw_context_recv(fd, &one, 1, NULL, LONG) == sizeof bytes);
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &end) == 0);
+    CHECK(fw_context_finish(fd, LONG) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(fw_close(fd) == 0 && fw_close(listener) == 0);
+    return (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000;
+}
+
+/* What one side sends at most, and what its peer wants at most, by each controller and without one. */
+static void rates_are_kept(void) {
+    struct fw_context_config free = usual(0), bounded = usual(0);
+    bounded.out_rate = 200000;
+    bounded.out_burst = 10000;
+    bounded.congestion = "bbr";
+    /* 60,000 bytes and more, of which two bursts may leave before a second RTIMER ends. */
+    CHECK(there_and_back_takes(&free, &bounded) >= 150);
+    CHECK(there_and_back_takes(&bounded, &free) >= 150);
+    bounded.out_rate = bounded.out_burst = 0;
+    bounded.in_rate = 200000;
+    bounded.in_burst = 10000;
+    bounded.congestion = "none";
+    /* Who connects has sent a first flight before it hears of it. */
+    CHECK(there_and_back_takes(&bounded, &free) >= 80);
+    CHECK(there_and_back_takes(&free, &bounded) >= 150);
 }
 
 /* Takes count messages, and answers with what they say, from its end to its beginning. */
@@ -231,6 +276,9 @@ static void what_goes_wrong(void) {
     FAILS(fw_context_listen(&bad, SERVICE, SA(any)), EINVAL);
     bad.size = 3;
     FAILS(fw_context_listen(&bad, SERVICE, SA(any)), EINVAL);
+    bad = usual(0);
+    bad.congestion = "vegas";
+    FAILS(fw_context_listen(&bad, SERVICE, SA(any)), EINVAL);
     config.send_bytes = 1 << 15;
     int listener = fw_context_listen(&config, SERVICE, SA(any));
     CHECK(listener >= 3);
@@ -282,6 +330,9 @@ int main(void) {
     there_and_back(FW_TAGS);
     there_and_back(FW_CXOR | FW_TAGS | FW_EDGE | FW_OVERTAKING);
     there_and_back(FW_GO_BACK_N | FW_CXOR);
+    there_and_back(FW_NO_FASTNAK | FW_EDGE);
+    there_and_back(FW_NOFLOW);
+    rates_are_kept();
     what_goes_wrong();
     one_message(FW_DATAGRAM);
     one_message(FW_ACKNOWLEDGED);

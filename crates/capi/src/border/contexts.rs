@@ -1,6 +1,6 @@
 //! Contexts of XTP, as C calls them.
 
-use std::ffi::{c_int, c_uint, c_ushort};
+use std::ffi::{c_char, c_int, c_uint, c_ushort};
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
@@ -24,13 +24,21 @@ pub struct Config {
     send_bytes: c_uint,
     receive_bytes: c_uint,
     kind: c_int,
+    out_rate: c_uint,
+    out_burst: c_uint,
+    in_rate: c_uint,
+    in_burst: c_uint,
+    congestion: *const c_char,
 }
 
 /// # Safety
 /// The header's contract: null, or a configuration as long as it says.
 unsafe fn settings(config: *const Config) -> Result<Settings> {
-    // SAFETY: as this function's.
-    let config = unsafe { memory::sized(config) }?;
+    // SAFETY: as this function's, and the name that it has ends by a zero or is null.
+    let (config, congestion) = unsafe {
+        let config = memory::sized(config)?;
+        (config, memory::text(config.congestion)?)
+    };
     Ok(Settings {
         mechanisms: config.mechanisms,
         sort: config.sort,
@@ -38,6 +46,9 @@ unsafe fn settings(config: *const Config) -> Result<Settings> {
         send: config.send_bytes,
         receive: config.receive_bytes,
         kind: config.kind,
+        out: [config.out_rate, config.out_burst],
+        want: [config.in_rate, config.in_burst],
+        congestion,
     })
 }
 
