@@ -635,8 +635,9 @@ impl SendQueue {
         (0..self.sent).rev().find(|i| !self.ring[*i].has(flag::SACKED))
     }
 
-    /// Cuts the first unsent segment so that its front part is at most `len` bytes long, of whole records if it can be.
-    pub fn split_unsent(&mut self, len: u32) {
+    /// Cuts the first unsent segment so that its front part is at most `len` bytes long, of whole records if it can be;
+    /// gives that.
+    pub fn split_unsent(&mut self, len: u32) -> &mut Segment {
         let index = self.sent;
         let len = match self.ring[index] {
             whole if len < whole.len => self.piece_len(&whole, whole.start, len),
@@ -651,6 +652,7 @@ impl SendQueue {
         rest.start += u64::from(len);
         rest.len -= len;
         self.ring.insert(index + 1, rest);
+        &mut self.ring[index]
     }
 
     /// Cuts every segment to at most `max_payload` bytes. What was sent in longer ones cannot have

@@ -506,7 +506,7 @@ fn leave(
     let piped =
         if socket.shown.readable && !socket.has_finished { piped(socket)? } else { Piped::Nothing };
     let failed = |error| Turn::Failed(number_of(error));
-    let (mut left, mut has_pushed) = (QUANTUM, false);
+    let mut left = QUANTUM;
     loop {
         let (position, len) = lease.progress.written(slot).map_err(violated)?;
         if len == 0 {
@@ -529,12 +529,8 @@ fn leave(
         let mut len = left.min(len as usize);
         let pushed = slot.pushed().saturating_sub(position).min(len as u64) as usize;
         let more = pushed == 0;
-        if more && has_pushed {
-            // It would hold back what was not to wait, and has not left yet.
-            return Ok(true);
-        }
         if !more {
-            (len, has_pushed) = (pushed, true);
+            len = pushed;
         }
         let mut taken = 0;
         let how = ip::SendFlags { more, end_of_record: false };

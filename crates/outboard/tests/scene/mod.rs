@@ -141,6 +141,11 @@ impl Scene {
 
     /// Each user has so much.
     pub fn with(budget: Budget) -> Scene {
+        Scene::of(ip::Config::default(), budget)
+    }
+
+    /// The outboard's stack is so.
+    pub fn of(config: ip::Config, budget: Budget) -> Scene {
         let host = Peer::new();
         sh(&format!("ip link set v1 netns {}", host.pid()));
         host.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
@@ -158,7 +163,7 @@ impl Scene {
             own: vec![on_interface::Own { address: "10.9.0.2/24".parse().unwrap(), gateway: None }],
             carrier: on_interface::Carrier::Udp,
         };
-        let (stack, clock) = on_interface::stack(&settings, ip::Config::default()).unwrap();
+        let (stack, clock) = on_interface::stack(&settings, config).unwrap();
         let name = format!("fusewire-leases-{}.sock", std::process::id());
         let path: PathBuf = std::env::temp_dir().join(name);
         let settings = Settings { budget, ..Settings::at(&path) };

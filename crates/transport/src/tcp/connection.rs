@@ -130,6 +130,8 @@ pub(super) struct Send {
     pub in_flight_round: u64,
     /// One past what leaves whether it fills a segment or not.
     pub pushed: u64,
+    /// One past what the application has committed last and was not followed by more: [`Cork::more`] does not hold it back.
+    pub ended: u64,
     /// Below this, things were sent over an earlier path.
     pub path_from: u64,
 }

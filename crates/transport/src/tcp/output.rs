@@ -157,6 +157,9 @@ impl Connection {
             });
             self.send.end += u64::from(len);
         }
+        if pushes {
+            self.send.ended = self.send.end;
+        }
         if cut == Cut::StreamEnd {
             self.send.queue.end_stream();
         }
@@ -454,13 +457,23 @@ impl Connection {
             return true;
         }
         let waits = self.send.queue.sent() > 0;
-        if self.send.cork.waits() {
+        let nagle = self.settings.nagle && waits;
+        let cork = self.send.cork;
+        let ended = self.send.ended.saturating_sub(s.start).min(s.len.into()) as u32;
+        if ended > 0 && cork.more && !cork.on && !nagle {
+            if ended < s.len {
+                // What came behind it with more to follow waits alone.
+                self.send.queue.split_unsent(ended).flags |= flag::PUSH;
+            }
+            return true;
+        }
+        if cork.waits() {
             if !waits {
                 self.arm_persist(now);
             }
             return false;
         }
-        !(self.settings.nagle && waits)
+        !nagle
     }
 
     fn transmit_new(&mut self, now: Instant) -> Transmit {

@@ -45,6 +45,59 @@ fn stream_bytes_are_joined() {
     assert_eq!(out.iter().map(|p| p.len()).collect::<Vec<_>>(), [1440, 360, 10]);
 }
 
+/// Commits so many bytes of the stream, which are followed by more or not.
+fn commit(pair: &mut Pair, len: u32, more: bool) {
+    pair.a.tcp.set_more(more);
+    let r = pair.a.tcp.reserve(len).expect("room");
+    pair.a.tcp.commit(r, Cut::Stream);
+}
+
+/// What leaves now, and arrives: lengths, and what is pushed.
+fn leaving(pair: &mut Pair) -> Vec<(u32, bool)> {
+    let out = pair.a.output(pair.now);
+    out.iter().for_each(|p| pair.b.take(pair.now, p));
+    out.iter().map(|p| (p.len(), p.has(Flags::PSH))).collect()
+}
+
+#[test]
+fn what_is_followed_by_more_holds_back_nothing_before_it() {
+    let mut pair = open();
+    commit(&mut pair, 100, false);
+    commit(&mut pair, 50, true);
+    assert_eq!(leaving(&mut pair), [(100, true)]);
+    // What waits leaves with what ends it, and again that alone.
+    commit(&mut pair, 10, false);
+    commit(&mut pair, 5, true);
+    commit(&mut pair, 5, true);
+    assert_eq!(leaving(&mut pair), [(60, true)]);
+    commit(&mut pair, 1440, true);
+    assert_eq!(leaving(&mut pair), [(1440, false)]);
+    pair.settle();
+    assert_eq!(pair.received(), 100 + 60 + 1450);
+}
+
+#[test]
+fn what_waits_already_is_joined_by_what_more_follows() {
+    // By Nagle's algorithm, until the acknowledgement.
+    let mut pair = open();
+    pair.a.tcp.set_nagle(true);
+    commit(&mut pair, 100, false);
+    assert_eq!(leaving(&mut pair), [(100, true)]);
+    commit(&mut pair, 20, false);
+    commit(&mut pair, 30, true);
+    assert_eq!(leaving(&mut pair), []);
+    pair.settle();
+    assert_eq!(pair.received(), 150);
+    // By a cork.
+    pair.a.tcp.set_nagle(false);
+    pair.a.tcp.set_cork(true);
+    commit(&mut pair, 20, false);
+    commit(&mut pair, 30, true);
+    assert_eq!(leaving(&mut pair), []);
+    pair.a.tcp.set_cork(false);
+    assert_eq!(leaving(&mut pair), [(20, true)]);
+}
+
 #[test]
 fn reservations_follow_each_other_and_only_one_is_open() {
     let mut pair = open();
