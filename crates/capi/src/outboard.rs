@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_outboard::client::{self, Leaving};
 use fusewire_outboard::protocol::{self, About, Kind, OptionName, SocketType, VALUE_MAX};
-use fusewire_stack::ip::{TcpConfig, posix};
+use fusewire_stack::ip::{Config, posix};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::Timeout;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
@@ -156,6 +156,13 @@ impl Socket {
             },
             _ => self.inner.recv_from(out, flags)?.map(|one| (Some(one.from), one.len)),
         })
+    }
+
+    /// The next message is one of which some will never come, which is told when it is the first of a call. Waits for it as
+    /// to receive it does.
+    fn is_next_broken(&self, flags: RecvFlags) -> bool {
+        let peeked = || self.inner.recv_adu(&mut [], flags | RecvFlags::PEEK);
+        self.kind == Kind::Messages && matches!(peeked(), Ok(Some(adu)) if adu.about.is_broken)
     }
 
     /// A datagram of such a length fits into a packet, behind the headers of UDP and IP.
@@ -331,7 +338,7 @@ impl Posix for Socket {
             let time = self.inner.timeout(which)?;
             let (recv_timeout, send_timeout) = (time, time);
             let set = posix::Options { recv_timeout, send_timeout, ..posix::Options::default() };
-            return set.value((level, name), &TcpConfig::default(), 0, true).map_err(Errno);
+            return set.value((level, name), &Config::default(), 0, true).map_err(Errno);
         }
         if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
             let error = self.inner.take_error()?;
@@ -421,6 +428,9 @@ impl Posix for Socket {
             if let Some(left) = left.filter(|_| !asked.contains(RecvFlags::DONTWAIT)) {
                 self.await_datagram(left)?;
                 asked |= RecvFlags::DONTWAIT;
+            }
+            if done > 0 && self.is_next_broken(asked) {
+                return Ok(done);
             }
             let got = incoming.place.fill(|out| {
                 let room = out.len();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  rings, which both write            blocks, which the application reads
-//!  0       news, a bit a lease        0       the outboard sleeps; 8: on which processor it was last
+//!  0       news, a bit a lease        0       the outboard sleeps; 8: on which processor it is
 //!  4096    words of lease 0 (128)     4096    block of lease 0 (512): Taken, piped, before │ Head, Wants, over │ TCP_INFO
 //!  …       of lease 1                 …       of lease 1
 //!  16384   rings of lease 0: out, in
@@ -149,7 +149,7 @@ impl Slot<'_> {
 
     /// The outboard needs the processor that the caller has: who looks without sleeping keeps it from its work.
     pub fn shares_processor(&self) -> bool {
-        self.blocks.load(PROCESSOR) == sched_getcpu() as u64 + 1
+        self.blocks.load(PROCESSOR) == processor()
     }
 
     /// [`PEER_FINISHED`], [`ENDED`]
@@ -263,9 +263,18 @@ pub fn news(rings: &Shared) -> u64 {
     }
 }
 
+/// The processor that the calling thread is on, as [`is_on`] says it.
+pub fn processor() -> u64 {
+    sched_getcpu() as u64 + 1
+}
+
+/// Says on which processor the outboard is.
+pub fn is_on(blocks: &Shared, processor: u64) {
+    blocks.store(PROCESSOR, processor);
+}
+
 /// Says whether the outboard is about to sleep; false when it had better not: there is news of one of the leases in `used`.
 pub fn sleeps(rings: &Shared, blocks: &Shared, is_asleep: bool, used: u64) -> bool {
-    blocks.store(PROCESSOR, sched_getcpu() as u64 + 1);
     blocks.store(ASLEEP, u64::from(is_asleep));
     if is_asleep {
         fence(Ordering::SeqCst);
@@ -292,6 +301,29 @@ mod tests {
             }
         }
         assert_eq!(end, RINGS_LEN);
+    }
+
+    #[test]
+    fn who_is_on_the_outboards_processor_knows_it() {
+        use fusewire_device::interface::relay::stay_on;
+        let blocks = Shared::create(BLOCKS_LEN, Writers::Maker).unwrap().1;
+        let rings = Shared::create(RINGS_LEN, Writers::All).unwrap().1;
+        let slot = Slot { rings: &rings, blocks: &blocks, index: 0 };
+        assert!(!slot.shares_processor(), "nobody has said so");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                if stay_on(0).is_err() {
+                    return eprintln!("skipped: it may not choose its processor");
+                }
+                is_on(&blocks, processor());
+                assert!(slot.shares_processor());
+                if stay_on(1).is_ok() {
+                    assert!(!slot.shares_processor());
+                    is_on(&blocks, processor());
+                    assert!(slot.shares_processor());
+                }
+            });
+        });
     }
 
     /// What an application writes through the rings of a lease comes back to it, by an outboard in another thread: for

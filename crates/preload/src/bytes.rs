@@ -107,7 +107,7 @@ fn why(library: &Library, socket: &mut Socket) -> Option<Errno> {
     }
     match library.client.error(socket.handle) {
         Ok(error) => error,
-        // It has told.
+        // It is long over, and forgotten.
         Err(Errno::BADF) => None,
         Err(error) => Some(error),
     }

@@ -413,7 +413,7 @@ fn error(library: &Library, socket: &mut Socket) -> Result<i32> {
     }
     match library.client.error(socket.handle) {
         Ok(error) => Ok(error.map_or(0, Errno::raw_os_error)),
-        // It ended, and that was told.
+        // It is long over, and forgotten.
         Err(Errno::BADF) => Ok(0),
         Err(error) => Ok(error.raw_os_error()),
     }

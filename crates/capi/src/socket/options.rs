@@ -115,8 +115,8 @@ impl Socket {
             },
             _ => {
                 let of = |stack: &Stack| {
-                    let (tcp, hops) = (&stack.config().tcp, stack.layer().config().hop_limit);
-                    inner.options.set.value((level, name), tcp, hops, is_tcp)
+                    let (config, hops) = (stack.config(), stack.layer().config().hop_limit);
+                    inner.options.set.value((level, name), config, hops, is_tcp)
                 };
                 return self.opened.host().with(|stack, _| of(stack))?.map_err(Errno);
             }

@@ -287,6 +287,13 @@ fn contexts_of_an_outboard_are_sockets_for_messages() {
 }
 
 #[test]
+fn a_message_that_is_gone_is_told_behind_those_that_are_not() {
+    let Some(program) = Program::new("tests/gone.c") else { return };
+    let [here, there] = Outboard::two_that_lose();
+    program.run("", "", &[&here.device(), &there.device()]).succeeds();
+}
+
+#[test]
 fn options_do_what_they_do_in_the_kernel() {
     in_namespace("options_do_what_they_do_in_the_kernel", Need::Tap, "", || {
         let program = Program::new("tests/options.c");

@@ -1,10 +1,16 @@
 //! An outboard in a thread of the test's, for programs that attach to it.
 
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use fusewire_device::Waker;
+use fusewire_device::interface::memory::{Config, Memory, pair};
+use fusewire_device::interface::{Capabilities, Interface, Link, RxPacket, TxPacket};
 use fusewire_outboard::server::{Server, Settings, Stop};
-use fusewire_stack::{ip, on_interface};
+use fusewire_stack::{Clock, ip, on_interface};
 
 pub struct Outboard {
     path: PathBuf,
@@ -15,8 +21,6 @@ pub struct Outboard {
 impl Outboard {
     /// On an interface, with this address of its own; loopback leads back.
     pub fn new(interface: &str, address: &str) -> Outboard {
-        let name = format!("fw-{}-{}", interface.replace(':', "-"), std::process::id());
-        let path = std::env::temp_dir().join(name);
         let own = on_interface::Own { address: address.parse().unwrap(), gateway: None };
         let settings = on_interface::Settings {
             name: interface.parse().unwrap(),
@@ -25,6 +29,27 @@ impl Outboard {
         };
         let config = ip::Config { loopback: true, ..ip::Config::default() };
         let (stack, clock) = on_interface::stack(&settings, config).unwrap();
+        Outboard::of(stack, clock, &interface.replace(':', "-"))
+    }
+
+    /// Two at 10.81.0.2 and 10.81.0.3. The second packet that is long and leaves the first of them is lost.
+    pub fn two_that_lose() -> [Outboard; 2] {
+        let config = Config { link: Link::Ip, segmentation: false, ..Config::default() };
+        let (a, b) = pair(config).unwrap();
+        let ends: [Box<dyn Interface>; 2] = [Box::new(Loses(a, 0)), Box::new(b)];
+        let mut host = 1;
+        ends.map(|interface| {
+            host += 1;
+            let (mut net, clock) = (ip::Stack::net_config(&*interface), Clock::new());
+            net.addresses = vec![format!("10.81.0.{host}/24").parse().unwrap()];
+            let config = ip::Config::default();
+            let stack = ip::Stack::new(interface, net, config, [host; 32], clock.now());
+            Outboard::of(stack, clock, &format!("loses-{host}"))
+        })
+    }
+
+    fn of(stack: ip::Stack, clock: Clock, name: &str) -> Outboard {
+        let path = std::env::temp_dir().join(format!("fw-{name}-{}", std::process::id()));
         let mut server = Server::new(stack, clock, Settings::at(&path)).unwrap();
         let stop = server.stop();
         let thread = Some(std::thread::spawn(move || server.run().unwrap()));
@@ -34,6 +59,41 @@ impl Outboard {
     /// The word for it.
     pub fn device(&self) -> String {
         format!("outboard:{}", self.path.display())
+    }
+}
+
+/// An interface that loses the second long packet, of those that it has counted.
+struct Loses(Memory, usize);
+
+impl Interface for Loses {
+    fn capabilities(&self) -> &Capabilities {
+        self.0.capabilities()
+    }
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        for packet in packets {
+            let len: usize = packet.payload.iter().map(|piece| piece.len()).sum();
+            self.1 += usize::from(len > 1000);
+            if self.1 == 2 && len > 1000 {
+                continue;
+            }
+            self.0.transmit(std::slice::from_ref(packet))?;
+        }
+        Ok(packets.len())
+    }
+    fn receive(&mut self) -> io::Result<usize> {
+        self.0.receive()
+    }
+    fn packet(&self, index: usize) -> RxPacket<'_> {
+        self.0.packet(index)
+    }
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        self.0.wait(timeout, want_write)
+    }
+    fn waker(&self) -> Waker {
+        self.0.waker()
+    }
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_fd()
     }
 }
 

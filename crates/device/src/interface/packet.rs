@@ -54,7 +54,8 @@ pub struct Config {
     pub flows: Flows,
     /// An Ethernet address of our own, unless we use the interface's.
     pub mac: Option<[u8; 6]>,
-    /// Bytes of the receive ring.
+    /// Bytes of the receive ring. Where super-frames wait beside it, which a note says, a quarter of that, and up to 16 MiB
+    /// and a super-frame of the kernel's memory beside it.
     pub ring_bytes: usize,
     /// Packets are seen in blocks, up to a millisecond late and close together (`TPACKET_V3`), and not one
     /// by one as they come (`TPACKET_V2`).
@@ -408,6 +409,11 @@ impl Interface for Packet {
         if count == 0 && self.is_behind {
             self.catch_up();
         }
+        if self.batch.is_empty()
+            && let Some(error) = self.failed.take()
+        {
+            return Err(error);
+        }
         Ok(self.batch.len())
     }
 
@@ -531,8 +537,8 @@ impl Interface for Packet {
     }
 }
 
-/// Reads a packet that waits beside the ring. An error of the socket's is told once, in place of it, and kept for who sleeps next:
-/// slot and packet stay in step. `None`: there was another.
+/// Reads a packet that waits beside the ring. An error of the socket's is told once, in place of it, and kept for who sleeps or looks
+/// next and finds nothing: slot and packet stay in step. `None`: there was another.
 fn again<T>(failed: &mut Option<io::Error>, mut read: impl FnMut() -> io::Result<T>) -> Option<T> {
     (0..2).find_map(|_| read().map_err(|error| *failed = Some(error)).ok())
 }
@@ -603,6 +609,10 @@ for i in $(seq 500); do ip link show fwa | grep -q 'state UP' && break; sleep 0.
             assert_eq!((packet.receive().unwrap(), packet.is_behind), (0, false));
             send(3);
             assert_eq!(next(&mut packet), [[3; 20_000]]);
+            // Who does not sleep by it hears of the error, too, once.
+            packet.failed = Some(Errno::NETDOWN.into());
+            assert_eq!(packet.receive().unwrap_err().kind(), io::ErrorKind::NetworkDown);
+            assert_eq!(packet.receive().unwrap(), 0);
         });
     }
 }

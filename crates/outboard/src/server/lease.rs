@@ -26,13 +26,16 @@ use super::table::{Socket, State, is_same};
 use crate::placeholder;
 use crate::protocol::KEY_LEN;
 use crate::region::{
-    BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, WIDE_FROM, Way, news, places, sleeps,
+    BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, WIDE_FROM, Way, is_on, news, places,
+    processor, sleeps,
 };
 use crate::ring::{Progress, Violation, WIDE_BYTES};
 pub use records::datagrams;
 
 /// Bytes that came lately, from which on the next ones are placed.
 const WORTH_PLACING: u64 = 16 << 10;
+/// Writes to the stack that a turn takes: the application may have cut what it has written as small as it likes.
+const WRITES: usize = 64;
 /// Room in the ring, in one piece, for which that is done.
 const ROOM_MIN: usize = 16 << 10;
 
@@ -82,6 +85,8 @@ pub struct Asked {
 #[derive(Default)]
 pub struct Regions {
     all: Vec<Option<Region>>,
+    /// The processor that all of them say we are on.
+    processor: u64,
 }
 
 /// A socket's lease.
@@ -155,6 +160,7 @@ impl Regions {
         let (rings_file, rings) = Shared::create(RINGS_LEN, Writers::All).map_err(no_memory)?;
         let (blocks_file, blocks) =
             Shared::create(BLOCKS_LEN, Writers::Maker).map_err(no_memory)?;
+        is_on(&blocks, self.processor);
         let slots = [Use::Free; SLOTS];
         let region = Region { key, uid, guest: Some(guest), rings, blocks, slots };
         match self.all.iter_mut().find(|place| place.is_none()) {
@@ -238,6 +244,14 @@ impl Regions {
                 }
                 bits &= bits - 1;
             }
+        }
+    }
+
+    /// Says which processor the outboard is on: its readers there had better sleep.
+    pub fn note_processor(&mut self) {
+        let now = processor();
+        if std::mem::replace(&mut self.processor, now) != now {
+            self.all.iter().flatten().for_each(|region| is_on(&region.blocks, now));
         }
     }
 
@@ -327,7 +341,8 @@ impl Regions {
         }
         let slot = self.of(lease);
         let Ok((position, room)) = lease.progress.room(&slot) else { return Ok(None) };
-        let [(at, len), _] = places(lease.slot, Way::In, position, room as usize);
+        let room = QUANTUM.min(room as usize);
+        let [(at, len), _] = places(lease.slot, Way::In, position, room);
         if len < ROOM_MIN {
             return Ok(None);
         }
@@ -506,7 +521,7 @@ fn leave(
     let piped =
         if socket.shown.readable && !socket.has_finished { piped(socket)? } else { Piped::Nothing };
     let failed = |error| Turn::Failed(number_of(error));
-    let mut left = QUANTUM;
+    let (mut left, mut writes) = (QUANTUM, 0);
     loop {
         let (position, len) = lease.progress.written(slot).map_err(violated)?;
         if len == 0 {
@@ -515,9 +530,10 @@ fn leave(
         if !socket.may_send {
             return Ok(false);
         }
-        if left == 0 {
+        if left == 0 || writes == WRITES {
             return Ok(true);
         }
+        writes += 1;
         if socket.has_finished {
             // Nobody sends behind the end.
             lease.progress.take(slot, len);

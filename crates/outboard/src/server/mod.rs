@@ -360,6 +360,7 @@ impl Server {
     /// Sleeps, and hands news to whom they concern.
     fn sleep(&mut self, timeout: Duration, events: &mut Vec<epoll::Event>) -> io::Result<()> {
         let is_long = !timeout.is_zero();
+        self.engine.regions.note_processor();
         // Who has news while it sleeps wakes it.
         let timeout = match is_long && !self.engine.regions.sleep(true) {
             true => Duration::ZERO,

@@ -545,7 +545,7 @@ impl Engine {
             },
             _ => {
                 let hops = stack.layer().config().hop_limit;
-                let config = &stack.config().tcp;
+                let config = stack.config();
                 let value = socket.options.value((name.level, name.name), config, hops, is_tcp);
                 return value.map_err(Errno::from_raw_os_error);
             }

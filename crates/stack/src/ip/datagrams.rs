@@ -20,6 +20,11 @@ use super::udp::{
 /// Most bytes that may wait for a socket's owner.
 const RECEIVE_BUFFER_MAX: usize = 4 << 20;
 
+/// Bytes that may wait where so many are asked for.
+pub(super) fn room_for(bytes: usize) -> usize {
+    bytes.clamp(Queue::LEAST, RECEIVE_BUFFER_MAX)
+}
+
 /// Memory for so many bytes that may wait: who asks for a little more again and again has it copied a few times at most.
 pub(super) fn memory_for(bytes: usize) -> usize {
     bytes.min(RECEIVE_BUFFER_MAX).next_power_of_two()
@@ -89,8 +94,9 @@ impl Stack {
     pub fn udp_set_receive_buffer(&mut self, id: SocketId, bytes: usize) -> Result<()> {
         let (usual, entries) =
             (self.core.config.udp_queue_bytes, self.core.config.udp_queue_entries);
-        let bytes = bytes.clamp(Queue::LEAST, RECEIVE_BUFFER_MAX);
-        let entries = entries.saturating_mul(bytes).div_ceil(usual.max(1));
+        let bytes = room_for(bytes);
+        // Bytes bound those of them that are small, too.
+        let entries = entries.max(entries.saturating_mul(bytes).div_ceil(usual.max(1)));
         self.core.table.udp(id)?.queue.set_bounds(bytes, entries, memory_for(bytes));
         Ok(())
     }

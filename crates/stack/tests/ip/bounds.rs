@@ -222,6 +222,21 @@ fn a_udp_queue_that_is_full_drops_and_counts() {
 }
 
 #[test]
+fn who_asks_for_room_has_it_for_small_datagrams_too() {
+    let mut net = Net::new(PLAIN, 1500, Config::default());
+    let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+    net.stacks[1].udp_set_receive_buffer(server, 64 << 10).unwrap();
+    let to = Some(net.addr(1, 7));
+    for _ in 0..200 {
+        let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+        assert_eq!(net.stacks[0].udp_send(net.now, client, &[1; 60], to).unwrap(), Ok(true));
+    }
+    net.settle();
+    let counters = net.stacks[1].counters();
+    assert_eq!((counters.drops.of(Cause::UdpOverflow), counters.udp_messages_received), (0, 200));
+}
+
+#[test]
 fn pipelines_run_while_messages_move() {
     for kind in kinds() {
         let mut net = Net::new(kind, 1500, Config::default());

@@ -8,8 +8,8 @@ use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::KeepAlive;
 use fusewire_transport::tcp::{Config as TcpConfig, State};
 
-use crate::ip::config::{Marking, Result, SocketId};
-use crate::ip::datagrams::memory_for;
+use crate::ip::config::{Config, Marking, Result, SocketId};
+use crate::ip::datagrams::{memory_for, room_for};
 use crate::ip::sharing::Sharing;
 use crate::ip::stack::Stack;
 
@@ -274,7 +274,7 @@ impl Options {
         Ok(())
     }
 
-    /// The value of an option, where that is what was set, or what `config` is with it; `hops` is what packets may go
+    /// The value of an option, where that is what was set, or what a stack of `config` makes of it; `hops` is what packets may go
     /// unless a socket says otherwise.
     ///
     /// # Errors
@@ -282,11 +282,12 @@ impl Options {
     pub fn value(
         &self,
         (level, name): (i32, i32),
-        config: &TcpConfig,
+        config: &Config,
         hops: u8,
         is_tcp: bool,
     ) -> Result<Vec<u8>, i32> {
         let seconds = |time: Duration| time.as_secs() as i32;
+        let (tcp, datagrams) = (&config.tcp, config.udp_queue_bytes);
         let int = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_REUSEADDR) => i32::from(self.reuse),
             (libc::SOL_SOCKET, libc::SO_REUSEPORT) => i32::from(self.reuse_port),
@@ -301,10 +302,14 @@ impl Options {
                 return Ok(bytes);
             }
             (libc::SOL_SOCKET, libc::SO_RCVBUF) => {
-                i32::try_from(self.recv_buffer.unwrap_or(config.recv_window)).unwrap_or(i32::MAX)
+                let room = match (is_tcp, self.recv_buffer) {
+                    (true, asked) => asked.unwrap_or(tcp.recv_window) as usize,
+                    (false, asked) => asked.map_or(datagrams, |bytes| room_for(bytes as usize)),
+                };
+                i32::try_from(room).unwrap_or(i32::MAX)
             }
             (libc::SOL_SOCKET, libc::SO_SNDBUF) => {
-                i32::try_from(self.send_buffer.unwrap_or(config.send_buffer)).unwrap_or(i32::MAX)
+                i32::try_from(self.send_buffer.unwrap_or(tcp.send_buffer)).unwrap_or(i32::MAX)
             }
             (libc::IPPROTO_TCP, _) if !is_tcp => return Err(libc::ENOPROTOOPT),
             (libc::IPPROTO_TCP, libc::TCP_NODELAY) => i32::from(self.nodelay),
@@ -318,10 +323,10 @@ impl Options {
             (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => i32::from(self.quick_ack.unwrap_or(true)),
             (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) => self.defer_accept.map_or(0, seconds),
             (libc::IPPROTO_TCP, libc::TCP_SYNCNT) => {
-                self.syn_retries.unwrap_or(config.syn_transmissions.saturating_sub(1)).into()
+                self.syn_retries.unwrap_or(tcp.syn_transmissions.saturating_sub(1)).into()
             }
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
-                return Ok(self.congestion.unwrap_or(config.congestion).to_option().to_vec());
+                return Ok(self.congestion.unwrap_or(tcp.congestion).to_option().to_vec());
             }
             (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => i32::from(self.v6_only),
             _ => match is_marking(level, name).ok_or(libc::ENOPROTOOPT)? {

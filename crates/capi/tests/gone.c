@@ -1,0 +1,42 @@
+/* A message of which some is lost and not sent again, over outboards: each call tells of it that comes to it. The arguments are
+ * the devices of two hosts, whose addresses are 10.81.0.2 and 10.81.0.3; the first loses a long packet. */
+#define _GNU_SOURCE
+#include "check.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+static int stack(const char *device) {
+    struct fw_config config = {sizeof config, device, NULL, NULL, 0};
+    int opened = fw_open(&config);
+    CHECK(opened >= 0);
+    return opened;
+}
+
+int main(int count, char **words) {
+    static char long_one[6000], in[3][8000];
+    struct sockaddr_in service = {.sin_family = AF_INET, .sin_port = htons(4700)};
+    struct iovec room[3];
+    struct mmsghdr all[3];
+    int on = 1;
+
+    CHECK(count == 3 && inet_pton(AF_INET, "10.81.0.3", &service.sin_addr) == 1);
+    int listener = fw_socket_on(stack(words[2]), AF_INET, SOCK_SEQPACKET, IPPROTO_XTP);
+    int client = fw_socket_on(stack(words[1]), AF_INET, SOCK_SEQPACKET, IPPROTO_XTP);
+    CHECK(listener >= 0 && client >= 0);
+    CHECK(fw_setsockopt(client, IPPROTO_XTP, XTP_NOERR, &on, sizeof on) == 0);
+    CHECK(fw_bind(listener, SA(service)) == 0 && fw_listen(listener, 4) == 0);
+    CHECK(fw_connect(client, SA(service)) == 0 && fw_send(client, "first", 5, 0) == 5);
+    int server = fw_accept(listener, NULL, NULL);
+    CHECK(server >= 0 && fw_send(client, long_one, sizeof long_one, 0) == (ssize_t)sizeof long_one);
+    CHECK(fw_send(client, "third", 5, 0) == 5);
+
+    memset(all, 0, sizeof all);
+    for (int i = 0; i < 3; i++) {
+        room[i] = (struct iovec){in[i], sizeof in[i]};
+        all[i].msg_hdr = (struct msghdr){.msg_iov = &room[i], .msg_iovlen = 1};
+    }
+    CHECK(fw_recvmmsg(server, all, 3, 0, NULL) == 1 && all[0].msg_len == 5 && memcmp(in[0], "first", 5) == 0);
+    FAILS(fw_recvmmsg(server, all, 3, 0, NULL), EBADMSG);
+    CHECK(fw_recvmmsg(server, all, 1, 0, NULL) == 1 && all[0].msg_len == 5 && memcmp(in[0], "third", 5) == 0);
+    return 0;
+}
