@@ -14,6 +14,7 @@ mod closing;
 mod delivery;
 mod goodput;
 mod hot_path;
+mod late;
 mod loss;
 mod mechanisms;
 mod opening;
