@@ -119,9 +119,6 @@ impl Connection {
             return self.counters.drop(DropCause::Closed);
         }
         self.counters.segments_received += 1;
-        if self.state == State::HalfOpen {
-            self.credit += h.packet_len() as u64;
-        }
         match (&h.body, plan) {
             (Body::Data { .. } | Body::First(_), plan) => self.final_data(now, h, plan, taken),
             (Body::Diag(diag), _) => self.final_diag(h, *diag),
@@ -136,6 +133,9 @@ impl Connection {
 
     /// The packet was accepted.
     fn accepted(&mut self, now: Instant, h: &Header) {
+        if self.state == State::HalfOpen {
+            self.credit += h.packet_len() as u64;
+        }
         self.recv.heard_at = now;
         self.sync.note_peer(h.sync);
         self.recv.noflow = h.options.has(Options::NOFLOW);

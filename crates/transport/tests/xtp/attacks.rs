@@ -2,18 +2,19 @@
 
 use core::time::Duration;
 
-use fusewire_testkit::{Random, for_each_seed};
-use fusewire_transport::machine::Event;
+use fusewire_base::Instant;
+use fusewire_testkit::{Random, for_each_seed, for_each_seed_of};
+use fusewire_transport::machine::{DropCause, Event};
 use fusewire_transport::xtp::{Header, State};
 use fusewire_wire::xtp::{
-    Address, Body, Code, Control, Diag, First, JoinControl, Key, Limits, Options, Reason, Service,
-    Span, SpanList, Traffic, TrafficControl,
+    Address, Body, Code, Control, Diag, First, Format, JoinControl, Key, Limits, Options, Reason,
+    Service, Span, SpanList, Traffic, TrafficControl,
 };
 
 use crate::account::{SERVICE, Scenario, Side, World, assert_graceful};
 use crate::frame::Frame;
 use crate::thin::{link, sends};
-use crate::two_ends::any_link;
+use crate::two_ends::{Frame as _, any_link};
 
 /// What is wrong with a forged packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,17 +75,18 @@ struct Sight {
     peer_sync: u32,
 }
 
-fn sight(side: &Side, peer: &Side) -> Sight {
+/// Who opens has no peer yet.
+fn sight(side: &Side, peer: Option<&Side>) -> Sight {
     let info = side.conn.info();
     Sight {
         own: side.conn.key(),
-        peer: peer.conn.key(),
+        peer: peer.map_or(side.conn.key(), |peer| peer.conn.key()),
         rcv_nxt: side.conn.rcv_nxt_offset(),
         edge: side.offered_edge,
         una: side.conn.snd_una_offset(),
         unsent: side.conn.snd_una_offset() + info.unacked + 1,
         sync: side.account.last_sync,
-        peer_sync: peer.account.last_sync,
+        peer_sync: peer.map_or(0, |peer| peer.account.last_sync),
     }
 }
 
@@ -93,10 +95,31 @@ fn traffic() -> Traffic {
     Traffic { service: Service::Stream, limits: Some(limits) }
 }
 
-/// A packet that would count but for one thing.
-fn forge(random: &mut Random, s: &Sight, wrong: Wrong) -> Frame {
-    // Before anything has come every END is the latest word.
-    let wrong = if s.rcv_nxt == 0 && wrong == Wrong::BlindEnd { Wrong::Key } else { wrong };
+/// The cause that it is counted by, if that is wrong in this state.
+fn cause(wrong: Wrong, state: State, format: Format) -> Option<DropCause> {
+    let opens = state == State::Opening;
+    // Who opens takes any sync and key, its refusal, and data; a control tells it nothing but by TCNTL.
+    let is_right = matches!(wrong, Wrong::Sync | Wrong::Xkey | Wrong::Refused);
+    Some(match wrong {
+        Wrong::Key | Wrong::NoRtn => DropCause::Closed,
+        // FIRST that came once more is as one that the network has doubled.
+        Wrong::First => return None,
+        _ if opens && is_right => return None,
+        _ if opens && matches!(format, Format::Cntl | Format::Ecntl) => DropCause::Protocol,
+        Wrong::SeqAhead => DropCause::OutOfWindow,
+        Wrong::Rseq | Wrong::Echo | Wrong::EchoOld | Wrong::Span => DropCause::BadAck,
+        Wrong::BlindEnd | Wrong::Refused | Wrong::InvalidReturned | Wrong::UnknownDiag => {
+            DropCause::BlindReset
+        }
+        _ => DropCause::Protocol,
+    })
+}
+
+/// A packet that would count but for one thing. `None`: before anything has come every END is the latest word.
+fn forge(random: &mut Random, s: &Sight, wrong: Wrong) -> Option<Frame> {
+    if s.rcv_nxt == 0 && wrong == Wrong::BlindEnd {
+        return None;
+    }
     let control = Control { rseq: s.una, alloc: s.una + 100, echo: s.sync };
     let tcntl =
         TrafficControl { control, delay_us: 0, xkey: Key::new(9).unwrap(), traffic: traffic() };
@@ -189,7 +212,7 @@ fn forge(random: &mut Random, s: &Sight, wrong: Wrong) -> Frame {
         data.resize(100, 1);
     }
     header.data_len = data.len() as u32;
-    Frame::forged(&header, &data)
+    Some(Frame::forged(&header, &data))
 }
 
 /// What must not change.
@@ -200,14 +223,53 @@ fn state_of(side: &Side) -> String {
     format!("{:?} {una} {nxt} {:?} {info:?}", side.conn.state(), side.conn.poll_timeout())
 }
 
-fn drops_of(side: &Side) -> u64 {
-    side.conn.counters().drops.total()
+/// The forged packet changes nothing but the count of its cause. False where nothing is wrong with it.
+fn assert_dropped(
+    random: &mut Random,
+    side: &mut Side,
+    s: &Sight,
+    wrong: Wrong,
+    now: Instant,
+) -> bool {
+    let Some(frame) = forge(random, s, wrong) else { return false };
+    let format = frame.header().expect("it is well formed").body.format();
+    let state = side.conn.state();
+    let cause = cause(wrong, state, format);
+    if cause.is_none() && state != State::Open {
+        return false;
+    }
+    let (before, drops) = (state_of(side), side.conn.counters().drops);
+    side.receive_forged(&frame, now);
+    assert_eq!(before, state_of(side), "{wrong:?} {frame}");
+    let dropped = side.conn.counters().drops;
+    let by_cause = cause.map(|cause| dropped.of(cause) - drops.of(cause));
+    let expected = u64::from(cause.is_some());
+    assert_eq!(by_cause.unwrap_or(0), expected, "{wrong:?} {frame}");
+    assert_eq!(dropped.total() - drops.total(), expected, "{wrong:?} {frame}");
+    side.collect();
+    let bad = |e: &Event| matches!(e, Event::Reset(_) | Event::TimedOut);
+    assert!(!side.events.iter().any(bad), "{wrong:?}");
+    true
+}
+
+/// One of both, if it is in this state, and its peer.
+fn in_state<'a>(
+    world: &'a mut World,
+    random: &mut Random,
+    state: State,
+) -> Option<(&'a mut Side, Option<&'a Side>)> {
+    let (client, server) = (&mut world.client, world.server.as_mut());
+    let Some(server) = server else {
+        return (client.conn.state() == state).then_some((client, None));
+    };
+    let (side, peer) = if random.chance(0.5) { (client, server) } else { (server, client) };
+    (side.conn.state() == state).then_some((side, Some(peer)))
 }
 
 #[test]
 fn a_forged_packet_with_one_field_wrong_changes_nothing() {
     for wrong in ALL {
-        let (mut forged, mut counted) = (0, 0);
+        let mut forged = 0;
         for_each_seed("a_forged_packet_with_one_field_wrong_changes_nothing", |_, random| {
             let scenario = Scenario {
                 client_app: sends(100_000),
@@ -221,26 +283,47 @@ fn a_forged_packet_with_one_field_wrong_changes_nothing() {
             for _ in 0..20 {
                 world.run_for(random.duration_below(Duration::from_millis(100)));
                 let now = world.now;
-                let Some(server) = &mut world.server else { continue };
-                let client = &mut world.client;
-                let sides = if random.chance(0.5) { (client, server) } else { (server, client) };
-                let (side, peer) = sides;
-                if side.conn.state() != State::Open {
-                    continue;
+                if let Some((side, peer)) = in_state(&mut world, random, State::Open) {
+                    let sight = sight(side, peer);
+                    forged += u32::from(assert_dropped(random, side, &sight, wrong, now));
                 }
-                let frame = forge(random, &sight(side, peer), wrong);
-                let (before, drops) = (state_of(side), drops_of(side));
-                side.receive_forged(&frame, now);
-                (forged, counted) = (forged + 1, counted + drops_of(side) - drops);
-                assert_eq!(before, state_of(side), "{wrong:?} {frame}");
-                side.collect();
-                let bad = |e: &Event| matches!(e, Event::Reset(_) | Event::TimedOut);
-                assert!(!side.events.iter().any(bad), "{wrong:?}");
             }
         });
-        // FIRST that came once more is as one that the network has doubled.
-        let expected = if wrong == Wrong::First { 0 } else { forged };
-        assert!(forged > 0 && counted == expected, "{wrong:?}: {counted} of {forged} are counted");
+        assert!(forged > 0, "{wrong:?}");
+    }
+}
+
+/// The same before a context is open, and when it has ended.
+#[test]
+fn a_forged_packet_changes_nothing_before_and_after() {
+    for state in [State::Opening, State::HalfOpen, State::Inactive] {
+        for wrong in ALL {
+            let (mut forged, mut is_right) = (0, false);
+            let name = "a_forged_packet_changes_nothing_before_and_after";
+            for_each_seed_of(30, name, |_, random| {
+                let scenario = Scenario {
+                    client_app: sends(2000),
+                    server_app: sends(2000),
+                    links: [link(), link()],
+                    ..Scenario::default()
+                };
+                let mut world = World::new(&scenario, random);
+                world.run_for(Duration::ZERO);
+                for _ in 0..100 {
+                    let now = world.now;
+                    if let Some((side, peer)) = in_state(&mut world, random, state) {
+                        let sight = sight(side, peer);
+                        let was_wrong = assert_dropped(random, side, &sight, wrong, now);
+                        forged += u32::from(was_wrong);
+                        is_right |= !was_wrong;
+                    }
+                    let Some(next) = world.next_event() else { break };
+                    world.step_to(next);
+                }
+                assert_graceful(&world);
+            });
+            assert!(forged > 0 || is_right, "{wrong:?} {state:?}");
+        }
     }
 }
 
@@ -257,14 +340,11 @@ fn a_stream_of_forged_packets_does_not_stop_a_transfer() {
         let mut attacker = random.fork();
         world.run_with(|world| {
             let now = world.now;
-            let Some(server) = &mut world.server else { return };
-            let client = &mut world.client;
-            let sides = if attacker.chance(0.5) { (client, server) } else { (server, client) };
-            let (side, peer) = sides;
-            if side.conn.state() == State::Open {
+            if let Some((side, peer)) = in_state(world, &mut attacker, State::Open) {
                 let wrong = *attacker.pick(&ALL);
-                let frame = forge(&mut attacker, &sight(side, peer), wrong);
-                side.receive_forged(&frame, now);
+                if let Some(frame) = forge(&mut attacker, &sight(side, peer), wrong) {
+                    side.receive_forged(&frame, now);
+                }
             }
         });
         assert_graceful(&world);

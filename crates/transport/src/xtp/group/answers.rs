@@ -9,7 +9,7 @@ use crate::queue::flag;
 use crate::rack::Phase;
 use core::time::Duration;
 use fusewire_base::Instant;
-use fusewire_wire::xtp::{Body, Control, Key, Spans as _};
+use fusewire_wire::xtp::{Body, Control, Key, Options, Spans as _};
 use std::net::SocketAddr;
 
 /// Answers of one round trip, about: each weighs less by as much.
@@ -39,8 +39,8 @@ impl Sender {
             // Our own, or another sender's.
             return Err(DropCause::Closed);
         }
-        if !h.checks_all() {
-            // Nothing here proves itself.
+        // Nothing here proves itself.
+        if !h.checks_all() || !says_multi(h) {
             return Err(DropCause::Protocol);
         }
         if h.key == self.key {
@@ -330,6 +330,11 @@ impl Sender {
         let worst = self.members.iter().max_by_key(|(_, m)| m.loss);
         self.worst = worst.filter(|(_, m)| m.loss > 0).map(|(id, _)| *id);
     }
+}
+
+/// What is said in a group says so, but for DIAG; who is told what is wrong with its segments is told of that, too.
+pub(super) fn says_multi(h: &Header) -> bool {
+    h.options.has(Options::MULTI) || matches!(h.body, Body::Diag(_) | Body::Unfit(_))
 }
 
 /// What lies in both: one's spans, and another's `rseq` and spans.

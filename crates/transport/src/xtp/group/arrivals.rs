@@ -3,6 +3,7 @@
 use super::super::Header;
 use super::super::messages::brings_bound;
 use super::super::receive::nothing;
+use super::answers::says_multi;
 use super::receiver::{Receiver, ReceiverEvent, Stage, Timer};
 use crate::machine::{DropCause, Initial, PayloadPlan, Verdict};
 use core::time::Duration;
@@ -38,7 +39,11 @@ impl Receiver {
         if h.returned {
             let ours =
                 Some(h.key) == self.own && self.peer() == Some(from) && !self.is_over_stage();
-            return if ours { Ok(Initial::Control) } else { Err(DropCause::Closed) };
+            return match ours {
+                false => Err(DropCause::Closed),
+                true if !says_multi(h) => Err(DropCause::Protocol),
+                true => Ok(Initial::Control),
+            };
         }
         if let Body::First(_) = h.body {
             return Ok(Initial::Control);

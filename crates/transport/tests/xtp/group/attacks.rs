@@ -1,11 +1,14 @@
-//! Packets of others, with each number wrong: they change nothing.
+//! Packets of others, with each number wrong: they change nothing, and are counted by their cause.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use fusewire_base::Instant;
 use fusewire_testkit::{Random, for_each_seed_of};
-use fusewire_transport::xtp::Header;
+use fusewire_transport::machine::DropCause;
 use fusewire_transport::xtp::group::{Sender, SenderConfig, SenderEvent, To};
+use fusewire_transport::xtp::{Header, SPANS};
 use fusewire_wire::xtp::{
     Address, Body, Code, Control, Diag, JoinControl, Key, Options, Reason, Service, Span, SpanList,
     Traffic, TrafficControl,
@@ -14,80 +17,282 @@ use fusewire_wire::xtp::{
 use super::world::{Lie, SENDER, World};
 use super::{loss, slow};
 use crate::frame::Frame;
+use crate::two_ends::Frame as _;
 
-/// A packet that was sent, with something in it that makes it nobody's; and whether it is to come from another address.
-fn forge(random: &mut Random, frame: &Frame) -> Option<(Frame, bool)> {
-    let (mut header, data) = frame.parse()?;
-    let far = 1 << random.range(32..60);
-    match random.below(7) {
-        0 => return Some((frame.clone(), true)),
-        1 => header.key = Key::new(random.next_u64() | 1)?,
-        2 => header.returned = !header.returned,
-        3 if header.body.control().is_none() => header.sync = header.sync.wrapping_add(1 << 20),
-        4 if data.is_empty() => header.seq += far,
-        5 if !data.is_empty() => header.seq += far,
-        _ => match &mut header.body {
-            Body::Cntl(control) | Body::Ecntl(control, _) => {
-                *control = match random.below(3) {
-                    0 => Control { echo: control.echo.wrapping_add(1 << 17), ..*control },
-                    1 => Control { rseq: far, alloc: 2 * far, ..*control },
-                    _ => Control { alloc: control.rseq + (1 << 40), ..*control },
-                };
-                if random.chance(0.3) {
-                    let mut spans = SpanList::new(control.rseq);
-                    spans.push(Span {
-                        left: control.rseq + (1 << 30),
-                        right: control.rseq + (1 << 31),
-                    });
-                    header.body = Body::Ecntl(*control, spans);
-                }
-            }
-            Body::Jcntl(join) if !header.options.has(Options::SREQ) => {
-                join.traffic.control.echo = join.traffic.control.echo.wrapping_add(9);
-            }
-            Body::Data { .. } => {
-                let reason = Reason::Unspecified;
-                header.body = Body::Diag(Diag { code: Code::ContextAbandoned, reason });
-                (header.options, header.data_len) = (Options::NONE, 0);
-                return Some((Frame::forged(&header, &[]), true));
-            }
-            _ => return None,
-        },
+/// What is wrong with a forged packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    Key,
+    Source,
+    NoRtn,
+    NoMulti,
+    NoCheck,
+    Sync,
+    Seq,
+    SeqOfData,
+    Echo,
+    EchoOld,
+    Rseq,
+    Early,
+    Span,
+    Alloc,
+    Xkey,
+    Format,
+    Diag,
+    OfTheGroup,
+}
+
+/// What is forged for the sender, and the cause that it is counted by.
+const TO_SENDER: [(Wrong, DropCause); 15] = [
+    (Wrong::Key, DropCause::Closed),
+    (Wrong::Source, DropCause::Closed),
+    (Wrong::NoRtn, DropCause::Closed),
+    (Wrong::NoMulti, DropCause::Protocol),
+    (Wrong::NoCheck, DropCause::Protocol),
+    (Wrong::Seq, DropCause::OutOfWindow),
+    (Wrong::Echo, DropCause::BadAck),
+    (Wrong::EchoOld, DropCause::BadAck),
+    (Wrong::Rseq, DropCause::BadAck),
+    (Wrong::Early, DropCause::BadAck),
+    (Wrong::Span, DropCause::BadAck),
+    (Wrong::Alloc, DropCause::Protocol),
+    (Wrong::Format, DropCause::Protocol),
+    (Wrong::OfTheGroup, DropCause::Protocol),
+    (Wrong::Diag, DropCause::BlindReset),
+];
+
+/// The same for who is a member, or asks to be one.
+const TO_RECEIVER: [(Wrong, DropCause); 12] = [
+    (Wrong::Key, DropCause::Closed),
+    (Wrong::Source, DropCause::Closed),
+    (Wrong::NoRtn, DropCause::Closed),
+    (Wrong::NoMulti, DropCause::Protocol),
+    (Wrong::NoCheck, DropCause::Protocol),
+    (Wrong::Sync, DropCause::Protocol),
+    (Wrong::Seq, DropCause::OutOfWindow),
+    (Wrong::SeqOfData, DropCause::OutOfWindow),
+    (Wrong::Echo, DropCause::BadAck),
+    (Wrong::Xkey, DropCause::Protocol),
+    (Wrong::Format, DropCause::Protocol),
+    (Wrong::Diag, DropCause::BlindReset),
+];
+
+fn stranger() -> SocketAddr {
+    ([10, 9, 9, 9], 4000).into()
+}
+
+fn traffic(control: Control, xkey: Key) -> TrafficControl {
+    let traffic = Traffic { service: Service::Multicast, limits: None };
+    TrafficControl { control, delay_us: 0, xkey, traffic }
+}
+
+/// What a member could say, but for one thing; and from where. `None`: there is nothing of which it could be wrong.
+fn forge_report(
+    random: &mut Random,
+    world: &World,
+    n: usize,
+    wrong: Wrong,
+) -> Option<(SocketAddr, Frame)> {
+    let side = &world.sides[n];
+    let member = world.sender.members().find(|member| Some(member.id) == side.id)?;
+    let (rseq, sent) = (member.rseq, world.sender.sent().max(member.begins_at));
+    let far = random.range(1..1 << 40);
+    let control = Control { rseq, alloc: rseq + (1 << 20), echo: world.sync };
+    let mut header = report(member.id, (rseq, world.sync), &[]);
+    // It would be its last word, or its first.
+    header.options |= *random.pick(&[Options::NONE, Options::END, Options::RCLOSE]);
+    let mut from = member.addr;
+    match wrong {
+        Wrong::Key => header.key = Key::new(random.next_u64() | 1)?,
+        Wrong::Source => from = stranger(),
+        Wrong::NoRtn => {
+            (header.returned, header.body) = (false, Body::Data { btag: None });
+            header.key = *random.pick(&[member.id, world.sender.key()]);
+        }
+        Wrong::NoMulti => header.options = header.options.without(Options::MULTI),
+        Wrong::NoCheck => header.options |= Options::NOCHECK,
+        Wrong::Seq => header.seq = member.begins_at + far,
+        Wrong::Echo => {
+            let echo = world.sync.wrapping_add(random.range(1..1 << 31) as u32);
+            header.body = Body::Cntl(Control { echo, ..control });
+        }
+        Wrong::EchoOld => {
+            let echo = world.sync.wrapping_sub(random.range(1 << 16..1 << 31) as u32);
+            header.body = Body::Cntl(Control { echo, ..control });
+        }
+        Wrong::Rseq => {
+            header.body = Body::Cntl(Control { rseq: sent + far, alloc: sent + far, ..control });
+        }
+        Wrong::Early => {
+            let rseq = member.begins_at.checked_sub(random.range(1..1000))?;
+            header.body = Body::Cntl(Control { rseq, ..control });
+        }
+        Wrong::Span => {
+            header =
+                report(member.id, (rseq, world.sync), &[(rseq + 1, sent + far % (1 << 30) + 1)]);
+        }
+        Wrong::Alloc => header.body = Body::Cntl(Control { alloc: rseq + (1 << 32), ..control }),
+        Wrong::Format => {
+            let others = [Body::Data { btag: None }, Body::Tcntl(traffic(control, side.key))];
+            header.body = *random.pick(&others);
+        }
+        Wrong::Diag => header.body = diag(Code::InvalidContext),
+        Wrong::OfTheGroup => header.key = world.sender.key(),
+        Wrong::Sync | Wrong::SeqOfData | Wrong::Xkey => return None,
     }
-    // What is malformed by that is not read at all.
-    Some((Frame::forged(&header, data), false)).filter(|(frame, _)| frame.parse().is_some())
+    Some((from, Frame::forged(&header, &[])))
+}
+
+fn diag(code: Code) -> Body<SpanList<SPANS>> {
+    Body::Diag(Diag { code, reason: Reason::Unspecified })
+}
+
+/// The same of what the sender says to one, or to all.
+fn forge_word(
+    random: &mut Random,
+    world: &World,
+    n: usize,
+    wrong: Wrong,
+) -> Option<(SocketAddr, Frame)> {
+    let side = &world.sides[n];
+    let joins = side.machine.is_joining();
+    if !joins && side.begins_at.is_none() || side.machine.is_over() {
+        return None;
+    }
+    let at = side.machine.rcv_nxt();
+    let control = Control { rseq: at, alloc: at, echo: side.sync };
+    let other = Key::new(random.next_u64() | 1)?;
+    let join = |control| {
+        let (traffic, address) = (traffic(control, other), Address::in_udp(0));
+        Body::Jcntl(JoinControl { traffic, address })
+    };
+    let mut header = Header {
+        key: side.key,
+        returned: true,
+        sync: world.sync,
+        seq: at,
+        body: Body::Cntl(control),
+        ..jcntl(side.key, 9)
+    };
+    header.options |= *random.pick(&[Options::NONE, Options::END, Options::WCLOSE]);
+    let mut from = SENDER.into();
+    let to_all = !joins && random.chance(0.5);
+    let mut data = Vec::new();
+    if to_all && matches!(wrong, Wrong::Key | Wrong::Source | Wrong::NoMulti | Wrong::Sync)
+        || wrong == Wrong::SeqOfData
+    {
+        (header.key, header.returned) = (world.sender.key(), false);
+        header.options = Options::MULTI | Options::EOM;
+        header.body = Body::Data { btag: None };
+        data.resize(100, 1);
+    }
+    match wrong {
+        Wrong::Key => header.key = other,
+        Wrong::Source => from = stranger(),
+        Wrong::NoRtn => (header.returned, header.body) = (false, Body::Data { btag: None }),
+        Wrong::NoMulti => header.options = header.options.without(Options::MULTI),
+        Wrong::NoCheck => header.options |= Options::NOCHECK,
+        Wrong::Sync => header.sync = world.sync.wrapping_add(random.range(1 << 17..1 << 31) as u32),
+        Wrong::Seq => header.seq = at + random.range(1 << 32..1 << 40),
+        // Once it knows the end there is nothing beyond.
+        Wrong::SeqOfData if joins || world.sender.sent() == world.sender.queued() => return None,
+        Wrong::SeqOfData => header.seq = at + random.range(1 << 22..1 << 40),
+        Wrong::Echo => {
+            let echo = side.sync.wrapping_add(random.range(1..1 << 31) as u32);
+            header.body = join(Control { echo, ..control });
+        }
+        // Who asks takes any.
+        Wrong::Xkey if joins => return None,
+        Wrong::Xkey => {
+            header.body = *random.pick(&[join(control), Body::Tcntl(traffic(control, other))])
+        }
+        Wrong::Format => {
+            let mut spans = SpanList::new(at);
+            spans.push(Span { left: at + 1, right: at + 2 });
+            header.body = *random.pick(&[Body::Ecntl(control, spans), Body::Path]);
+        }
+        Wrong::Diag => {
+            let wrong = if joins { Code::ContextAbandoned } else { Code::JoinRefused };
+            header.body =
+                diag(*random.pick(&[wrong, Code::InvalidContext, Code::MaximumPacketSize]));
+        }
+        Wrong::EchoOld
+        | Wrong::Rseq
+        | Wrong::Early
+        | Wrong::Span
+        | Wrong::Alloc
+        | Wrong::OfTheGroup => return None,
+    }
+    header.data_len = data.len() as u32;
+    Some((from, Frame::forged(&header, &data)))
+}
+
+/// All of a machine but its counters.
+fn state_of(machine: &impl core::fmt::Debug) -> String {
+    let mut text = format!("{machine:?}");
+    text.truncate(text.rfind("counters:").expect("it counts"));
+    text
 }
 
 #[test]
 fn forged_packets_change_nothing() {
+    let mut forged = BTreeMap::new();
     for_each_seed_of(100, "group::attacks::forged_packets_change_nothing", |_, random| {
         let mut scenario = loss::scenario(random);
         scenario.limit = Duration::from_secs(36_000);
         let mut world = World::new(&scenario, random);
-        world.keeps_packets = true;
         let mut random = random.fork();
         world.run_with(|world| {
-            if world.packets.len() > 64 {
-                world.packets.drain(..32);
-            }
-            if world.packets.is_empty() || !random.chance(0.3) {
+            // Joining is soon over.
+            let joins = world.sides.iter().position(|side| side.machine.is_joining());
+            if !random.chance(if joins.is_some() { 0.3 } else { 0.01 }) {
                 return;
             }
-            let frame = world.packets[random.below(world.packets.len() as u64) as usize].clone();
-            let Some((forged, elsewhere)) = forge(&mut random, &frame) else { return };
-            let stranger = ([10, 9, 9, 9], 4000).into();
-            let n = random.below(world.sides.len() as u64) as usize;
-            let addr = world.sides[n].addr;
-            let from = if elsewhere { stranger } else { addr };
-            // What was a receiver's, and is told to come from another, may be the other's own.
-            if forged.parse().is_some_and(|(h, _)| !matches!(h.body, Body::Jcntl(_))) {
-                world.arrive_at_sender(from, &forged);
+            let n = joins.unwrap_or(random.below(world.sides.len() as u64) as usize);
+            let to_sender = joins.is_none() && random.chance(0.5);
+            let (wrong, cause) =
+                *random.pick(if to_sender { &TO_SENDER[..] } else { &TO_RECEIVER });
+            let made = match to_sender {
+                true => forge_report(&mut random, world, n, wrong),
+                false => forge_word(&mut random, world, n, wrong),
+            };
+            let Some((from, frame)) = made else { return };
+            assert!(frame.parse().is_some() && frame.verifies(), "{wrong:?}: {frame}");
+            let look = |world: &World| match to_sender {
+                true => (state_of(&world.sender), world.sender.counters().drops),
+                false => {
+                    (state_of(&world.sides[n].machine), world.sides[n].machine.counters().drops)
+                }
+            };
+            let (before, drops) = look(world);
+            match to_sender {
+                true => world.arrive_at_sender(from, &frame),
+                false => world.arrive_at_from(n, from, &frame),
             }
-            let from = if elsewhere { stranger } else { SENDER.into() };
-            world.arrive_at_from(n, from, &forged);
+            let (after, dropped) = look(world);
+            assert!(before == after, "{wrong:?} {frame}\n{before}\n{after}");
+            let by_cause = dropped.of(cause) - drops.of(cause);
+            assert_eq!((by_cause, dropped.total() - drops.total()), (1, 1), "{wrong:?} {frame}");
+            let joins = !to_sender && world.sides[n].machine.is_joining();
+            *forged.entry((to_sender, joins, format!("{wrong:?}"))).or_insert(0) += 1;
         });
         world.assert_all_have_all();
     });
+    println!("{forged:?}");
+    for (to_sender, joins, kinds) in
+        [(true, false, &TO_SENDER[..]), (false, false, &TO_RECEIVER), (false, true, &TO_RECEIVER)]
+    {
+        for (wrong, _) in kinds {
+            // What is said to all, and by whom who asks does not know yet.
+            let is_made = !joins || !matches!(wrong, Wrong::SeqOfData | Wrong::Xkey);
+            let count = forged.get(&(to_sender, joins, format!("{wrong:?}"))).copied().unwrap_or(0);
+            assert_eq!(
+                count > 0,
+                is_made,
+                "{wrong:?}: {count} to the sender: {to_sender}, who joins: {joins}"
+            );
+        }
+    }
 }
 
 /// Who says that it has what it has not, or is another, is left behind; the others have all, and wait no longer than for

@@ -112,6 +112,8 @@ pub struct Side {
     pub is_done: bool,
     /// Controls that it has sent.
     pub controls: u64,
+    /// Its latest sync.
+    pub sync: u32,
     down: Link<Frame>,
     up: Link<Frame>,
     /// When a message was last taken, and what was told and not taken yet.
@@ -136,6 +138,8 @@ pub struct World {
     pub data_packets: u64,
     pub packets: Vec<Frame>,
     pub keeps_packets: bool,
+    /// The sender's latest sync.
+    pub sync: u32,
     pub joined: usize,
     /// Packets that went to who is nobody's.
     pub to_strangers: u64,
@@ -172,6 +176,7 @@ impl World {
             left: None,
             is_done: false,
             controls: 0,
+            sync: 0,
             down: Link::new(plan.links[0].clone(), random.fork()),
             up: Link::new(plan.links[1].clone(), random.fork()),
             taken_at: start,
@@ -187,6 +192,7 @@ impl World {
             data_packets: 0,
             packets: Vec::new(),
             keeps_packets: false,
+            sync: 0,
             joined: 0,
             to_strangers: 0,
             ended: false,
@@ -339,6 +345,7 @@ impl World {
                     self.packets.push(frame.clone());
                 }
                 side.controls += 1;
+                side.sync = transmit.header.sync;
                 side.up.send(now, frame);
                 side.machine.assert_invariants();
             }
@@ -381,6 +388,9 @@ impl World {
         self.data_packets += u64::from(transmit.payload.is_some());
         if self.keeps_packets {
             self.packets.push(frame.clone());
+        }
+        if !matches!(transmit.header.body, Body::Diag(_)) {
+            self.sync = transmit.header.sync;
         }
         let is_known = |addr| self.sides.iter().any(|side| To::One(side.addr) == addr);
         self.to_strangers += u64::from(to != To::Group && !is_known(to));

@@ -157,6 +157,14 @@ fn a_member_takes_what_its_sender_says_to_all() {
     for control in [to_one, announced] {
         assert_eq!(take(&mut r, &control), Some(DropCause::Protocol), "{control:?}");
     }
+    // What is said in a group says so.
+    for h in [
+        alone(Options::WCLOSE, BEGIN + 100, Body::Cntl(control())),
+        alone(Options::NONE, BEGIN, joined(1, 9, 0)),
+    ] {
+        assert_eq!(take(&mut r, &h), Some(DropCause::Protocol), "{h:?}");
+    }
+    assert!(!r.has_finished());
     // Who is not a member yet, or no more, takes nothing.
     let (mut r, _) = joining(&ReceiverConfig::default());
     assert_eq!(take(&mut r, &good), Some(DropCause::Closed));

@@ -172,16 +172,22 @@ fn who_asks_wrongly_is_refused() {
     }
 }
 
-/// What comes to a sender has nothing that proves itself: its check covers all. Who asks with segments that nobody takes
+/// What comes to a sender has nothing that proves itself: its check covers all, and it says MULTI. Who asks with segments that nobody takes
 /// is told which.
 #[test]
 fn what_is_said_to_a_sender_is_covered_and_readable() {
     let (mut s, _) = sender(&SenderConfig::default(), 1);
     told(&mut s);
     let uncovered = |h: Header| Header { options: h.options | Options::NOCHECK, ..h };
-    for h in [report(key(11), (0, 0), &[]), jcntl(key(77), 5)] {
-        assert_eq!(s.handle(NOW, at(1), &uncovered(h)), Some(DropCause::Protocol));
+    // Nor is it anything else's than a group's.
+    let alone = |h: Header| Header { options: h.options.without(MULTI), ..h };
+    let leaves = Header { options: MULTI | Options::END, ..report(key(11), (0, 0), &[]) };
+    for h in [leaves, jcntl(key(77), 5)] {
+        for h in [uncovered(h), alone(h)] {
+            assert_eq!(s.handle(NOW, at(1), &h), Some(DropCause::Protocol), "{h:?}");
+        }
     }
+    assert_eq!(s.members().count(), 1);
     assert_eq!(told(&mut s), []);
     let diag = Diag { code: Code::JoinRefused, reason: Reason::AddressFormat };
     let unfit = Body::Unfit(Unfit { diag, key: key(5) });
