@@ -57,6 +57,21 @@ impl Contexts {
         }
     }
 
+    /// Another bound on what we want to be sent, in place of the control block's; the peer is told, and follows.
+    ///
+    /// # Errors
+    /// The context is none that sends and receives a stream: what is made and not connected, and services 1 to 3, have what
+    /// their control block says.
+    pub fn set_in_rate(&mut self, context: Context, rate: Rate) -> Result<()> {
+        let Some(association) = self.get_mut(context) else {
+            return Err(Error::Misuse("rates of what is no open stream"));
+        };
+        association.block.in_rate = rate;
+        association.machine.set_in_rate(rate);
+        self.make_ready(context.index);
+        Ok(())
+    }
+
     /// Where a message lies in the context's receive buffer: in one piece, or two. Nothing, if it was placed elsewhere.
     pub fn message(&self, context: Context, message: &Message) -> [&[u8]; 2] {
         match self.place(context) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fusewire_device::impair::Rules;
 use fusewire_stack::Error;
 use fusewire_stack::context::{
-    About, Check, Code, ControlBlock, Ended, Event, Reason, Retransmission,
+    About, Check, Code, ControlBlock, Ended, Event, Rate, Reason, Retransmission,
 };
 
 use crate::world::{World, addrs, block, content};
@@ -305,4 +305,35 @@ fn long_streams_of_messages_wrap_all_memory() {
             assert_eq!(world.ends[1].messages[n].1.tag, about.tag.filter(|_| tags));
         }
     }
+}
+
+/// What a receiver wants to be sent may change while it is open: its peer's pace follows.
+#[test]
+fn another_rate_is_followed() {
+    let mut world = World::new();
+    let rate = |rate| Rate { rate, burst: 5000 };
+    let theirs = ControlBlock { in_rate: rate(400_000), ..block() };
+    let context = world.open(block(), theirs.clone());
+    let message = content(1, 10_000);
+    let took = |world: &mut World, seconds: u64| {
+        let had = world.ends[1].messages.len();
+        let end = world.now() + seconds * 1_000_000_000;
+        world.run(seconds + 1, |world| {
+            while world.ends[0].send(context, &message, About::default()) {}
+            world.now() >= end
+        });
+        (world.ends[1].messages.len() - had) * message.len()
+    };
+    took(&mut world, 1);
+    for bytes_a_second in [50_000, 800_000] {
+        let called = world.called();
+        world.ends[1].contexts.set_in_rate(called, rate(bytes_a_second)).unwrap();
+        took(&mut world, 1);
+        let (took, most) = (took(&mut world, 4), 4 * bytes_a_second as usize);
+        assert!((most * 8 / 10..=most + 15_000).contains(&took), "{took} of {most}");
+    }
+    // What is not open has what its control block says.
+    let made = world.ends[1].contexts.context(theirs).unwrap();
+    let refused = world.ends[1].contexts.set_in_rate(made, Rate::NONE);
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
 }

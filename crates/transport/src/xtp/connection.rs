@@ -34,6 +34,9 @@ const BTAG_LEN: u32 = 8;
 const PACING_BURST: u64 = 64 << 10;
 const PACING_QUANTUM: Duration = Duration::from_millis(1);
 
+/// TCNTLs that tell of a change, so that one of them comes.
+pub(super) const TELLS: u8 = 4;
+
 /// What names a context in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
@@ -126,6 +129,8 @@ pub(super) struct Send {
     pub recovers_from: Instant,
     /// Below this no recovery is taken back: it was so of one before.
     pub undone: u64,
+    /// So many of the next controls are TCNTLs: what the peer may send has changed.
+    pub tells: u8,
     /// The exhausted window was asked about with DREQ.
     pub exhausted: bool,
     /// The tail was asked about since something was last delivered.

@@ -162,7 +162,10 @@ impl Connection {
         let ends = self.send.finishing && self.send.nxt == self.send.end;
         // The end of the stream asks for its acknowledgement.
         let asks = core::mem::take(&mut self.send.ask) || ends && !self.send.wclosed;
-        let traffic = core::mem::take(&mut self.events.traffic) || tells_key;
+        // Where there is a gap to name, it is told again later.
+        let again = !self.events.traffic && self.send.tells > 0 && self.recv.ranges.is_empty();
+        self.send.tells -= u8::from(again);
+        let traffic = core::mem::take(&mut self.events.traffic) || tells_key || again;
         // ECNTL follows a TCNTL that cannot name the gap.
         let gap = core::mem::take(&mut self.events.gap);
         self.events.gap = gap && traffic && !tells_key;

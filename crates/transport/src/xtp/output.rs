@@ -2,7 +2,8 @@
 //! and 11).
 
 use super::Transmit;
-use super::connection::{Connection, FIRST_EXTRA, INITIAL_ALLOC};
+use super::config::Rate;
+use super::connection::{Connection, FIRST_EXTRA, INITIAL_ALLOC, TELLS};
 use super::state::State;
 use super::timers::Timer;
 use crate::congestion::Controller;
@@ -107,6 +108,16 @@ impl Connection {
     /// Another priority, or none.
     pub fn set_sort(&mut self, sort: Option<u16>) {
         self.settings.sort = sort;
+    }
+
+    /// Another bound on what we want to be sent, from now on: the peer is told by TCNTL, which asks, and more than once, since
+    /// no answer says that it came.
+    pub fn set_in_rate(&mut self, rate: Rate) {
+        self.settings.in_rate = rate;
+        if !matches!(self.state, State::Quiescent | State::Inactive) {
+            (self.events.traffic, self.send.ask) = (true, true);
+            self.send.tells = TELLS - 1;
+        }
     }
 
     /// What is committed now is what leaves next: nothing waits before it, and windows, pacing and rate let out its first

@@ -2,11 +2,14 @@
 
 use core::time::Duration;
 
-use fusewire_testkit::{Impairments, Random};
+use fusewire_testkit::{Impairments, Random, for_each_seed_of};
 use fusewire_transport::machine::Cut;
-use fusewire_transport::xtp::{Config, State};
+use fusewire_transport::xtp::{Config, Rate, State};
+use fusewire_wire::xtp::{Body, Options};
 
 use crate::account::{Scenario, World, assert_graceful};
+use crate::hot_path::open;
+use crate::rules::{BEGAN, deliver};
 use crate::two_ends::App;
 
 const DELAY: Duration = Duration::from_millis(10);
@@ -130,7 +133,7 @@ fn messages_are_told_whole_and_in_order() {
 #[test]
 fn a_rate_is_kept_that_the_peer_asks_for() {
     let mut scenario = scenario(1_000_000, 0);
-    let rate = fusewire_transport::xtp::Rate { rate: 100_000, burst: 5000 };
+    let rate = Rate { rate: 100_000, burst: 5000 };
     scenario.server = Config { in_rate: rate, ..Config::default() };
     let mut world = World::new(&scenario, &mut Random::new(9));
     let start = world.now;
@@ -142,6 +145,57 @@ fn a_rate_is_kept_that_the_peer_asks_for() {
     assert!((450_000..=500_000).contains(&bytes), "{bytes} in 5 s from {start}");
     world.run();
     assert_graceful(&world);
+}
+
+/// Section 11: a later TCNTL changes the rate, also where some packets are lost.
+#[test]
+fn a_rate_that_changes_under_way_is_followed() {
+    for loss in [0.0, 0.1] {
+        for_each_seed_of(10, "thin::a_rate_that_changes_under_way_is_followed", |_, random| {
+            let mut scenario = scenario(1 << 40, 0);
+            scenario.links.iter_mut().for_each(|link| link.loss = loss);
+            let rate = |rate| Rate { rate, burst: 5000 };
+            scenario.server = Config { in_rate: rate(100_000), ..Config::default() };
+            let mut world = World::new(&scenario, random);
+            world.run_for(Duration::from_secs(2));
+            for bytes_a_second in [20_000, 400_000, 50_000] {
+                let server = world.server.as_mut().expect("it is there");
+                server.conn.set_in_rate(rate(bytes_a_second));
+                // The news is on its way, and may be lost.
+                world.run_for(Duration::from_secs(2));
+                let before = world.server().received.contiguous();
+                world.run_for(Duration::from_secs(5));
+                let bytes = world.server().received.contiguous() - before;
+                let most = 5 * u64::from(bytes_a_second) + 10_000;
+                assert!(bytes <= most, "{bytes} in 5 s at {bytes_a_second}");
+                // What is lost goes again, and a controller may want less.
+                assert!(loss > 0.0 || bytes >= most * 8 / 10, "{bytes} in 5 s at {bytes_a_second}");
+            }
+        });
+    }
+}
+
+/// That a rate has changed goes by TCNTL that asks, and more than once.
+#[test]
+fn a_new_rate_is_told_by_tcntl_more_than_once() {
+    let (mut a, mut b) = open(&Config::default(), BEGAN);
+    b.set_in_rate(Rate { rate: 30_000, burst: 4000 });
+    let mut controls = Vec::new();
+    for n in 0..8 {
+        let now = BEGAN + n * Duration::from_millis(10);
+        let reservation = a.reserve(1).expect("room");
+        a.commit(reservation, Cut::Stream);
+        deliver(&mut a, &mut b, now);
+        controls.extend(deliver(&mut b, &mut a, now));
+    }
+    assert!(controls[0].options.has(Options::SREQ), "{controls:?}");
+    let rates = controls.iter().map(|h| match &h.body {
+        Body::Tcntl(tcntl) => tcntl.traffic.limits.map(|limits| (limits.inrate, limits.inburst)),
+        _ => None,
+    });
+    let rates: Vec<_> = rates.collect();
+    assert!(rates.len() > 4 && rates[..4].iter().all(|r| *r == Some((30_000, 4000))), "{rates:?}");
+    assert!(rates[4..].iter().all(Option::is_none), "{rates:?}");
 }
 
 #[test]
