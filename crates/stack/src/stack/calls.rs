@@ -319,6 +319,13 @@ impl Stack {
         opened
     }
 
+    /// What was opened once, and is forgotten, comes again.
+    fn was_opened(&self, id: ConnectionId, h: &Packet) -> bool {
+        let Body::First(wire::First { btag: Some(btag), .. }) = h.body else { return false };
+        let beside = self.get(id).and_then(|connection| connection.calls.as_deref());
+        beside.is_some_and(|beside| !beside.keys.asked.is_new(btag as u32))
+    }
+
     fn take_request_packet(
         &mut self,
         now: Instant,
@@ -329,6 +336,9 @@ impl Stack {
     ) {
         if !wire::verifies(frame) {
             return self.drop_frame(Cause::Checksum);
+        }
+        if session.is_some_and(|id| self.was_opened(id, h)) {
+            return self.drop_frame(Cause::CallStray);
         }
         let flow = xtp::Name { key: h.key, returned: h.returned };
         let ends = xtp::Ends { local: self.device.local_addr(), remote: peer, flow };

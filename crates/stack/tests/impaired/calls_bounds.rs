@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use fusewire_device::{Device, Ecn, RxBatch, TxFrame};
 use fusewire_session::record::NUMBERS_WINDOW;
-use fusewire_stack::CallId;
+use fusewire_stack::{Asked, CallId};
 use fusewire_wire::xtp::{self, Body, Service};
 
 use crate::calls::{Taps, answer_to, call, clean, serve, taps};
@@ -21,17 +21,23 @@ fn begin(world: &mut World, request: &[u8]) -> Option<CallId> {
     world.client.begin_call(world.id, request).unwrap()
 }
 
+/// The request that the server's application has now.
+fn take_asked(world: &mut World) -> Asked {
+    let mut asked = None;
+    world.run(1.0, "the request", |w| {
+        asked = asked.take().or_else(|| w.server.next_call(w.served.unwrap()));
+        asked.is_some()
+    });
+    asked.expect("it has come").0
+}
+
 /// One that nobody answers, and others that are: so many at once, and none whose number would lie so far from the oldest
 /// that the peer could not know any more whether it has seen that.
 #[test]
 fn calls_under_way_have_a_bound_and_so_have_their_numbers() {
     let Taps { mut world, .. } = taps(None, clean(), 6);
     begin(&mut world, b"held").unwrap();
-    let mut held = None;
-    world.run(1.0, "the first", |w| {
-        held = held.take().or_else(|| w.server.next_call(w.served.unwrap()));
-        held.is_some()
-    });
+    let held = take_asked(&mut world);
     let (mut begun, mut most, mut seen) = (1u32, 0, HashSet::new());
     loop {
         let before = begun;
@@ -55,8 +61,7 @@ fn calls_under_way_have_a_bound_and_so_have_their_numbers() {
     }
     assert_eq!((most, begun), (255, NUMBERS_WINDOW), "with the one that is held");
     // When that is answered there is room again.
-    let (asked, _) = held.unwrap();
-    world.server.answer_call(world.served.unwrap(), asked, &b"at last"[..]).unwrap();
+    world.server.answer_call(world.served.unwrap(), held, &b"at last"[..]).unwrap();
     world.run(1.0, "the first answer", |w| w.client.take_answer(w.id, None).is_some());
     assert!(begin(&mut world, b"4 more").is_some());
 }
@@ -68,7 +73,7 @@ fn answers_are_kept_while_they_are_waited_for() {
     let mut seen = HashSet::new();
     let mut made = |world: &mut World, request: &[u8], again: &[&Vec<u8>]| {
         replayed.0.lock().unwrap().extend(again.iter().map(|frame| frame.to_vec()));
-        let before = dropped(&world.server, "call-tag");
+        let before = dropped(&world.server, "call-stray");
         up.take();
         down.take();
         call(world, request, &mut seen);
@@ -78,7 +83,9 @@ fn answers_are_kept_while_they_are_waited_for() {
             matches!(xtp::Packet::parse(frame).unwrap().header.body, Body::Data { .. })
         };
         let answers = down.take().iter().filter(is_answer).count();
-        (up.take().remove(0), answers, dropped(&world.server, "call-tag") - before)
+        // Nothing about what comes again is wrong.
+        assert_eq!(dropped(&world.server, "call-tag"), 0);
+        (up.take().remove(0), answers, dropped(&world.server, "call-stray") - before)
     };
     let (first, ..) = made(&mut world, b"4 the first", &[]);
     let (second, ..) = made(&mut world, b"4 the second", &[]);
@@ -87,20 +94,26 @@ fn answers_are_kept_while_they_are_waited_for() {
     assert_eq!((said, dropped), (2, 1));
 
     let held = begin(&mut world, b"5 held").unwrap();
-    let mut asked = None;
-    world.run(1.0, "the request", |w| {
-        asked = asked.take().or_else(|| w.server.next_call(w.served.unwrap()));
-        asked.is_some()
-    });
+    let asked = take_asked(&mut world);
     let (beside, ..) = made(&mut world, b"4 beside it", &[]);
     // Whether the answers behind it have come the caller does not say.
     let (_, said, dropped) = made(&mut world, b"4 another", &[&second, &beside]);
     assert_eq!((said, dropped), (2, 1));
-    let (asked, _) = asked.unwrap();
     world.server.answer_call(world.served.unwrap(), asked, &b"at last"[..]).unwrap();
     world.run(1.0, "it", |w| w.client.take_answer(w.id, Some(held)).is_some());
     made(&mut world, b"4 behind it", &[]);
     let (_, said, dropped) = made(&mut world, b"4 the last", &[&beside]);
+    assert_eq!((said, dropped), (1, 1));
+
+    // Nor is one kept that was given up while the application had it, however late that answers.
+    up.take();
+    let given_up = begin(&mut world, b"6 given up").unwrap();
+    let asked = take_asked(&mut world);
+    let request = up.take().remove(0);
+    world.client.cancel_call(world.id, given_up);
+    made(&mut world, b"4 behind that", &[]);
+    world.server.answer_call(world.served.unwrap(), asked, &b"too late"[..]).unwrap();
+    let (_, said, dropped) = made(&mut world, b"4 and on", &[&request]);
     assert_eq!((said, dropped), (1, 1));
 }
 

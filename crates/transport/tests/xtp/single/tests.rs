@@ -291,7 +291,7 @@ fn nothing_is_remembered_of_what_nobody_waits_for() {
     let inactive = shown.split("inactive: ").nth(1).and_then(|rest| rest.split(',').next());
     assert!(inactive.unwrap().parse::<usize>().unwrap() < 100, "{shown}");
 
-    // What is still to be answered stays.
+    // Nor what its application has not answered, whose answer is nobody's then.
     let mut world = World::new(
         &Plan { work: Duration::from_secs(100), ..Plan::default() },
         &mut Random::new(9),
@@ -299,9 +299,12 @@ fn nothing_is_remembered_of_what_nobody_waits_for() {
     world.ask(Service::Transaction, 1000);
     world.run_until(|_| {}, |world| !world.handed.is_empty());
     let ids: Vec<_> = world.served.keys().copied().collect();
-    ids.into_iter().for_each(|id| world.responder.forget(id));
-    world.run(|_| {});
-    assert_eq!(answered(&world), 1);
+    assert_eq!((world.responder.contexts(), ids.len()), (1, 1));
+    world.responder.forget(ids[0]);
+    assert_eq!((world.responder.contexts(), world.responder.waits_for_answer(ids[0])), (0, false));
+    world.responder.answer(world.now, ids[0], 1000, false);
+    assert_eq!((world.responder.contexts(), world.responder.answer_bytes()), (0, 0));
+    world.responder.assert_invariants();
 }
 
 #[test]

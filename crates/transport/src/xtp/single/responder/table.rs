@@ -113,10 +113,11 @@ impl Responder {
         false
     }
 
-    /// Nobody asks for this one again, nor waits for its answer: if nothing new is to be said in it, nothing of it is
-    /// remembered. That it is not handed over again is the caller's to see to.
+    /// Nobody asks for this one again, nor waits for its answer: unless that is on its way, nothing of it is remembered, and an
+    /// answer that comes yet is nobody's. That it is not handed over again is the caller's to see to.
     pub fn forget(&mut self, id: Id) {
-        if !self.get(id).is_some_and(|context| context.is_retired) {
+        let is_over = |context: &mut Context| context.is_retired || context.waits_for_answer();
+        if !self.get(id).is_some_and(is_over) {
             return;
         }
         self.remove(id.index);
