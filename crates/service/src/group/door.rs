@@ -11,9 +11,9 @@ use fusewire_stack::group::MemberId;
 use fusewire_stack::transport::{self, Protocol};
 use fusewire_stack::{Config, Connection, Endpoint, Listener};
 
-use super::RESENT;
 use super::code;
 use super::wire::{self, Keys, TOLD_MAX, Welcome};
+use super::{RESENT, TURN};
 use crate::Result;
 use crate::profile::Profile;
 
@@ -51,7 +51,7 @@ pub(super) struct Session {
     /// It is a receiver that hears what is sent, and the application knows.
     pub is_in: bool,
     /// Since when it has not said, or taken, what it should have.
-    waits: Option<Instant>,
+    pub waits: Option<Instant>,
 }
 
 /// Settings of the sessions' endpoint, at both ends.
@@ -311,8 +311,8 @@ impl Session {
     fn overdue(&self) -> Outcome {
         let (most, code) = match self.key {
             None => (VISIT, code::WRONG),
-            // Its turn has not come.
-            Some(_) if !self.is_admitted => return Outcome::Stays,
+            // Its turn has not come: it does not wait any more itself.
+            Some(_) if !self.is_admitted => (TURN, code::LET_GO),
             Some(_) => (JOINING, code::LET_GO),
         };
         match self.waits {
@@ -373,5 +373,32 @@ impl Session {
     pub fn part(&self) -> Part {
         let Session { peer, member, is_in, knows, .. } = *self;
         Part { peer, member, is_in, knows }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many at once, then so many a second, and never more after however long a pause.
+    #[test]
+    fn so_many_are_admitted_at_once_and_so_many_a_second() {
+        let mut now = Instant::now();
+        let mut admissions = Admissions::new(now);
+        let mut admitted = |now| (0..1000).take_while(|_| admissions.allows(now)).count() as u32;
+        assert_eq!(admitted(now), ADMITTED_AT_ONCE);
+        for _ in 0..3 {
+            let mut in_a_second = 0;
+            for _ in 0..1000 {
+                now += Duration::from_millis(1);
+                in_a_second += admitted(now);
+            }
+            assert_eq!(in_a_second, ADMITTED_A_SECOND);
+        }
+        for pause in [2, 3, 3600] {
+            now += Duration::from_secs(pause);
+            assert_eq!(admitted(now), ADMITTED_AT_ONCE, "after {pause} s");
+            assert_eq!(admitted(now), 0);
+        }
     }
 }

@@ -48,6 +48,9 @@ const BUFFER_MAX: usize = 32 << 20;
 /// Who says nothing for so long, though asked, is let go.
 pub const SILENCE: Duration = Duration::from_secs(2);
 
+/// How long one may wait for its turn where many come.
+const TURN: Duration = Duration::from_secs(180);
+
 /// Where a group is.
 #[derive(Clone, Debug)]
 pub struct Place {

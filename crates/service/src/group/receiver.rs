@@ -15,14 +15,11 @@ use zeroize::Zeroizing;
 use super::ear::{Ear, HOLDING};
 use super::wait::{STREAMS, Sleeper};
 use super::wire::{self, Head, Keys, TOLD_MAX, Welcome};
-use super::{ONCE, Place, RESENT, body_max, buffer, code, door, stream_of};
+use super::{ONCE, Place, RESENT, TURN, body_max, buffer, code, door, stream_of};
 use crate::playout::{Mode, Playout};
 use crate::profile::{self, Adu, Order, Profile};
 use crate::{Error, Result};
 
-/// How long the sender may take to say where the group is: who comes when many do waits for its turn. One that is gone is noticed
-/// sooner.
-const WELCOMING: Duration = Duration::from_secs(180);
 /// How long one end may be told of before the other is.
 const ENDING: Duration = Duration::from_secs(3);
 /// Sleeps are no longer.
@@ -132,7 +129,8 @@ impl<P: Profile> Receiver<P> {
         let own = draw_key()?;
         connection.send(&wire::join(own))?;
         let mut told = [0; TOLD_MAX];
-        let len = connection.recv_timeout(&mut told, WELCOMING).map_err(ended)?.unwrap_or(0);
+        // Who comes when many do waits for its turn. A sender that is gone is noticed sooner.
+        let len = connection.recv_timeout(&mut told, TURN).map_err(ended)?.unwrap_or(0);
         let welcome = Welcome::parse(&told[..len]).ok_or(Error::Group("says no group"))?;
         let from = connection.remote_addr().unwrap_or(sender).ip();
         let sleeper = Sleeper::new()?;

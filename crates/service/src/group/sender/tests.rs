@@ -8,7 +8,7 @@ use fusewire_stack::Connection;
 use fusewire_stack::group::{ReceiverConfig, ReceiverEvent};
 
 use super::*;
-use crate::group::{Counters, Receiver, visit, wire};
+use crate::group::{Counters, Receiver, TURN, visit, wire};
 use crate::profile::{Machine, Order};
 
 const SAMPLE: Adu = Adu {
@@ -93,12 +93,17 @@ impl Host {
 
     /// A session that says it is a receiver by this key, and was told where the group is and its keys.
     fn visit(&self, key: u64) -> Connection {
-        let at = self.sender.local_addr();
-        let session = visit::<Viewer>(at, self.identity.clone(), self.key(), Some(key)).unwrap();
+        let session = self.knock(key);
         for _ in 0..2 {
             session.recv_adu_timeout(Duration::from_secs(5)).unwrap().unwrap();
         }
         session
+    }
+
+    /// One that has said so, and was told nothing yet.
+    fn knock(&self, key: u64) -> Connection {
+        let at = self.sender.local_addr();
+        visit::<Viewer>(at, self.identity.clone(), self.key(), Some(key)).unwrap()
     }
 
     /// What asks to be a member of what is sent again, by this key, as soon as it is driven.
@@ -384,26 +389,48 @@ fn who_comes_while_many_do_waits() {
     assert_eq!(host.sender.receivers(), receivers.len());
 }
 
-/// Who comes, is told keys and goes, again and again, while something is sent all the time: it costs no more epochs than may be
-/// told keys, and nobody anything else.
+/// Who comes and goes again and again is told keys as often as it may be, and then nothing.
 #[test]
 fn who_comes_and_goes_begins_few_epochs() {
     let host = Host::new();
     let mut stays = host.join();
-    host.sender.shared.lock().door.admissions.left = 0;
-    let (begun, most) = (Instant::now(), Duration::from_secs(2));
-    let mut came = 0;
-    while begun.elapsed() < most {
-        drop(host.visit(1000 + came));
-        came += 1;
+    host.sender.shared.lock().door.admissions.left = 2;
+    let visits = |n: u64| {
+        host.visit(1000 + n);
         host.sender.send_message(&ALARM, &&[1; 8][..]).unwrap();
-        stays.recv(Some(Duration::from_secs(5)), |_, _| true).unwrap();
+    };
+    (0..2).for_each(visits);
+    stays.recv(Some(Duration::from_secs(5)), |_, _| true).unwrap();
+    let (begun, wait) = (Instant::now(), Duration::from_millis(1500));
+    {
+        let admissions = &mut host.sender.shared.lock().door.admissions;
+        (admissions.left, admissions.since) = (0, begun + wait);
     }
-    let a_second = came as f64 / begun.elapsed().as_secs_f64();
-    let epoch = host.sender.shared.lock().keys.epochs[RESENT].epoch;
-    assert!(a_second < 40.0, "{a_second:.1} a second were told keys");
-    assert!(u64::from(epoch) <= came + 2, "{epoch} epochs for {came}");
-    assert!(came >= 5, "{came}: who waits gets his turn");
+    visits(2);
+    assert!(begun.elapsed() > wait, "{:?}", begun.elapsed());
+}
+
+/// Whose turn does not come is let go: a place is not kept by waiting.
+#[test]
+fn who_waits_too_long_for_its_turn_is_let_go() {
+    let host = Host::new();
+    let begun = Instant::now();
+    {
+        let admissions = &mut host.sender.shared.lock().door.admissions;
+        (admissions.left, admissions.since) = (0, begun + Duration::from_secs(3600));
+    }
+    let session = host.knock(79);
+    let waits = |session: &Session| session.key.is_some();
+    while host.sender.shared.lock().door.session(waits).is_none() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    // It is not let go before.
+    let early = session.recv_adu_timeout(Duration::from_millis(500)).map(drop);
+    assert!(matches!(early, Err(stack::Error::Elapsed)), "{early:?}");
+    let long_ago = begun.checked_sub(TURN).expect("the machine has run for so long");
+    host.sender.shared.lock().door.session(waits).expect("it waits").waits = Some(long_ago);
+    let told = session.recv_adu_timeout(Duration::from_secs(5)).map(drop);
+    assert!(matches!(told, Err(stack::Error::PeerClosed { code: code::LET_GO, .. })), "{told:?}");
 }
 
 /// Nor does it keep a place by saying nothing.
