@@ -6,8 +6,12 @@ use crate::{packetdrill, suites};
 /// Random seeds of the simulated link.
 const SEEDS: &str = "10000";
 
-/// The same of groups, of which each test runs with a third of what is said.
-const GROUP_SEEDS: &str = "30000";
+/// The same of groups: each test runs with a share of what is said, as its single run is long. All that follow have as many seeds as
+/// the simulated link, but who lies a third of that; together they take a processor some hours.
+const GROUP_SEEDS: [(&str, &[&str]); 2] = [
+    ("30000", &["group::loss", "group::attacks::forged"]),
+    ("100000", &["group::slow::who_is", "group::joining", "group::attacks::who_lies"]),
+];
 
 /// Random seeds of the link between two generated ends, which goes in real time.
 const CONTRACT_SEEDS: &str = "1000";
@@ -49,10 +53,12 @@ pub fn run() -> Result {
     step("a million files", &mut ignored("fusewire-files", "scale"))?;
     step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;
     step("the same over XTP", &mut ignored("fusewire-transport", "xtp"))?;
-    let mut groups = cargo();
-    groups.env("FUSEWIRE_SEEDS", GROUP_SEEDS).args(["test", "--release", "--no-fail-fast"]);
-    groups.args(["--package", "fusewire-transport", "--test", "xtp", "--", "group::loss"]);
-    step("many seeds of groups", &mut groups)?;
+    for (seeds, tests) in GROUP_SEEDS {
+        let mut groups = cargo();
+        groups.env("FUSEWIRE_SEEDS", seeds).args(["test", "--release", "--no-fail-fast"]);
+        groups.args(["--package", "fusewire-transport", "--test", "xtp", "--"]).args(tests);
+        step("many seeds of groups", &mut groups)?;
+    }
     step(
         "many seeds",
         cargo()
