@@ -128,7 +128,10 @@ ssize_t fw_writev(int fd, const struct iovec *pieces, int count);
  * read where offset is null. They are read straight into the connection's memory. */
 ssize_t fw_sendfile(int fd, int file, off_t *offset, size_t count);
 
-/* Ancillary data: none is received, and to send some is EOPNOTSUPP. */
+/* Ancillary data of datagrams: IP_PKTINFO and IPV6_PKTINFO (the address to send from, and where it was sent to), IP_TTL and
+ * IPV6_HOPLIMIT, IP_TOS and IPV6_TCLASS, received as far as IP_PKTINFO, IPV6_RECVPKTINFO, IP_RECVTTL, IPV6_RECVHOPLIMIT, IP_RECVTOS and
+ * IPV6_RECVTCLASS are set. To send others of IP's or UDP's is EINVAL, and of other sockets any EOPNOTSUPP. An address or an interface that is
+ * not the stack's is ENETUNREACH, over an outboard with a later call. */
 ssize_t fw_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t fw_recvmsg(int fd, struct msghdr *message, int flags);
 
@@ -163,11 +166,11 @@ int fw_epoll_pwait(int epoll, struct epoll_event *events, int count, int timeout
  * (the last two before fw_connect and fw_listen), SO_KEEPALIVE, SO_LINGER (zero seconds reset; otherwise
  * fw_close waits so long for the peer to have everything), SO_REUSEPORT (connections and peers are spread over those who share a port),
  * SO_REUSEADDR (of datagrams, the same for all who say it, and the last gets what is for one alone; of TCP kept, and without
- * effect), SO_BROADCAST (kept, and without effect).
+ * effect), SO_BROADCAST (kept, and without effect), SO_BINDTOIFINDEX (the stack's own interface; others are ENODEV).
  * IPPROTO_TCP: TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_CONGESTION
  * (an unknown name is ENOENT), TCP_CORK, TCP_QUICKACK, TCP_DEFER_ACCEPT, TCP_SYNCNT, TCP_MAXSEG, and TCP_INFO, which is Linux's struct tcp_info; what is not known is 0.
  * IPPROTO_IP and IPPROTO_IPV6: IP_TOS and IPV6_TCLASS, IP_TTL and IPV6_UNICAST_HOPS, each pair one thing whichever
- * version is spoken; IP_MULTICAST_TTL and IPV6_MULTICAST_HOPS; IPV6_V6ONLY. To join and leave groups, of any source (IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP and IPv6's, MCAST_JOIN_GROUP,
+ * version is spoken; IP_MULTICAST_TTL and IPV6_MULTICAST_HOPS; IPV6_V6ONLY; what fw_recvmsg is told by. To join and leave groups, of any source (IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP and IPv6's, MCAST_JOIN_GROUP,
  * MCAST_LEAVE_GROUP), of any but some (IP_BLOCK_SOURCE, IP_UNBLOCK_SOURCE, MCAST_BLOCK_SOURCE, MCAST_UNBLOCK_SOURCE) or of some alone
  * (IP_ADD_SOURCE_MEMBERSHIP, IP_DROP_SOURCE_MEMBERSHIP, MCAST_JOIN_SOURCE_GROUP, MCAST_LEAVE_SOURCE_GROUP), at most 16 each; the
  * interface in the request is not looked at, and what is so already may be asked for again.

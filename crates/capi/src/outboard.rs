@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fusewire_outboard::client::{self, Leaving};
-use fusewire_outboard::protocol::{self, About, Kind, OptionName, SocketType, VALUE_MAX};
-use fusewire_stack::ip::{Config, posix};
+use fusewire_outboard::protocol::{self, About, Heading, Kind, OptionName, SocketType, VALUE_MAX};
+use fusewire_stack::ip::{Ancillary, Config, posix};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::Timeout;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
@@ -19,7 +19,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use crate::address::{Family, Named};
 use crate::errno::{Errno, Result};
 use crate::posix::Posix;
-use crate::socket::{self, Flags, Incoming, Outgoing};
+use crate::socket::{self, Flags, Got, Incoming, Outgoing};
 use crate::table::Entry;
 
 /// What a socket carries, from its type, without flags, and protocol: as inline, and contexts of XTP, which are an outboard's
@@ -42,7 +42,7 @@ pub struct Socket {
     /// Descriptors that are this one (`dup`).
     descriptors: AtomicUsize,
     /// The beginning of a datagram that is not whole yet.
-    begun: Mutex<Option<(Option<SocketAddr>, Vec<u8>)>>,
+    begun: Mutex<Option<(Heading, Vec<u8>)>>,
 }
 
 /// Bytes of a file that are sent at a time.
@@ -113,7 +113,8 @@ impl Socket {
     fn gather(&self, messages: &[Outgoing<'_>], flags: Flags) -> Result<usize> {
         for message in messages {
             let mut begun = lock(&self.begun);
-            let (to, mut bytes) = begun.take().unwrap_or((message.to, Vec::new()));
+            let heading = Heading { address: message.to, beside: message.beside };
+            let (to, mut bytes) = begun.take().unwrap_or((heading, Vec::new()));
             bytes.extend_from_slice(&message.bytes);
             self.fits(bytes.len())?;
             if flags.more {
@@ -132,6 +133,9 @@ impl Socket {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         for (sent, message) in messages.iter().enumerate() {
+            if message.beside != Ancillary::default() {
+                return Err(Errno(libc::EOPNOTSUPP));
+            }
             // Its peer is known: as on Linux the address is not looked at.
             let pieces = [IoSlice::new(&message.bytes)];
             match self.inner.send_adu(&pieces, &About::default(), sending(flags)) {
@@ -144,17 +148,17 @@ impl Socket {
     }
 
     /// Receives one message: who sent it, if that is not known, and how long it was. `None`: there will be no other.
-    fn recv_one(
-        &self,
-        out: &mut [u8],
-        flags: RecvFlags,
-    ) -> Result<Option<(Option<SocketAddr>, usize)>> {
+    fn recv_one(&self, out: &mut [u8], flags: RecvFlags) -> Result<Option<Got>> {
         Ok(match self.kind {
             Kind::Messages => match self.inner.recv_adu(out, flags)? {
                 Some(adu) if adu.about.is_broken => return Err(Errno(libc::EBADMSG)),
-                adu => adu.map(|adu| (None, adu.len)),
+                adu => adu.map(|adu| Got { len: adu.len, ..Got::default() }),
             },
-            _ => self.inner.recv_from(out, flags)?.map(|one| (Some(one.from), one.len)),
+            _ => self.inner.recv_from(out, flags)?.map(|one| Got {
+                from: Some(one.from),
+                len: one.len,
+                beside: one.beside,
+            }),
         })
     }
 
@@ -190,16 +194,16 @@ impl Leaving for Several<'_> {
     fn with<T>(
         &self,
         at: usize,
-        f: impl FnOnce(&[IoSlice<'_>], Option<SocketAddr>) -> client::Result<T>,
+        f: impl FnOnce(&[IoSlice<'_>], Heading) -> client::Result<T>,
     ) -> client::Result<T> {
         let Several(socket, messages) = self;
-        let Outgoing { to, bytes } = &messages[at];
+        let Outgoing { to, beside, bytes } = &messages[at];
         socket
             .fits(bytes.len())
             .map_err(|Errno(number)| rustix::io::Errno::from_raw_os_error(number))?;
         match to {
             None if !socket.inner.has_peer() => Err(rustix::io::Errno::DESTADDRREQ),
-            to => f(&[IoSlice::new(bytes)], *to),
+            to => f(&[IoSlice::new(bytes)], Heading { address: *to, beside: *beside }),
         }
     }
 }
@@ -435,7 +439,7 @@ impl Posix for Socket {
             let got = incoming.place.fill(|out| {
                 let room = out.len();
                 let got = self.recv_one(out, asked);
-                let len = got.as_ref().ok().and_then(|got| got.as_ref()).map_or(0, |(_, len)| *len);
+                let len = got.as_ref().ok().and_then(|got| got.as_ref()).map_or(0, |got| got.len);
                 (len.min(room), got)
             });
             match got {

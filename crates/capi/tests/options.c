@@ -16,6 +16,8 @@
 #define fw_close close
 #define fw_send send
 #define fw_recv recv
+#define fw_sendmsg sendmsg
+#define fw_recvmsg recvmsg
 #define fw_poll poll
 #define fw_setsockopt setsockopt
 #define fw_getsockopt getsockopt
@@ -241,6 +243,50 @@ static void ended_hard(void) {
     fw_close(server), fw_close(a);
 }
 
+/* Ancillary data: what goes beside a datagram to oneself, and what comes beside it. */
+static void beside(const char *ip, const int *wanted, const int *sent) {
+    socklen_t len, size = sizeof(int);
+    union address to = at(ip, 750, &len);
+    int is_v6 = to.any.sa_family == AF_INET6, level = is_v6 ? IPPROTO_IPV6 : IPPROTO_IP, value = 9, got = -1;
+    int fd = fw_socket(to.any.sa_family, SOCK_DGRAM, 0);
+    char bytes[8];
+    _Alignas(struct cmsghdr) char room[256] = {0};
+    struct iovec piece = {"beside", 6}, place = {bytes, sizeof bytes};
+    struct msghdr message = {.msg_name = &to, .msg_namelen = len, .msg_iov = &piece, .msg_iovlen = 1, .msg_control = room};
+    CHECK(fw_bind(fd, &to.any, len) == 0);
+    for (const int *name = wanted; *name; name++) {
+        CHECK(set(fd, level, *name, 1) == 0 && fw_getsockopt(fd, level, *name, &got, &size) == 0);
+        printf("%d: %d ", *name, got);
+    }
+    for (const int *name = sent; *name; name++, value *= 8) {
+        struct cmsghdr *item = (struct cmsghdr *)(room + message.msg_controllen);
+        *item = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof value), .cmsg_level = level, .cmsg_type = *name};
+        memcpy(CMSG_DATA(item), &value, sizeof value);
+        message.msg_controllen += CMSG_SPACE(sizeof value);
+    }
+    printf("sent %zd,", fw_sendmsg(fd, &message, 0));
+    message = (struct msghdr){.msg_iov = &place, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    printf(" got %zd, flags %d", fw_recvmsg(fd, &message, 0), message.msg_flags);
+    for (struct cmsghdr *item = CMSG_FIRSTHDR(&message); item; item = CMSG_NXTHDR(&message, item)) {
+        struct in_pktinfo four;
+        struct in6_pktinfo six;
+        memcpy(&four, CMSG_DATA(item), sizeof four);
+        memcpy(&six, CMSG_DATA(item), sizeof six);
+        printf("; %d/%d of %zu", item->cmsg_level, item->cmsg_type, (size_t)item->cmsg_len);
+        if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO)
+            printf(": %d", four.ipi_addr.s_addr == to.v4.sin_addr.s_addr && four.ipi_spec_dst.s_addr == four.ipi_addr.s_addr);
+        else if (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_PKTINFO)
+            printf(": %d", memcmp(&six.ipi6_addr, &to.v6.sin6_addr, 16) == 0);
+        else
+            printf(": %d", CMSG_DATA(item)[0]);
+    }
+    message = (struct msghdr){.msg_name = &to, .msg_namelen = len, .msg_iov = &piece, .msg_iovlen = 1, .msg_control = room};
+    *(struct cmsghdr *)room = (struct cmsghdr){.cmsg_len = CMSG_LEN(1), .cmsg_level = level, .cmsg_type = 9999};
+    message.msg_controllen = CMSG_SPACE(1);
+    printf("; %s\n", say((int)fw_sendmsg(fd, &message, 0)));
+    fw_close(fd);
+}
+
 int main(void) {
     static const int values[][3] = {
         {SOL_SOCKET, SO_REUSEADDR, 1},          {SOL_SOCKET, SO_REUSEPORT, 1},
@@ -270,5 +316,8 @@ int main(void) {
     spread_datagrams();
     deferred_and_corked();
     ended_hard();
+    beside("127.0.0.1", (int[]){IP_PKTINFO, IP_RECVTTL, IP_RECVTOS, 0}, (int[]){IP_TTL, IP_TOS, 0});
+    beside("127.0.0.1", (int[]){IP_RECVTTL, 0}, (int[]){0});
+    beside("::1", (int[]){IPV6_RECVPKTINFO, IPV6_RECVHOPLIMIT, IPV6_RECVTCLASS, 0}, (int[]){IPV6_HOPLIMIT, IPV6_TCLASS, 0});
     return 0;
 }

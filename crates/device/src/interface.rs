@@ -298,6 +298,11 @@ pub trait Interface: Send {
     /// The descriptor that becomes readable when packets wait, where there is one.
     fn as_fd(&self) -> Option<BorrowedFd<'_>>;
 
+    /// The kernel's number of the interface, where it has one there.
+    fn index(&self) -> Option<u32> {
+        None
+    }
+
     /// From now on these flows are ours, in place of those before. Where all of the interface is ours
     /// anyway, nothing happens.
     ///

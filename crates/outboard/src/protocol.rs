@@ -25,6 +25,7 @@
 //! placeholder, so that a number alone commands nothing.
 
 mod about;
+mod heading;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -33,8 +34,12 @@ pub use about::{
     ABOUT_LEN, ADU_MAX, About, SOL_XTP, XTP_CHECK, XTP_NOERR, XTP_OVERTAKING, XTP_SORT, XTP_TAGS,
 };
 
+pub use fusewire_stack::ip::Ancillary;
+pub use fusewire_stack::ip::posix::ancillary;
+pub use heading::{ANCILLARY_LEN, HEADING_LEN, Heading, emit_ancillary, parse_ancillary};
+
 /// What both sides speak.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Most bytes of a control message.
 pub const MESSAGE_MAX: usize = 512;
 /// Most bytes of an option's value.

@@ -12,7 +12,9 @@ use fusewire_device::Shared;
 use fusewire_device::interface::Link;
 use fusewire_device::interface::memory::{Config, pair};
 use fusewire_outboard::client::{Client, Datagram, Leaving, Rings, Way};
-use fusewire_outboard::protocol::{ADDRESS_LEN, Family, Handle, Kind, Reply, Request, SocketType};
+use fusewire_outboard::protocol::{
+    Family, HEADING_LEN, Handle, Heading, Kind, Reply, Request, SocketType,
+};
 use fusewire_outboard::record::{HEAD_LEN, Head};
 use fusewire_outboard::region::RINGS_LEN;
 use fusewire_outboard::ring::RING_BYTES;
@@ -87,9 +89,9 @@ impl Leaving for Equal<'_> {
     fn with<T>(
         &self,
         at: usize,
-        f: impl FnOnce(&[IoSlice<'_>], Option<SocketAddr>) -> Result<T, Errno>,
+        f: impl FnOnce(&[IoSlice<'_>], Heading) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        f(&[IoSlice::new(&self.0[at * self.1..][..self.1])], Some(self.2))
+        f(&[IoSlice::new(&self.0[at * self.1..][..self.1])], Some(self.2).into())
     }
 }
 
@@ -107,7 +109,7 @@ impl Socket<'_> {
 
     fn recv(&self, bytes: &mut [u8], flags: RecvFlags) -> Result<Option<Datagram>, Errno> {
         let (front, rest) = bytes.split_at_mut(bytes.len() / 3);
-        let mut address = [0; ADDRESS_LEN];
+        let mut address = [0; HEADING_LEN];
         let mut pieces = [&mut address[..], front, rest].map(IoSliceMut::new);
         let Process { client, rings } = self.process;
         rings.recv_from(client, self.with(), &mut pieces, flags)
@@ -318,9 +320,14 @@ fn who_lays_down_nonsense_breaks_his_own_socket_alone() {
         for _ in 0..40 {
             let slot = random.below(3) as usize;
             let ring = (16 << 10) + slot * 2 * RING_BYTES as usize;
-            let mut head = Head { len: random.below(3000) as usize, address: Some(at(2)) }.emit();
+            let mut heading = Heading::from(Some(at(2)));
             if random.below(2) == 0 {
-                head[random.below(32) as usize] = random.next_u64() as u8;
+                heading.beside.hop_limit = Some(random.next_u64() as u8);
+            }
+            let mut head = Head { len: random.below(3000) as usize, heading }.emit().to_vec();
+            if random.below(2) == 0 {
+                let at = random.below(head.len() as u64) as usize;
+                head[at] = random.next_u64() as u8;
             }
             rings.write(ring + 32 * random.below(8) as usize, &head);
             rings.store(WORDS_AT + slot * WORDS_LEN, 32 * random.below(1 << 12));
@@ -340,11 +347,14 @@ fn who_lays_down_nonsense_breaks_his_own_socket_alone() {
         } {}
     }
     // A record that is none ends its socket.
-    for crafted in [Head { len: 65_000, address: None }.emit(), [0xff; HEAD_LEN], {
-        let mut head = Head { len: 1, address: Some(at(2)) }.emit();
-        head[8] = 7;
+    let head = |len, address: Option<_>| Head { len, heading: address.into() }.emit().to_vec();
+    let changed = |byte: usize, value| {
+        let mut head = head(1, Some(at(2)));
+        head[byte] = value;
         head
-    }] {
+    };
+    // The last has nothing beside it where something is said to be.
+    for crafted in [head(65_000, None), vec![0xff; HEAD_LEN], changed(8, 7), changed(4, 1)] {
         let (control, key, files) = region(&outboards[0].path);
         let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
         let socket = near.bound(([10, 0, 0, 1], 0).into());

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fusewire_outboard::client::{self, Client};
-use fusewire_outboard::protocol::{ADDRESS_LEN, Family, Handle, Kind, OptionName, SocketType};
+use fusewire_outboard::protocol::{Family, HEADING_LEN, Handle, Kind, OptionName, SocketType};
 use fusewire_outboard::server::{Server, Settings};
 use fusewire_stack::{ip, on_interface};
 use fusewire_testkit::Random;
@@ -372,7 +372,7 @@ fn datagrams(client: &Client) {
 }
 
 fn receive(p: &OwnedFd, into: &mut [u8]) -> client::Datagram {
-    let mut address = [0; ADDRESS_LEN];
+    let mut address = [0; HEADING_LEN];
     let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(into)];
     client::recv_from(p, &mut pieces, RecvFlags::empty()).unwrap().unwrap()
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::Shared;
 use fusewire_outboard::client::{Client, Rings, Way};
-use fusewire_outboard::protocol::{ADDRESS_LEN, Family, Handle, Kind, Reply, Request, SocketType};
+use fusewire_outboard::protocol::{Family, HEADING_LEN, Handle, Kind, Reply, Request, SocketType};
 use fusewire_outboard::region::{
     BLOCKS_LEN, RINGS_LEN, SLOTS, Slot, WIDE_FROM, Way as Direction, places,
 };
@@ -75,7 +75,7 @@ fn datagrams(client: &Client, rings: &Rings, round: usize) {
         let pieces = [IoSlice::new(&sent)];
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let _ = rings.send_to(client, with, &pieces, Some(scene::at(7006)), flags);
-        let (mut address, mut back) = ([0; ADDRESS_LEN], [0; 2048]);
+        let (mut address, mut back) = ([0; HEADING_LEN], [0; 2048]);
         let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(&mut back)];
         if let Ok(Some(came)) = rings.recv_from(client, with, &mut pieces, RecvFlags::DONTWAIT) {
             assert_eq!(back[..came.len], sent);
@@ -222,7 +222,7 @@ fn datagrams_until_it_ends(
 ) {
     let with = (p.as_fd(), *handle, way);
     if waits {
-        let (mut address, mut back) = ([0; ADDRESS_LEN], [0; 64]);
+        let (mut address, mut back) = ([0; HEADING_LEN], [0; 64]);
         let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(&mut back)];
         let came = rings.recv_from(client, with, &mut pieces, RecvFlags::empty());
         assert!(matches!(came, Ok(None) | Err(Errno::CONNRESET)), "{came:?}");

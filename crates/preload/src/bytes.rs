@@ -1,5 +1,5 @@
 //! Every call that moves data of our sockets. Bytes of a stream go by the rings of a lease where there is one, and through
-//! the placeholder as they are otherwise; a datagram has its peer's address before it.
+//! the placeholder as they are otherwise; a datagram has its peer's address before it, and what goes beside it.
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 
 use fusewire_outboard::client::{self, Datagram, Leaving, Result};
 use fusewire_outboard::placeholder;
-use fusewire_outboard::protocol::{ADDRESS_LEN, Family};
+use fusewire_outboard::protocol::{Ancillary, Family, HEADING_LEN, Heading};
 use fusewire_outboard::rules::{Owner, Purpose};
 use rustix::event::PollFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -31,11 +31,20 @@ pub struct Received {
     pub len: usize,
     /// By whom it was sent, of datagrams.
     pub from: Option<SocketAddr>,
+    /// What came beside it.
+    pub beside: Ancillary,
     /// `MSG_TRUNC`, where something did not fit.
     pub flags: i32,
 }
 
-/// Receives into `pieces`, whose first is room for the address of a datagram.
+impl Received {
+    /// So much of a stream.
+    fn of(len: usize) -> Received {
+        Received { len, from: None, beside: Ancillary::default(), flags: 0 }
+    }
+}
+
+/// Receives into `pieces`, whose first is room for the heading of a datagram.
 pub fn receive(
     library: &Library,
     socket: &mut Socket,
@@ -73,11 +82,11 @@ fn receive_stream(
             .map(|message| message.bytes),
     };
     match received {
-        Ok(len) if len > 0 || !asked => Ok(Received { len, from: None, flags: 0 }),
+        Ok(len) if len > 0 || !asked => Ok(Received::of(len)),
         // The end of the stream, or of the connection.
         Ok(_) => match shown_end(library, socket) {
             Some(error) => Err(error),
-            None => Ok(Received { len: 0, from: None, flags: 0 }),
+            None => Ok(Received::of(0)),
         },
         Err(Errno::CONNRESET) => Err(why(library, socket).unwrap_or(Errno::CONNRESET)),
         Err(error) => Err(error),
@@ -126,16 +135,17 @@ fn receive_datagram(
         }
         None => client::recv_from(socket.p(), pieces, flags),
     };
-    let Some(Datagram { len, from, is_cut }) = came.map_err(gone)? else {
+    let Some(Datagram { len, from, beside, is_cut }) = came.map_err(gone)? else {
         // It was shut down, or the outboard is gone.
         return match library.client.local(socket.handle) {
             Err(Errno::NETDOWN) => Err(Errno::NETDOWN),
-            _ => Ok(Received { len: 0, from: None, flags: 0 }),
+            _ => Ok(Received::of(0)),
         };
     };
     let room: usize = pieces[1..].iter().map(|piece| piece.len()).sum();
     let len = if flags.contains(RecvFlags::TRUNC) { len } else { len.min(room) };
-    Ok(Received { len, from: Some(from), flags: if is_cut { libc::MSG_TRUNC } else { 0 } })
+    let flags = if is_cut { libc::MSG_TRUNC } else { 0 };
+    Ok(Received { len, from: Some(from), beside, flags })
 }
 
 /// Sends `pieces`, of datagrams to `to`, a `struct sockaddr`. `None`: it is for the kernel.
@@ -146,13 +156,24 @@ pub fn send(
     to: Option<&[u8]>,
     flags: i32,
 ) -> Option<Result<usize>> {
+    send_beside(library, socket, pieces, (to, Ancillary::default()), flags)
+}
+
+/// The same with what goes beside a datagram.
+pub fn send_beside(
+    library: &Library,
+    socket: &mut Socket,
+    pieces: &[IoSlice<'_>],
+    (to, beside): (Option<&[u8]>, Ancillary),
+    flags: i32,
+) -> Option<Result<usize>> {
     if flags & (libc::MSG_OOB | libc::MSG_FASTOPEN) != 0 {
         return Some(Err(Errno::OPNOTSUPP));
     }
     let mut kept = SendFlags::from_bits_retain((flags & libc::MSG_DONTWAIT) as u32);
     kept |= SendFlags::NOSIGNAL;
     if !socket.is_stream() {
-        return send_datagram(library, socket, pieces, to, kept);
+        return send_datagram(library, socket, pieces, (to, beside), kept);
     }
     kept |= SendFlags::from_bits_retain((flags & libc::MSG_MORE) as u32);
     let done = send_stream(library, socket, pieces, kept);
@@ -209,7 +230,7 @@ fn send_datagram(
     library: &Library,
     socket: &mut Socket,
     pieces: &[IoSlice<'_>],
-    to: Option<&[u8]>,
+    (to, beside): (Option<&[u8]>, Ancillary),
     flags: SendFlags,
 ) -> Option<Result<usize>> {
     let to = match to.map(|to| sockaddr::parse(socket.of.family, to)).transpose() {
@@ -235,12 +256,13 @@ fn send_datagram(
     if let Err(error) = fits(socket, pieces) {
         return Some(Err(error));
     }
+    let heading = Heading { address: to, beside };
     let sent = match library.rings(socket) {
         Some((rings, way)) => {
             let (p, handle) = (socket.p(), socket.handle);
-            rings.send_to(&library.client, (p, handle, way), pieces, to, flags)
+            rings.send_to(&library.client, (p, handle, way), pieces, heading, flags)
         }
-        None => client::send_to(socket.p(), pieces, to, flags),
+        None => client::send_to(socket.p(), pieces, heading, flags),
     };
     Some(sent.map_err(gone))
 }
@@ -300,11 +322,11 @@ pub fn next_len(library: &Library, socket: &Socket) -> Result<usize> {
     if let Some(len) = library.rings(socket).and_then(|(rings, way)| rings.next_len(way)) {
         return Ok(len);
     }
-    let mut address = [0; ADDRESS_LEN];
+    let mut heading = [0; HEADING_LEN];
     let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
-    let mut pieces = [IoSliceMut::new(&mut address)];
+    let mut pieces = [IoSliceMut::new(&mut heading)];
     match recvmsg(socket.p(), &mut pieces, &mut RecvAncillaryBuffer::default(), flags) {
-        Ok(message) => Ok(message.bytes.saturating_sub(ADDRESS_LEN)),
+        Ok(message) => Ok(message.bytes.saturating_sub(HEADING_LEN)),
         Err(Errno::AGAIN) => Ok(0),
         Err(error) => Err(error),
     }

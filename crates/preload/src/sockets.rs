@@ -10,6 +10,7 @@ use fusewire_outboard::rules::{Owner, Purpose};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, FdFlags};
+use rustix::net::netdevice;
 
 use crate::library::{Library, commanded, library, plain};
 use crate::sockaddr::{self, Laid};
@@ -26,15 +27,20 @@ const REPLAYED: &[(i32, i32)] = &[
     (libc::SOL_SOCKET, libc::SO_RCVBUF),
     (libc::SOL_SOCKET, libc::SO_SNDBUF),
     (libc::SOL_SOCKET, libc::SO_PRIORITY),
+    (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX),
     (libc::IPPROTO_IP, libc::IP_TOS),
     (libc::IPPROTO_IP, libc::IP_TTL),
     (libc::IPPROTO_IP, libc::IP_PKTINFO),
+    (libc::IPPROTO_IP, libc::IP_RECVTTL),
+    (libc::IPPROTO_IP, libc::IP_RECVTOS),
     (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL),
     (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP),
     (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
     (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
     (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
     (libc::IPPROTO_TCP, libc::TCP_CORK),
     (libc::IPPROTO_TCP, libc::TCP_MAXSEG),
@@ -365,6 +371,14 @@ pub fn set_option(number: i32, level: i32, name: i32, value: &[u8]) -> Option<Re
     {
         return Some(Ok(()));
     }
+    let (mut name, mut value, index) = (name, value, device(&socket, level, name, value));
+    if let Some(index) = &index {
+        name = libc::SO_BINDTOIFINDEX;
+        value = match index {
+            Ok(index) => index,
+            Err(error) => return Some(Err(*error)),
+        };
+    }
     let value = &value[..value.len().min(VALUE_MAX)];
     let done = library.client.set_option(socket.handle, OptionName { level, name }, value);
     let bit = REPLAYED.iter().position(|&known| known == (level, name));
@@ -374,11 +388,44 @@ pub fn set_option(number: i32, level: i32, name: i32, value: &[u8]) -> Option<Re
     Some(done)
 }
 
+/// `SO_BINDTODEVICE`: the number of the interface that is named, as an option's value; `None`: it is another option.
+fn device(socket: &Socket, level: i32, name: i32, value: &[u8]) -> Option<Result<[u8; 4]>> {
+    if (level, name) != (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) {
+        return None;
+    }
+    let name = value.split(|byte| *byte == 0).next().unwrap_or(&[]);
+    if name.is_empty() {
+        return Some(Ok([0; 4]));
+    }
+    let index = std::str::from_utf8(name).map_err(|_| Errno::NODEV);
+    let index = index.and_then(|name| netdevice::name_to_index(socket.p(), name));
+    Some(index.map(u32::to_ne_bytes))
+}
+
+/// The other way: the interface's name, ended by zero; nothing, where the socket is bound to none.
+fn device_name(library: &Library, socket: &Socket, value: &mut [u8]) -> Result<usize> {
+    let (mut index, level) = ([0; 4], libc::SOL_SOCKET);
+    let option = OptionName { level, name: libc::SO_BINDTOIFINDEX };
+    library.client.option(socket.handle, option, &mut index)?;
+    if index == [0; 4] {
+        return Ok(0);
+    }
+    let name = netdevice::index_to_name_inlined(socket.p(), u32::from_ne_bytes(index))?;
+    let len = name.as_bytes().len();
+    let place = value.get_mut(..=len).ok_or(Errno::INVAL)?;
+    place[..len].copy_from_slice(name.as_bytes());
+    place[len] = 0;
+    Ok(len + 1)
+}
+
 /// `getsockopt`: fills the front of `value`, and says how much.
 pub fn option(number: i32, level: i32, name: i32, value: &mut [u8]) -> Option<Result<usize>> {
     let (library, mut socket) = commanded(number)?;
     if level == libc::SOL_SOCKET && OF_PLACEHOLDER.contains(&name) {
         return Some(sys::option(socket.p(), level, name, value));
+    }
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) {
+        return Some(device_name(library, &socket, value));
     }
     let of = socket.of;
     let rings = library.rings(&socket).filter(|_| socket.is_stream());

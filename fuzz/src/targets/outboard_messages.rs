@@ -1,8 +1,8 @@
 //! What an application and an outboard say to each other, read by the other: whatever comes is refused, or is what its
 //! bytes say and nothing beside.
 use fusewire_outboard::protocol::{
-    ABOUT_LEN, About, Family, Handle, Kind, OFFER_LEN, Offer, OptionName, Reply, Request,
-    SocketType, VERDICT_LEN, Verdict, name, parse_name,
+    ABOUT_LEN, About, Ancillary, Family, HEADING_LEN, Handle, Heading, Kind, OFFER_LEN, Offer,
+    OptionName, Reply, Request, SocketType, VERDICT_LEN, Verdict, ancillary, name, parse_name,
 };
 use fusewire_outboard::record::{HEAD_LEN, Head, MESSAGE_MAX};
 
@@ -35,10 +35,23 @@ pub fn run(data: &[u8]) {
     {
         assert_eq!(about.emit(), *bytes);
     }
-    if let Some(bytes) = data.first_chunk::<HEAD_LEN>()
-        && let Ok(head) = Head::parse(bytes)
+    if let Some((first, second)) = data.split_first_chunk::<HEAD_LEN>()
+        && let Ok(head) = Head::parse(first, || second.first_chunk().copied().unwrap_or_default())
     {
-        assert!(head.len <= MESSAGE_MAX && head.emit() == *bytes);
+        let (laid, len) = (head.emit(), head.head_len().min(data.len()));
+        assert!(head.len <= MESSAGE_MAX && laid[..len] == data[..len]);
+    }
+    if let Some(bytes) = data.first_chunk::<HEADING_LEN>()
+        && let Ok(heading) = Heading::parse(bytes)
+    {
+        assert_eq!(heading.emit(), *bytes);
+    }
+    if let Ok(beside) = ancillary::parse(data) {
+        let mut out = [0; 128];
+        for is_v6 in [false, true] {
+            let (len, is_cut) = ancillary::emit(&beside, is_v6, &mut out);
+            assert!(!is_cut && ancillary::parse(&out[..len]).is_ok());
+        }
     }
     if let Some((instance, socket)) = parse_name(data) {
         assert_eq!(name(instance, socket), *data);
@@ -78,7 +91,21 @@ pub fn seeds() -> Vec<Vec<u8>> {
     all.push(Verdict::Taken(handle).emit().to_vec());
     all.push(Verdict::Lost(handle).emit().to_vec());
     all.push(name(1, 2).to_vec());
-    all.push(Head { len: 1400, address: Some(peer) }.emit().to_vec());
+    let beside = Ancillary {
+        local: Some(local.ip()),
+        interface: 2,
+        traffic_class: Some(0),
+        hop_limit: Some(64),
+    };
+    for beside in [beside, Ancillary::default()] {
+        let heading = Heading { address: Some(peer), beside };
+        all.push(heading.emit().to_vec());
+        all.push(Head { len: 1400, heading }.emit().to_vec());
+        let mut items = vec![0; 128];
+        let (len, _) = ancillary::emit(&beside, false, &mut items);
+        items.truncate(len);
+        all.push(items);
+    }
     all.push(About { tag: Some(7), sort: Some(1), is_broken: true }.emit().to_vec());
     all
 }

@@ -1,13 +1,16 @@
-//! `sendmsg` and `recvmsg`, one message or many a call. Ancillary data there is none.
+//! `sendmsg` and `recvmsg`, one message or many a call, with ancillary data of datagrams.
 
 use std::ffi::{c_int, c_uint};
 
 use libc::{mmsghdr, msghdr, ssize_t, timespec};
 
+use fusewire_stack::ip::posix::ancillary;
+
 use super::{destination, memory};
+use crate::address::Family;
 use crate::errno::{Errno, Result};
 use crate::posix::Posix;
-use crate::socket::{Flags, Incoming, Outgoing};
+use crate::socket::{Flags, Got, Incoming, Outgoing};
 use crate::table;
 
 /// A message to send, as its header names it.
@@ -15,16 +18,18 @@ use crate::table;
 /// # Safety
 /// The header's pointers are null or point to what it says, during `'a`.
 unsafe fn outgoing<'a>(socket: &dyn Posix, header: &msghdr) -> Result<Outgoing<'a>> {
-    if header.msg_controllen > 0 {
+    // SAFETY: the caller's obligation is ours.
+    let (addr, bytes, control) = unsafe {
+        let addr = memory::address(header.msg_name.cast(), header.msg_namelen)?;
+        let control = memory::bytes(header.msg_control, header.msg_controllen)?;
+        (addr, memory::gather(header.msg_iov, header.msg_iovlen)?, control)
+    };
+    if !control.is_empty() && socket.is_stream() {
         return Err(Errno(libc::EOPNOTSUPP));
     }
-    // SAFETY: the caller's obligation is ours.
-    let (addr, bytes) = unsafe {
-        let addr = memory::address(header.msg_name.cast(), header.msg_namelen)?;
-        (addr, memory::gather(header.msg_iov, header.msg_iovlen)?)
-    };
+    let beside = ancillary::parse(control).map_err(Errno)?;
     let to = if socket.is_stream() { None } else { destination(socket, addr)? };
-    Ok(Outgoing { to, bytes })
+    Ok(Outgoing { to, beside, bytes })
 }
 
 /// Fills a header in with what came for it.
@@ -37,10 +42,15 @@ unsafe fn fill_header(
     incoming: &Incoming<'_>,
     flags: Flags,
 ) -> Result<usize> {
-    let (from, whole) = incoming.got.unwrap_or((None, 0));
+    let Got { from, len: whole, beside } = incoming.got.unwrap_or_default();
     let room = incoming.place.len();
-    header.msg_controllen = 0;
+    // SAFETY: the caller's obligation is ours.
+    let control = unsafe { memory::bytes_mut(header.msg_control, header.msg_controllen) };
+    let is_v6 = socket.family() == Family::V6;
+    let (used, is_cut) = ancillary::emit(&beside, is_v6, control.unwrap_or_default());
+    header.msg_controllen = used;
     header.msg_flags = if whole > room { libc::MSG_TRUNC } else { 0 };
+    header.msg_flags |= if is_cut { libc::MSG_CTRUNC } else { 0 };
     let emit = || from.map_or(Vec::new(), |from| socket.family().emit(from));
     let len = &raw mut header.msg_namelen;
     // SAFETY: the name is the caller's obligation; its length lies in the header.

@@ -24,7 +24,9 @@ use crate::open::{self, Settings, Side};
 use crate::outboard;
 use crate::poll::{self, Asked};
 use crate::posix::Posix;
-use crate::socket::{Flags, Incoming, Kind, Outgoing, Place, Socket};
+use fusewire_stack::ip::Ancillary;
+
+use crate::socket::{Flags, Got, Incoming, Kind, Outgoing, Place, Socket};
 use crate::table::{self, Entry};
 
 /// Makes the functions that C sees: the body's result, or -1 and `errno`.
@@ -244,7 +246,8 @@ exported! {
             return socket.send_stream(bytes, flags);
         }
         let to = destination(&*socket, addr)?;
-        socket.send_messages(&[Outgoing { to, bytes: bytes.into() }], flags)?;
+        let beside = Ancillary::default();
+        socket.send_messages(&[Outgoing { to, beside, bytes: bytes.into() }], flags)?;
         Ok(len)
     }
 
@@ -276,7 +279,7 @@ exported! {
         }
         let mut incoming = [Incoming { place: Place::One(out), got: None }];
         socket.recv_messages(&mut incoming, flags, None)?;
-        let Some((from, whole)) = incoming[0].got else { return Ok(0) };
+        let Some(Got { from, len: whole, .. }) = incoming[0].got else { return Ok(0) };
         // SAFETY: as above.
         unsafe { memory::put_address(addr, addr_len, || from.map_or(Vec::new(), |from| socket.family().emit(from))) }?;
         Ok(if flags.truncated { whole } else { whole.min(len) })

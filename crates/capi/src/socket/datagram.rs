@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use fusewire_stack::ip::{Interest, SocketId, Stack, posix};
+use fusewire_stack::ip::{Ancillary, Interest, Messages, SocketId, Stack, posix};
 
 use super::{Flags, Kind, Socket, State, Wait};
 use crate::address::Named;
@@ -15,6 +15,7 @@ use crate::errno::{Errno, Result};
 /// A message to send.
 pub struct Outgoing<'a> {
     pub to: Option<SocketAddr>,
+    pub beside: Ancillary,
     pub bytes: Cow<'a, [u8]>,
 }
 
@@ -61,13 +62,24 @@ impl Place<'_> {
 /// A message that is to come, and what became of it.
 pub struct Incoming<'a> {
     pub place: Place<'a>,
-    /// Who sent it, where that is not known by the socket, and how long it was.
-    pub got: Option<(Option<SocketAddr>, usize)>,
+    pub got: Option<Got>,
+}
+
+/// A message that came.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Got {
+    /// Who sent it, where that is not known by the socket.
+    pub from: Option<SocketAddr>,
+    /// How long it was.
+    pub len: usize,
+    /// What the socket's options let be told beside it.
+    pub beside: Ancillary,
 }
 
 /// The beginning of a datagram whose end is still to come (`MSG_MORE`).
 pub struct Begun {
     to: Option<SocketAddr>,
+    beside: Ancillary,
     bytes: Vec<u8>,
 }
 
@@ -157,17 +169,16 @@ impl Socket {
                 of_run.iter().for_each(|message| staging.extend_from_slice(&message.bytes));
                 &staging[..]
             };
-            let (len, to) = (of_run[0].bytes.len(), of_run[0].to);
+            let Outgoing { to, beside, .. } = of_run[0];
+            let len = of_run[0].bytes.len();
             let wait = Wait { id, interest: Interest::Write, timeout };
             let mut at = 0;
             let result = self.wait(&wait, |stack, now| {
-                at += stack.udp_send_batch(
-                    now,
-                    id,
-                    &bytes[(at * len).min(bytes.len())..],
-                    len,
-                    to,
-                )??;
+                let rest = &bytes[(at * len).min(bytes.len())..];
+                at += match beside == Ancillary::default() {
+                    true => stack.udp_send_batch(now, id, rest, len, to)??,
+                    false => usize::from(stack.udp_send_beside(now, id, rest, to, &beside)??),
+                };
                 Ok((at >= run).then_some(()))
             });
             sent += at.min(run);
@@ -189,7 +200,8 @@ impl Socket {
     fn send_pieces(&self, pieces: &[Outgoing<'_>], flags: Flags) -> Result<usize> {
         for piece in pieces {
             let mut inner = self.lock();
-            let begun = inner.begun.get_or_insert(Begun { to: piece.to, bytes: Vec::new() });
+            let Outgoing { to, beside, .. } = *piece;
+            let begun = inner.begun.get_or_insert(Begun { to, beside, bytes: Vec::new() });
             if begun.bytes.len() + piece.bytes.len() > DATAGRAM_MAX {
                 inner.begun = None;
                 return Err(Errno(libc::EMSGSIZE));
@@ -200,8 +212,8 @@ impl Socket {
             }
             let whole = inner.begun.take();
             drop(inner);
-            if let Some(Begun { to, bytes }) = whole {
-                self.send_messages(&[Outgoing { to, bytes: bytes.into() }], flags)?;
+            if let Some(Begun { to, beside, bytes }) = whole {
+                self.send_messages(&[Outgoing { to, beside, bytes: bytes.into() }], flags)?;
             }
         }
         Ok(pieces.len())
@@ -216,12 +228,14 @@ impl Socket {
         most: Option<std::time::Duration>,
     ) -> Result<usize> {
         let id = self.datagram()?;
-        let timeout = {
+        let (timeout, told) = {
             let mut inner = self.lock();
             if let Some(error) = inner.error.take() {
                 return Err(error);
             }
-            [inner.options.recv_wait(flags), most].into_iter().flatten().min()
+            let told = inner.options.set.clone();
+            let timeout = [inner.options.recv_wait(flags), most].into_iter().flatten().min();
+            (timeout, told)
         };
         if messages.is_empty() {
             return Ok(0);
@@ -229,7 +243,9 @@ impl Socket {
         let mut done = 0;
         let wait = Wait { id, interest: Interest::Read, timeout };
         let result = self.wait(&wait, |stack, _| {
-            while done < messages.len() && receive(stack, id, &mut messages[done], flags.peek)? {
+            while done < messages.len()
+                && receive(stack, id, &mut messages[done], &told, flags.peek)?
+            {
                 done += 1;
                 if flags.peek {
                     return Ok(Some(()));
@@ -255,13 +271,19 @@ impl Socket {
 fn run(messages: &[Outgoing<'_>]) -> usize {
     let Some(first) = messages.first() else { return 0 };
     let (len, to) = (first.bytes.len(), first.to);
-    if len == 0 {
+    let is_plain = |message: &Outgoing<'_>| message.beside == Ancillary::default();
+    if len == 0 || !is_plain(first) {
         return 1;
     }
     let mut run = 1;
     for message in &messages[1..] {
         let now = message.bytes.len();
-        if message.to != to || now > len || now == 0 || (run + 1) * len > RUN_BYTES {
+        if message.to != to
+            || !is_plain(message)
+            || now > len
+            || now == 0
+            || (run + 1) * len > RUN_BYTES
+        {
             break;
         }
         run += 1;
@@ -277,14 +299,20 @@ fn receive(
     stack: &mut Stack,
     id: SocketId,
     incoming: &mut Incoming<'_>,
+    told: &posix::Options,
     peek: bool,
 ) -> io::Result<bool> {
+    let interface = stack.interface().index().unwrap_or(0);
     let got = incoming.place.fill(|out| {
         let got = if peek { look(stack, id, out) } else { stack.udp_recv(id, out) };
         let filled = got.ok().flatten().map_or(0, |received| received.len);
-        (filled, got.map(|got| got.map(|received| (received.from, received.len))))
+        (filled, got)
     })?;
-    incoming.got = got.map(|(from, len)| (Some(from), len));
+    incoming.got = got.map(|received| Got {
+        from: Some(received.from),
+        len: received.len,
+        beside: told.told(received.beside(interface)),
+    });
     Ok(got.is_some())
 }
 
@@ -301,8 +329,8 @@ fn look(
     let message = messages.iter().next().unwrap_or(&[]);
     let len = message.len().min(out.len());
     out[..len].copy_from_slice(&message[..len]);
-    let (from, to) = (messages.from, messages.to);
-    Ok(Some(fusewire_stack::ip::Received { len: message.len(), from, to }))
+    let (len, Messages { from, to, traffic_class, hop_limit, .. }) = (message.len(), messages);
+    Ok(Some(fusewire_stack::ip::Received { len, from, to, traffic_class, hop_limit }))
 }
 
 #[cfg(test)]
@@ -315,7 +343,11 @@ mod tests {
         let of = |what: &[(usize, usize)]| {
             let messages: Vec<_> = what
                 .iter()
-                .map(|(len, peer)| Outgoing { to: Some(peers[*peer]), bytes: vec![0; *len].into() })
+                .map(|(len, peer)| Outgoing {
+                    to: Some(peers[*peer]),
+                    beside: Ancillary::default(),
+                    bytes: vec![0; *len].into(),
+                })
                 .collect();
             run(&messages)
         };

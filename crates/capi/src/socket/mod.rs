@@ -22,7 +22,7 @@ use crate::address::{Family, Named};
 use crate::errno::{Errno, Result};
 use crate::open::Opened;
 use datagram::Begun;
-pub use datagram::{Incoming, Outgoing, Place};
+pub use datagram::{Got, Incoming, Outgoing, Place};
 use options::Options;
 
 /// `SOCK_STREAM` or `SOCK_DGRAM`.

@@ -48,6 +48,10 @@ impl Socket {
             return self.change_membership(level, name, value);
         }
         let mut inner = self.lock();
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX) {
+            let own = self.opened.host().with(|stack, _| stack.interface().index())?;
+            return inner.options.set.bind_to(value, own).map_err(Errno);
+        }
         let effect = inner.options.set.set((level, name), value, self.kind == Kind::Stream);
         let set = match effect.map_err(Errno)? {
             Effect::None => return Ok(()),

@@ -562,6 +562,116 @@ def many_datagrams():
     return sent, got, [m.len for m in msgs2], sorted(b.value for b in out), raw, s.recv(10)
 
 
+# Options and items of IP's ancillary data, by their numbers.
+IP, IPV6 = socket.IPPROTO_IP, socket.IPPROTO_IPV6
+IP_TOS, IP_TTL, IP_PKTINFO, IP_RECVTTL, IP_RECVTOS = 1, 2, 8, 12, 13
+
+
+def used_datagrams(family=socket.AF_INET):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.settimeout(5)
+    far = FAR if family == socket.AF_INET else "::ffff:" + FAR
+    for _ in range(12 if IS_USED else 0):
+        s.sendto(b"before", (far, 7000))
+        s.recv(10)
+    return s, (far, 7000), (far, 7010)
+
+
+def interface():
+    # The number of the interface with this host's address, or of the outboard's.
+    return socket.if_nametoindex("k0" if OWN == "10.8.0.2" else "v0")
+
+
+def addresses(info):
+    index, own, to = struct.unpack("=I4s4s", info)
+    return index == interface(), socket.inet_ntoa(own) == OWN, socket.inet_ntoa(to) == OWN
+
+
+@step
+def beside_what_came():
+    s, echo, _ = used_datagrams()
+    all = IP_PKTINFO, IP_RECVTTL, IP_RECVTOS
+    was = [s.getsockopt(IP, option) for option in all]
+    s.sendto(b"none", echo)
+    none = s.recvmsg(10, 256)[:3]
+    for option in all:
+        s.setsockopt(IP, option, 1)
+    s.sendto(b"some", echo)
+    peeked = s.recvmsg(10, 256, socket.MSG_PEEK)
+    data, items, flags, who = s.recvmsg(10, 256)
+    told = [(level, kind, addresses(value) if kind == IP_PKTINFO else value) for level, kind, value in items]
+    s.sendto(b"cut", echo)
+    cut = s.recvmsg(10, 20)
+    s.sendto(b"cut", echo)
+    no_room = s.recvmsg(10)[2]
+    s.setsockopt(IP, IP_PKTINFO, 0)
+    s.setsockopt(IP, IP_RECVTTL, b"\0")
+    s.sendto(b"one", echo)
+    one = s.recvmsg(10, 256)[:2]
+    return (was, [s.getsockopt(IP, option) for option in all], none, peeked == (data, items, flags, who), flags, told,
+            cut[:1], [len(value) for _, _, value in cut[1]], cut[2], no_room, one)
+
+
+@step
+def beside_what_came_as_ipv6():
+    s, echo, _ = used_datagrams(socket.AF_INET6)
+    for option in socket.IPV6_RECVPKTINFO, socket.IPV6_RECVHOPLIMIT, socket.IPV6_RECVTCLASS:
+        s.setsockopt(IPV6, option, 1)
+    s.sendto(b"six", echo)
+    data, items, flags, _ = s.recvmsg(10, 256)
+    return data, flags, [(level, kind, socket.inet_ntop(socket.AF_INET6, value[:16]) == "::ffff:" + OWN,
+                          struct.unpack("=I", value[16:])[0] == interface()) for level, kind, value in items]
+
+
+@step
+def beside_what_goes():
+    s, echo, tells = used_datagrams()
+
+    def asked(data, *items, to=tells):
+        s.sendmsg([data], [(IP, kind, value) for kind, value in items], 0, to)
+        return s.recv(100).replace(OWN.encode(), b"here")
+
+    def info(own, index=0):
+        return IP_PKTINFO, struct.pack("=I4s4s", index, socket.inet_aton(own), bytes(4))
+
+    def int(value):
+        return struct.pack("=i", value)
+
+    plain = asked(b"plain")
+    marked = asked(b"marked", (IP_TOS, int(0x48)), (IP_TTL, int(9)))
+    byte = asked(b"byte", (IP_TOS, b"\x28"))
+    from_here = asked(b"source", info(OWN, interface())), asked(b"way", info("0.0.0.0", interface()))
+    s.setsockopt(IP, IP_TOS, 0x10)
+    s.setsockopt(IP, IP_TTL, 33)
+    by_option = asked(b"option"), asked(b"other", (IP_TTL, int(3)))
+    # They keep their order, whatever goes beside them.
+    for n in range(9):
+        s.sendmsg([b"%d" % n], [(IP, IP_TTL, int(9))] if n % 3 == 1 else [], 0, echo)
+    order = [s.recv(10) for _ in range(9)]
+    wrong = [said(asked, b"", item) for item in ((IP_TTL, int(0)), (IP_TTL, int(256)), (IP_TTL, b"abc"), (99, int(1)),
+                                                (IP_TOS, int(256)), (IP_PKTINFO, bytes(11)))]
+    return plain, marked, byte, from_here, by_option, order, wrong, asked(b"end")
+
+
+@step
+def to_a_device():
+    s, _, tells = used_datagrams()
+    name = socket.if_indextoname(interface()).encode() + b"\0"
+    unbound = s.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name)
+    bound = s.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
+    s.sendto(b"bound", tells)
+    got = s.recv(100)[:5]
+    wrong = said(s.setsockopt, socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"nosuch\0")
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"\0")
+    t = socket.socket()
+    t.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name)
+    t.connect(ECHO)
+    t.send(b"record", socket.MSG_EOR)
+    return (unbound, bound == name, got, wrong, s.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16),
+            exactly(t, 6), t.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16) == name)
+
+
 @step
 def kernels():
     # What stays on this host is the kernel's: a socket changes hands, its options and its watchers with it.

@@ -1,5 +1,6 @@
 # Servers on the kernel's sockets for calls.py: 7000 echoes, by TCP and UDP; 7001 says how much came; 7002 never reads; 7003
-# resets; 7004 and 7005 call back, once and 30 times, and 7005 says how many answered.
+# resets; 7004 and 7005 call back, once and 30 times, and 7005 says how many answered. By UDP 7010 says who sent, and the hops
+# and type of service of what came.
 import socket, socketserver, struct, sys, threading, time
 
 HOST, FAR = sys.argv[1], sys.argv[2]
@@ -69,6 +70,20 @@ for port, serve in (7000, echo), (7001, sink), (7002, silent), (7003, resets), (
                 pass
 
     threading.Thread(target=Server((HOST, port), Handler).serve_forever, daemon=True).start()
+
+
+def tells():
+    s = socket.socket(type=socket.SOCK_DGRAM)
+    s.setsockopt(socket.IPPROTO_IP, 12, 1)
+    s.setsockopt(socket.IPPROTO_IP, 13, 1)
+    s.bind((HOST, 7010))
+    while True:
+        data, items, _, who = s.recvmsg(65536, 256)
+        told = {kind: int.from_bytes(value, "little") for _, kind, value in items}
+        s.sendto(b"%s from %s: %d hops, class %d" % (data, who[0].encode(), told[2], told[1]), who)
+
+
+threading.Thread(target=tells, daemon=True).start()
 udp = socket.socket(type=socket.SOCK_DGRAM)
 udp.bind((HOST, 7000))
 print("ready", flush=True)

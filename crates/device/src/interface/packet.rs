@@ -500,6 +500,10 @@ impl Interface for Packet {
         Some(self.fd.as_fd())
     }
 
+    fn index(&self) -> Option<u32> {
+        Some(self.watch.index())
+    }
+
     fn steer(&mut self, flows: &Flows) -> io::Result<()> {
         let Packet { fd, withheld, .. } = self;
         // At no time has nobody a packet.

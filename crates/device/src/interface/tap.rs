@@ -321,6 +321,10 @@ impl Interface for Tap {
         Some(self.fd.as_fd())
     }
 
+    fn index(&self) -> Option<u32> {
+        Some(self.watch.index())
+    }
+
     fn poll_change(&mut self) -> Option<Change> {
         let change = self.watch.poll()?;
         if let Change::Mtu(mtu) = change {

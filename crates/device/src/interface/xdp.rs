@@ -478,6 +478,10 @@ impl Interface for Xdp {
         Some(self.fd.as_fd())
     }
 
+    fn index(&self) -> Option<u32> {
+        self.watch.as_ref().map(Watch::index)
+    }
+
     fn steer(&mut self, flows: &Flows) -> io::Result<()> {
         self.steering.set(flows)
     }

@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use fusewire_outboard::client::{self, Client, Leaving, Rings, Way};
-use fusewire_outboard::protocol::{ADDRESS_LEN, Family, Handle, Kind, OptionName, SocketType};
+use fusewire_outboard::protocol::{
+    Family, HEADING_LEN, Handle, Heading, Kind, OptionName, SocketType,
+};
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::application;
@@ -67,11 +69,11 @@ impl Leaving for Equal<'_> {
     fn with<T>(
         &self,
         at: usize,
-        f: impl FnOnce(&[IoSlice<'_>], Option<SocketAddr>) -> client::Result<T>,
+        f: impl FnOnce(&[IoSlice<'_>], Heading) -> client::Result<T>,
     ) -> client::Result<T> {
         let begin = at * self.size;
         let end = self.bytes.len().min(begin + self.size);
-        f(&[IoSlice::new(&self.bytes[begin..end])], Some(self.to))
+        f(&[IoSlice::new(&self.bytes[begin..end])], Some(self.to).into())
     }
 }
 
@@ -168,8 +170,8 @@ impl application::Datagrams for Datagrams<'_> {
         Ok(rings.send_datagrams(client, self.socket(), &all, SendFlags::NOSIGNAL)?)
     }
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut address = [0; ADDRESS_LEN];
-        let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(into)];
+        let mut heading = [0; HEADING_LEN];
+        let mut pieces = [IoSliceMut::new(&mut heading), IoSliceMut::new(into)];
         let Sockets { client, rings } = self.sockets;
         let came = rings.recv_from(client, self.socket(), &mut pieces, RecvFlags::DONTWAIT)?;
         let ended = || io::Error::from(io::ErrorKind::NotConnected);

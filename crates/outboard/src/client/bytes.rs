@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use fusewire_stack::ip::Ancillary;
 use rustix::cmsg_space;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
@@ -14,8 +15,7 @@ use rustix::net::{
 
 use super::Result;
 use crate::protocol::{
-    ABOUT_LEN, ADDRESS_LEN, ADU_MAX, About, Handle, OFFER_LEN, Offer, Verdict, emit_address,
-    parse_address,
+    ABOUT_LEN, ADU_MAX, About, HEADING_LEN, Handle, Heading, OFFER_LEN, Offer, Verdict,
 };
 
 /// A connection that was accepted.
@@ -68,10 +68,10 @@ pub fn accept(listener: BorrowedFd<'_>, with_cloexec: bool) -> Result<Accepted> 
 pub fn send_to(
     p: impl AsFd,
     bytes: &[IoSlice<'_>],
-    to: Option<SocketAddr>,
+    to: impl Into<Heading>,
     flags: SendFlags,
 ) -> Result<usize> {
-    send_behind(p, &emit_address(to), bytes, flags)
+    send_behind(p, &to.into().emit(), bytes, flags)
 }
 
 /// Sends one message: a head of ours, and these pieces behind it, whose bytes alone are counted.
@@ -149,11 +149,13 @@ pub struct Datagram {
     pub len: usize,
     /// Who sent it.
     pub from: SocketAddr,
+    /// What goes beside it, of what the socket's options ask for.
+    pub beside: Ancillary,
     /// There was more than room for it.
     pub is_cut: bool,
 }
 
-/// Receives a datagram by the placeholder into `pieces`, of which the first is room for its address ([`ADDRESS_LEN`]); `None`:
+/// Receives a datagram by the placeholder into `pieces`, of which the first is room for its heading ([`HEADING_LEN`]); `None`:
 /// the socket was shut down, or the outboard is gone.
 ///
 /// # Errors
@@ -166,13 +168,14 @@ pub fn recv_from(
     loop {
         let none = &mut RecvAncillaryBuffer::default();
         let bytes = recvmsg(&p, pieces, none, flags | RecvFlags::TRUNC)?.bytes;
-        match bytes.checked_sub(ADDRESS_LEN) {
+        match bytes.checked_sub(HEADING_LEN) {
             Some(len) => {
-                let from = pieces.first().and_then(|address| address.first_chunk());
-                let from = from.and_then(|address| parse_address(address).ok().flatten());
+                let heading = pieces.first().and_then(|heading| heading.first_chunk());
+                let heading = heading.and_then(|heading| Heading::parse(heading).ok());
                 let room: usize = pieces.iter().skip(1).map(|piece| piece.len()).sum();
-                let from = from.ok_or(Errno::PROTO)?;
-                return Ok(Some(Datagram { len, from, is_cut: len > room }));
+                let Heading { address, beside } = heading.ok_or(Errno::PROTO)?;
+                let from = address.ok_or(Errno::PROTO)?;
+                return Ok(Some(Datagram { len, from, beside, is_cut: len > room }));
             }
             None if bytes == 0 => return Ok(None),
             // A doorbell of a lease that is over.

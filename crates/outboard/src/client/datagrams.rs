@@ -11,7 +11,6 @@
 //! writable is not refused, and who waits sleeps there. The ring is used again when the outboard has taken them, so that they
 //! keep their order.
 
-use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
@@ -24,8 +23,8 @@ use super::rings::{Entered, Rings, UNKNOWN};
 use super::way::Way;
 use super::{Client, Datagram, Result, recv_from, send_to};
 use crate::placeholder;
-use crate::protocol::{ADDRESS_LEN, Handle};
-use crate::record::{HEAD_LEN, Head, MESSAGE_MAX, len_in_ring};
+use crate::protocol::{HEADING_LEN, Handle, Heading};
+use crate::record::{HEAD_LEN, Head, MESSAGE_MAX, UNIT};
 use crate::region::{self, ENDED, places};
 use crate::ring::{self, After, Lost, Word, Words};
 
@@ -37,29 +36,22 @@ pub trait Leaving {
     /// How many.
     fn count(&self) -> usize;
 
-    /// Gives `f` the pieces of one, and to whom it goes; `None`: to whom the socket is connected.
+    /// Gives `f` the pieces of one, to whom it goes, and what beside it.
     ///
     /// # Errors
     /// Those of `f`; it is not to be sent.
-    fn with<T>(
-        &self,
-        at: usize,
-        f: impl FnOnce(&[IoSlice<'_>], Option<SocketAddr>) -> Result<T>,
-    ) -> Result<T>;
+    fn with<T>(&self, at: usize, f: impl FnOnce(&[IoSlice<'_>], Heading) -> Result<T>)
+    -> Result<T>;
 }
 
 /// One datagram.
-struct One<'a>(&'a [IoSlice<'a>], Option<SocketAddr>);
+struct One<'a>(&'a [IoSlice<'a>], Heading);
 
 impl Leaving for One<'_> {
     fn count(&self) -> usize {
         1
     }
-    fn with<T>(
-        &self,
-        _: usize,
-        f: impl FnOnce(&[IoSlice<'_>], Option<SocketAddr>) -> Result<T>,
-    ) -> Result<T> {
+    fn with<T>(&self, _: usize, f: impl FnOnce(&[IoSlice<'_>], Heading) -> Result<T>) -> Result<T> {
         f(self.0, self.1)
     }
 }
@@ -78,10 +70,10 @@ impl Rings {
         client: &Client,
         with: (BorrowedFd<'_>, Handle, &Way),
         pieces: &[IoSlice<'_>],
-        to: Option<SocketAddr>,
+        to: impl Into<Heading>,
         flags: SendFlags,
     ) -> Result<usize> {
-        self.send_datagrams(client, with, &One(pieces, to), flags).map(|_| len_of(pieces))
+        self.send_datagrams(client, with, &One(pieces, to.into()), flags).map(|_| len_of(pieces))
     }
 
     /// Sends several; how many were sent, which is at least the first.
@@ -123,7 +115,7 @@ impl Rings {
         }
     }
 
-    /// Receives a datagram into `pieces`, of which the first is room for an address that goes by the placeholder; `None`: the
+    /// Receives a datagram into `pieces`, of which the first is room for a heading that goes by the placeholder; `None`: the
     /// socket was shut down, or the outboard is gone.
     ///
     /// # Errors
@@ -230,12 +222,13 @@ impl Entered<'_> {
         let (mut begin, mut room, mut used, mut need) = (0, 0, 0, 0);
         let (mut count, mut failed) = (0, None);
         while count < COMMIT && from + count < all.count() {
-            let lay = |pieces: &[IoSlice<'_>], to| {
+            let lay = |pieces: &[IoSlice<'_>], heading| {
                 let len = len_of(pieces);
                 if len > MESSAGE_MAX {
                     return Err(Errno::MSGSIZE);
                 }
-                need = len_in_ring(len);
+                let head = Head { len, heading };
+                need = head.len_in_ring();
                 if used + need > room {
                     // What is known of it may be old.
                     let Ok(now) = ring::room(&slot, &mut taken, used + need) else {
@@ -246,7 +239,7 @@ impl Entered<'_> {
                 if used + need > room {
                     return Ok(Ok(false));
                 }
-                lay_record(self, begin + used, Head { len, address: to }, pieces);
+                lay_record(self, begin + used, head, pieces);
                 used += need;
                 Ok(Ok(true))
             };
@@ -277,7 +270,7 @@ impl Entered<'_> {
         flags: SendFlags,
     ) -> Result<()> {
         all.with(at, |pieces, to| {
-            let len = ADDRESS_LEN + len_of(pieces);
+            let len = HEADING_LEN + len_of(pieces);
             // There is room for little, so that the descriptor shows soon that there is none.
             let is_long = len > placeholder::NARROW_MAX;
             if is_long {
@@ -360,7 +353,7 @@ impl Entered<'_> {
             _ => None,
         };
         if peeks.is_empty() || came.is_none() {
-            let len = came.map_or(most, |came| (ADDRESS_LEN + came.len) as u64);
+            let len = came.map_or(most, |came| (HEADING_LEN + came.len) as u64);
             before.store(most.saturating_sub(len), Ordering::Release);
             if len >= most {
                 self.arm(p);
@@ -377,12 +370,16 @@ impl Entered<'_> {
             if unread == 0 {
                 return Ok(None);
             }
-            let mut head = [0; HEAD_LEN];
-            let [(at, len), _] =
-                places(slot.index, region::Way::In, read & ring::POSITION, HEAD_LEN);
-            slot.rings.read(at, &mut head[..len]);
-            match Head::parse(&head) {
-                Ok(head) if len_in_ring(head.len) <= unread => {
+            // A unit lies in one piece.
+            let unit = |position| {
+                let mut unit = [0; UNIT];
+                let [(at, len), _] = places(slot.index, region::Way::In, position, UNIT);
+                slot.rings.read(at, &mut unit[..len]);
+                unit
+            };
+            let position = read & ring::POSITION;
+            match Head::parse(&unit(position), || unit(position + HEAD_LEN as u64)) {
+                Ok(head) if head.len_in_ring() <= unread => {
                     return Ok(Some((read, unread, head)));
                 }
                 // Somebody else has taken it meanwhile.
@@ -403,10 +400,11 @@ impl Entered<'_> {
         let slot = self.slot();
         loop {
             let Some((read, unread, head)) = self.next()? else { return Ok(None) };
-            let message = (read & ring::POSITION) + HEAD_LEN as u64;
+            let message = (read & ring::POSITION) + head.head_len() as u64;
             let copied = self.copy_out(message, head.len, &mut pieces[1..], 0);
-            let (len, from) = (head.len, head.address.ok_or(Lost)?);
-            let datagram = Datagram { len, from, is_cut: copied < len };
+            let (len, Heading { address, beside }) = (head.len, head.heading);
+            let from = address.ok_or(Lost)?;
+            let datagram = Datagram { len, from, beside, is_cut: copied < len };
             if peeks {
                 // What was there is there, unless somebody has read it or the lease was taken back.
                 match slot.load(Word::Read) {
@@ -415,7 +413,7 @@ impl Entered<'_> {
                     _ => continue,
                 }
             }
-            match ring::consume(&slot, read, unread, len_in_ring(len))? {
+            match ring::consume(&slot, read, unread, head.len_in_ring())? {
                 None => continue,
                 Some(After::Rest) => {}
                 Some(After::Tell) => self.tell(),
@@ -429,7 +427,11 @@ impl Entered<'_> {
 /// Lays a record down at `position`, where there is room for it.
 fn lay_record(lease: &Entered<'_>, position: u64, head: Head, pieces: &[IoSlice<'_>]) {
     let slot = lease.slot();
-    let [(at, _), _] = places(slot.index, region::Way::Out, position, HEAD_LEN);
-    slot.rings.write(at, &head.emit());
-    lease.copy_in(position + HEAD_LEN as u64, pieces, Part { skip: 0, most: head.len });
+    let laid = head.emit();
+    for (unit, bytes) in laid.chunks(UNIT).enumerate() {
+        let position = position + (unit * UNIT) as u64;
+        let [(at, _), _] = places(slot.index, region::Way::Out, position, UNIT);
+        slot.rings.write(at, bytes);
+    }
+    lease.copy_in(position + laid.len() as u64, pieces, Part { skip: 0, most: head.len });
 }

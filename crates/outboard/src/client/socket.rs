@@ -24,7 +24,7 @@ use super::{
     Came, Client, Datagram, Leaving, Result, Rings, Way, accept, recv_message, send_message,
 };
 use crate::placeholder;
-use crate::protocol::{ADDRESS_LEN, About, Handle, Kind, OptionName, SocketType};
+use crate::protocol::{About, HEADING_LEN, Handle, Heading, Kind, OptionName, SocketType};
 
 /// A way to an outboard, with the leases of this process.
 #[derive(Debug)]
@@ -522,11 +522,11 @@ impl Socket {
     pub fn send_to(
         &self,
         pieces: &[IoSlice<'_>],
-        to: Option<SocketAddr>,
+        to: impl Into<Heading>,
         flags: SendFlags,
     ) -> Result<usize> {
-        let end = self.end()?;
-        if to.is_none() && !self.is(stage::CONNECTED) {
+        let (end, to) = (self.end()?, to.into());
+        if to.address.is_none() && !self.is(stage::CONNECTED) {
             return Err(Errno::DESTADDRREQ);
         }
         let flags = flags | SendFlags::NOSIGNAL;
@@ -561,8 +561,8 @@ impl Socket {
     /// As `recvmsg(2)`; `ENETDOWN`: the outboard is gone.
     pub fn recv_from(&self, bytes: &mut [u8], flags: RecvFlags) -> Result<Option<Datagram>> {
         let end = self.end()?;
-        let mut address = [0; ADDRESS_LEN];
-        let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(bytes)];
+        let mut heading = [0; HEADING_LEN];
+        let mut pieces = [IoSliceMut::new(&mut heading), IoSliceMut::new(bytes)];
         let (rings, with) = (&self.outboard.rings, (end.p.as_fd(), end.handle, &end.way));
         match again(|| rings.recv_from(self.client(), with, &mut pieces, flags)) {
             Err(Errno::CONNRESET) => Err(Errno::NETDOWN),

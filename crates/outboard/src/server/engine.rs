@@ -390,10 +390,13 @@ impl Engine {
             }
             State::Datagrams { .. } if socket.lease.is_some() => {
                 let scratch = &mut self.scratch;
-                let turn = lease::datagrams(socket, stack, now, &mut self.regions, scratch)?;
+                let with = (&mut self.regions, &self.policy);
+                let turn = lease::datagrams(socket, stack, now, with, scratch)?;
                 self.after_lease(index, socket, turn)
             }
-            State::Datagrams { .. } => pipe::datagrams(socket, stack, now, &mut self.scratch)?,
+            State::Datagrams { .. } => {
+                pipe::datagrams(socket, stack, now, &self.policy, &mut self.scratch)?
+            }
         })
     }
 

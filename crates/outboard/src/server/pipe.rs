@@ -3,24 +3,26 @@
 //! closes its window.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use fusewire_base::Instant;
 use fusewire_stack::ip::posix::errno;
-use fusewire_stack::ip::{Error, SocketId, Stack};
+use fusewire_stack::ip::{Ancillary, Error, SocketId, Stack};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
+use super::policy::Policy;
 use super::table::{Socket, State};
 use crate::placeholder;
-use crate::protocol::{ADDRESS_LEN, emit_address, parse_address};
+use crate::protocol::{HEADING_LEN, Heading};
 
 /// Bytes that a socket moves in its turn, each way.
 pub const QUANTUM: usize = 256 << 10;
 /// Datagrams that it moves.
 pub const DATAGRAMS: usize = 64;
-/// Bytes of the longest datagram with its address.
-pub const DATAGRAM_MAX: usize = ADDRESS_LEN + 65_535;
+/// Bytes of the longest datagram with its heading.
+pub const DATAGRAM_MAX: usize = HEADING_LEN + 65_535;
 
 /// What becomes of a socket after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,10 +176,12 @@ pub fn datagrams(
     socket: &mut Socket,
     stack: &mut Stack,
     now: Instant,
+    policy: &Policy,
     scratch: &mut [u8; DATAGRAM_MAX],
 ) -> io::Result<Turn> {
     let State::Datagrams { id, .. } = socket.state else { return Ok(Turn::Waits) };
-    let left = leave_datagrams(socket, (&mut *stack, id, now), scratch, usize::MAX, &mut |_| {})?;
+    let mut way = Leaving { stack: &mut *stack, id, now, policy };
+    let left = leave_datagrams(socket, &mut way, scratch, usize::MAX, &mut |_| {})?;
     let mut goes = match left {
         Ok(goes) => goes,
         Err(ends) => return Ok(ends),
@@ -192,11 +196,55 @@ pub fn datagrams(
     })
 }
 
+/// How datagrams of a socket leave.
+pub struct Leaving<'a> {
+    pub stack: &'a mut Stack,
+    pub id: SocketId,
+    pub now: Instant,
+    pub policy: &'a Policy,
+}
+
+impl Leaving<'_> {
+    /// Gives one to the stack; false: it has no room. What is wrong with it is the socket's to tell.
+    ///
+    /// # Errors
+    /// The interface's.
+    pub fn leave(
+        &mut self,
+        socket: &mut Socket,
+        message: &[u8],
+        Heading { address, beside }: &Heading,
+    ) -> io::Result<bool> {
+        let Leaving { stack, id, now, policy } = self;
+        if *beside == Ancillary::default() {
+            // Those of one length to one peer leave together.
+            return Ok(told(socket, stack.udp_stage(*now, *id, message, *address)?));
+        }
+        let is_his = |local| {
+            let local = SocketAddr::new(local, 0);
+            policy.place(socket.owner(), local) == Ok(local)
+        };
+        if !beside.local.is_none_or(is_his) {
+            socket.error = Some(Errno::ACCESS);
+            return Ok(true);
+        }
+        Ok(told(socket, stack.udp_send_beside(*now, *id, message, *address, beside)?))
+    }
+}
+
+/// Whether a datagram is gone, one way or the other.
+fn told(socket: &mut Socket, sent: Result<bool, Error>) -> bool {
+    sent.unwrap_or_else(|error| {
+        socket.error = Some(number_of(error));
+        true
+    })
+}
+
 /// Datagrams from the placeholder into the stack, of at most so many bytes there and of the one that the interface had no
 /// room for, which goes first; `count` hears of the bytes. True when there may be more at once.
 pub fn leave_datagrams(
     socket: &mut Socket,
-    (stack, id, now): (&mut Stack, SocketId, Instant),
+    way: &mut Leaving<'_>,
     scratch: &mut [u8; DATAGRAM_MAX],
     most: usize,
     count: &mut dyn FnMut(usize),
@@ -228,21 +276,18 @@ pub fn leave_datagrams(
         };
         goes = at + 1 == DATAGRAMS;
         let parsed = message.split_first_chunk();
-        let Some((to, message_bytes)) = parsed.and_then(|(a, m)| Some((parse_address(a).ok()?, m)))
+        let Some((heading, bytes)) = parsed.and_then(|(h, m)| Some((Heading::parse(h).ok()?, m)))
         else {
             // Not from a client of ours.
             socket.error = Some(Errno::DESTADDRREQ);
             continue;
         };
-        // Those of one length to one peer leave together.
-        match stack.udp_stage(now, id, message_bytes, to)? {
-            Ok(true) => {}
-            Ok(false) => {
+        if !way.leave(socket, bytes, &heading)? {
+            if let State::Datagrams { pending, .. } = &mut socket.state {
                 *pending = Some(message.to_vec());
-                goes = false;
-                break;
             }
-            Err(error) => socket.error = Some(number_of(error)),
+            goes = false;
+            break;
         }
     }
     Ok(Ok(goes))
@@ -250,6 +295,7 @@ pub fn leave_datagrams(
 
 /// Datagrams from the stack into the placeholder.
 fn bring(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, Error> {
+    let interface = stack.interface().index().unwrap_or(0);
     for _ in 0..DATAGRAMS {
         if !socket.shown.writable || socket.must_wait() {
             return Ok(false);
@@ -260,9 +306,10 @@ fn bring(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, E
             }
             return Ok(false);
         };
-        let address = emit_address(Some(messages.from));
+        let beside = socket.options.told(messages.beside(interface));
+        let heading = Heading { address: Some(messages.from), beside }.emit();
         let message = messages.iter().next().unwrap_or(&[]);
-        let pieces = [IoSlice::new(&address), IoSlice::new(message)];
+        let pieces = [IoSlice::new(&heading), IoSlice::new(message)];
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let mut none = SendAncillaryBuffer::default();
         match sendmsg(socket.q.as_fd(), &pieces, &mut none, flags) {

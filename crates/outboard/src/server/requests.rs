@@ -155,6 +155,10 @@ impl Engine {
                     let any = engine.policy.place(socket.owner(), any)?;
                     return change_membership(stack, now, (socket, any), (name, value));
                 }
+                if (name.level, name.name) == (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX) {
+                    let bound = socket.options.bind_to(value, stack.interface().index());
+                    return bound.map(|()| Answer::Done).map_err(Errno::from_raw_os_error);
+                }
                 let asked = socket.options.recv_buffer;
                 let before = socket.options.extra_room(stack, socket.state.id());
                 let effect = socket.options.set((name.level, name.name), value, is_tcp);

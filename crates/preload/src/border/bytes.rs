@@ -5,7 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::ptr::{null, null_mut};
 
 use fusewire_outboard::client::{Leaving, Result};
-use fusewire_outboard::protocol::ADDRESS_LEN;
+use fusewire_outboard::protocol::{Ancillary, Family, HEADING_LEN, Heading, ancillary};
 use libc::{iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
 
@@ -229,11 +229,11 @@ unsafe fn receive(
     from: *mut sockaddr,
     from_len: *mut socklen_t,
 ) -> Ours {
-    let mut address = [0; ADDRESS_LEN];
+    let mut heading = [0; HEADING_LEN];
     Some((|| {
         // SAFETY: the caller's obligation.
         let room = unsafe { memory::bytes_mut(at, len) }?;
-        let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(room)];
+        let mut pieces = [IoSliceMut::new(&mut heading), IoSliceMut::new(room)];
         let received = bytes::receive(library, socket, &mut pieces, flags)?;
         if !from.is_null() {
             // SAFETY: the caller's obligation.
@@ -265,9 +265,9 @@ unsafe fn scatter(
     count: c_int,
 ) -> Result<Received> {
     let count = usize::try_from(count).map_err(|_| Errno::INVAL)?;
-    let mut address = [0; ADDRESS_LEN];
+    let mut heading = [0; HEADING_LEN];
     // SAFETY: the caller's obligation.
-    let mut all = unsafe { Scatter::new(&mut address, at, count) }?;
+    let mut all = unsafe { Scatter::new(&mut heading, at, count) }?;
     bytes::receive(library, socket, all.pieces(), 0)
 }
 
@@ -284,9 +284,9 @@ unsafe fn receive_message(
     }
     // SAFETY: not null; the caller's obligation.
     let header = unsafe { &mut *header };
-    let mut address = [0; ADDRESS_LEN];
+    let mut heading = [0; HEADING_LEN];
     // SAFETY: as above.
-    let mut all = unsafe { Scatter::new(&mut address, header.msg_iov, header.msg_iovlen) }?;
+    let mut all = unsafe { Scatter::new(&mut heading, header.msg_iov, header.msg_iovlen) }?;
     let received = bytes::receive(library, socket, all.pieces(), flags)?;
     if header.msg_name.is_null() {
         header.msg_namelen = 0;
@@ -294,8 +294,12 @@ unsafe fn receive_message(
         // SAFETY: as above.
         unsafe { put_from(socket, received.from, header.msg_name, &mut header.msg_namelen) }?;
     }
-    header.msg_controllen = 0;
-    header.msg_flags = received.flags;
+    // SAFETY: as above.
+    let room = unsafe { memory::bytes_mut(header.msg_control, header.msg_controllen) };
+    let is_v6 = socket.of.family == Family::V6;
+    let (len, is_cut) = ancillary::emit(&received.beside, is_v6, room.unwrap_or(&mut []));
+    header.msg_controllen = len;
+    header.msg_flags = received.flags | if is_cut { libc::MSG_CTRUNC } else { 0 };
     Ok(received.len)
 }
 
@@ -369,13 +373,28 @@ unsafe fn send_message(
     // SAFETY: not null; the caller's obligation.
     let given = unsafe {
         let header = &*header;
-        Gather::new(header.msg_iov, header.msg_iovlen)
-            .and_then(|all| Ok((all, memory::address(header.msg_name.cast(), header.msg_namelen)?)))
+        Gather::new(header.msg_iov, header.msg_iovlen).and_then(|all| {
+            let to = memory::address(header.msg_name.cast(), header.msg_namelen)?;
+            Ok((all, (to, beside_of(socket, header)?)))
+        })
     };
     match given {
-        Ok((all, to)) => bytes::send(library, socket, all.pieces(), to, flags),
+        Ok((all, to)) => bytes::send_beside(library, socket, all.pieces(), to, flags),
         Err(error) => Some(Err(error)),
     }
+}
+
+/// What is to go beside a datagram.
+///
+/// # Safety
+/// The header names memory that is readable.
+unsafe fn beside_of(socket: &Socket, header: &msghdr) -> Result<Ancillary> {
+    if socket.is_stream() || header.msg_controllen == 0 {
+        return Ok(Ancillary::default());
+    }
+    // SAFETY: the caller's obligation.
+    let control = unsafe { memory::bytes(header.msg_control, header.msg_controllen) }?;
+    ancillary::parse(control).map_err(Errno::from_raw_os_error)
 }
 
 /// # Safety
@@ -447,16 +466,18 @@ impl Leaving for Headers<'_> {
     fn with<T>(
         &self,
         at: usize,
-        f: impl FnOnce(&[IoSlice<'_>], Option<std::net::SocketAddr>) -> Result<T>,
+        f: impl FnOnce(&[IoSlice<'_>], Heading) -> Result<T>,
     ) -> Result<T> {
         debug_assert!(at < self.count);
         // SAFETY: within what who made this vouches for.
-        let (all, to) = unsafe {
+        let (all, to, beside) = unsafe {
             let header = &(*self.first.add(at)).msg_hdr;
             let all = Gather::new(header.msg_iov, header.msg_iovlen)?;
-            (all, memory::address(header.msg_name.cast(), header.msg_namelen)?)
+            let to = memory::address(header.msg_name.cast(), header.msg_namelen)?;
+            (all, to, beside_of(self.socket, header)?)
         };
-        f(all.pieces(), bytes::destination(self.socket, all.pieces(), to)?)
+        let address = bytes::destination(self.socket, all.pieces(), to)?;
+        f(all.pieces(), Heading { address, beside })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Settings of an IP stack and of its sockets, and what it counts.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -90,6 +90,21 @@ pub struct Marking {
     pub hop_limit: Option<u8>,
     /// The same for datagrams to groups; `None`: they do not leave the link.
     pub group_hops: Option<u8>,
+}
+
+/// What goes beside one datagram: of one that is to leave, in place of what its socket says; of one that came, what its packet
+/// said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ancillary {
+    /// The address of ours that it leaves from; the one that it was sent to, ours or a group's.
+    pub local: Option<IpAddr>,
+    /// The interface of that, by the kernel's number ([`Interface::index`](fusewire_device::interface::Interface::index)); 0:
+    /// none is said.
+    pub interface: u32,
+    /// Differentiated services and ECN's bits.
+    pub traffic_class: Option<u8>,
+    /// Hops that it may go yet.
+    pub hop_limit: Option<u8>,
 }
 
 /// What happened to a socket. Told once, however often it happened since it was last told.

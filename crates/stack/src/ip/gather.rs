@@ -3,7 +3,7 @@
 
 use std::io::{self, IoSlice};
 
-use super::config::{Error, Result, SocketId};
+use super::config::{Ancillary, Error, Result, SocketId};
 use super::output::{HEADER_ROOM, SLOTS, UdpPacket};
 use super::stack::{Core, Stack};
 use super::table::Protocol;
@@ -177,7 +177,7 @@ impl Core {
                 continue;
             }
             let (peer, len) = (first.peer, first.len());
-            let (mut packet, via) = self.udp_way(now, id, Some(peer))?;
+            let (mut packet, via) = self.udp_way(now, id, (Some(peer), None))?;
             let traffic_class = packet.marking.traffic_class & !3 | first.ecn as u8;
             packet.marking.traffic_class = traffic_class;
             let fitting = match &via {
@@ -200,7 +200,9 @@ impl Core {
             at = end;
             let Ok(via) = via else {
                 let pieces = run.iter().flat_map(|frame| [frame.header, frame.payload]);
-                self.pend(now, id, (peer, Some(traffic_class)), len, pieces);
+                let beside =
+                    Ancillary { traffic_class: Some(traffic_class), ..Ancillary::default() };
+                self.pend(now, id, (peer, beside), len, pieces);
                 continue;
             };
             if packet.protocol == Protocol::Xtp

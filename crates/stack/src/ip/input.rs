@@ -272,7 +272,8 @@ impl Core {
             messages: Messages {
                 from: SocketAddr::new(datagram.source, header.src_port),
                 to: datagram.destination,
-                ecn: datagram.traffic_class & 3,
+                traffic_class: datagram.traffic_class,
+                hop_limit: datagram.hop_limit,
                 bytes: payload,
                 message_len: segment_len.unwrap_or(payload.len()).max(1),
             },

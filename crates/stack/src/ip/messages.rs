@@ -24,7 +24,7 @@ use super::options::SendFlags;
 use super::reader::Reader;
 use super::stack::{Core, Stack};
 use super::tcp::Stream;
-use super::udp::{Incoming, Received, Taken, Taker};
+use super::udp::{Incoming, Messages, Received, Taken, Taker};
 
 /// The bit of a record mark that says that no fragment of the record follows.
 const LAST: u32 = 1 << 31;
@@ -115,7 +115,8 @@ impl<U: Unmarshal + ?Sized, F: FnMut(Received, &mut U) -> bool> Taker for Each<'
             return Taken::NoRoom;
         }
         let messages = &incoming.messages;
-        let (from, to, mut head, mut at) = (messages.from, messages.to, incoming.head, 0);
+        let (mut head, mut at) = (incoming.head, 0);
+        let Messages { from, to, traffic_class, hop_limit, .. } = *messages;
         for message in messages.iter() {
             let sum = open(&mut self.passes, level, message, head.is_some(), self.into);
             at += message.len();
@@ -130,7 +131,9 @@ impl<U: Unmarshal + ?Sized, F: FnMut(Received, &mut U) -> bool> Taker for Each<'
                     return Taken::Wrong;
                 }
             }
-            self.is_done = !(self.told)(Received { len: message.len(), from, to }, self.into);
+            let len = message.len();
+            let received = Received { len, from, to, traffic_class, hop_limit };
+            self.is_done = !(self.told)(received, self.into);
             if self.is_done && at < messages.bytes.len() {
                 return Taken::Part(at);
             }

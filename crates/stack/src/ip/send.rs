@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use fusewire_base::{Instant, Sum};
@@ -14,7 +14,7 @@ use fusewire_kernels::stages::InternetSum;
 use fusewire_net::{NoPath, Packet, Via};
 use fusewire_wire::{ipv4, ipv6, udp};
 
-use super::config::{Error, Event, Result, SocketId};
+use super::config::{Ancillary, Error, Event, Result, SocketId};
 use super::output::{HEADER_ROOM, UdpPacket, datagram_header_len, udp_checksum};
 use super::stack::{Core, Stack};
 use super::table::Protocol;
@@ -44,7 +44,7 @@ struct PendingCall {
     id: SocketId,
     to: SocketAddr,
     /// Other than the socket's.
-    traffic_class: Option<u8>,
+    beside: Ancillary,
     message_len: usize,
     bytes: Vec<u8>,
     until: Instant,
@@ -67,12 +67,12 @@ impl Core {
         }
     }
 
-    /// Where messages of a socket go: to `to`, or to whom it is connected.
+    /// Where messages of a socket go: to `to`, or to whom it is connected, from `from`, or where it is bound.
     pub(super) fn udp_way(
         &mut self,
         now: Instant,
         id: SocketId,
-        to: Option<SocketAddr>,
+        (to, from): (Option<SocketAddr>, Option<IpAddr>),
     ) -> Result<(UdpPacket, std::result::Result<Via, NoPath>)> {
         self.watch.now = now;
         let udp = self.table.udp(id)?;
@@ -83,6 +83,7 @@ impl Core {
         let (protocol, src_port) = (udp.protocol, udp.local.port());
         let packet = UdpPacket { protocol, src_port, dst, marking: udp.marking };
         if let Some((known, via)) = &udp.via
+            && from.is_none()
             && *known == dst
             && via.generation == self.layer.generation()
         {
@@ -90,8 +91,10 @@ impl Core {
         }
         self.layer_speaks = true;
         let source = Some(udp.local.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
-        let via = self.layer.route(now, self.layer.meant(dst.ip()), source);
-        udp.via = via.ok().map(|via| (dst, via));
+        let via = self.layer.route(now, self.layer.meant(dst.ip()), from.or(source));
+        if from.is_none() {
+            udp.via = via.ok().map(|via| (dst, via));
+        }
         Ok((packet, via))
     }
 
@@ -115,7 +118,7 @@ impl Core {
         &mut self,
         now: Instant,
         id: SocketId,
-        (to, traffic_class): (SocketAddr, Option<u8>),
+        (to, beside): (SocketAddr, Ancillary),
         message_len: usize,
         pieces: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> usize {
@@ -130,7 +133,7 @@ impl Core {
         pending.bytes += len;
         pending.generation = self.layer.generation();
         let (bytes, until) = (pieces.collect::<Vec<_>>().concat(), now + PENDING_TIME);
-        let call = PendingCall { id, to, traffic_class, message_len, bytes, until };
+        let call = PendingCall { id, to, beside, message_len, bytes, until };
         pending.calls.push_back(call);
         count
     }
@@ -166,19 +169,49 @@ impl Stack {
         message_len: usize,
         to: Option<SocketAddr>,
     ) -> io::Result<Result<usize, Error>> {
-        self.udp_send_marked(now, id, bytes, message_len, (to, None))
+        self.udp_send_with_beside(now, id, bytes, message_len, (to, Ancillary::default()))
     }
 
-    /// As [`Stack::udp_send_batch`], with another traffic class than the socket's.
-    fn udp_send_marked(
+    /// Sends one message at once, with what goes beside it. False: the interface is full.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_send`]; inner [`Error::Misuse`]: there are no hops; [`Error::NoRoute`]: the address or the interface is
+    /// not ours.
+    pub fn udp_send_beside(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+        beside: &Ancillary,
+    ) -> io::Result<Result<bool, Error>> {
+        if beside.hop_limit == Some(0) {
+            return Ok(Err(Error::Misuse("a packet has a hop at least")));
+        }
+        let is_foreign = beside.local.is_some_and(|local| !self.core.layer.is_own(local));
+        let is_elsewhere =
+            beside.interface != 0 && self.interface().index() != Some(beside.interface);
+        if is_foreign || is_elsewhere {
+            return Ok(Err(Error::NoRoute));
+        }
+        // What was staged before it leaves before it.
+        if !self.flush_udp(now, id)? {
+            return Ok(Ok(false));
+        }
+        let sent = self.udp_send_with_beside(now, id, bytes, bytes.len(), (to, *beside))?;
+        Ok(sent.map(|sent| sent > 0))
+    }
+
+    /// As [`Stack::udp_send_batch`], with what is other than the socket's.
+    fn udp_send_with_beside(
         &mut self,
         now: Instant,
         id: SocketId,
         bytes: &[u8],
         message_len: usize,
-        (to, traffic_class): (Option<SocketAddr>, Option<u8>),
+        (to, beside): (Option<SocketAddr>, Ancillary),
     ) -> io::Result<Result<usize, Error>> {
-        let (mut packet, via) = match self.core.udp_way(now, id, to) {
+        let (mut packet, via) = match self.core.udp_way(now, id, (to, beside.local)) {
             Ok((_, Ok(_) | Err(NoPath::Resolving))) if message_len > MESSAGE_MAX => {
                 return Ok(Err(Error::TooLong { len: message_len, max: MESSAGE_MAX }));
             }
@@ -187,14 +220,18 @@ impl Stack {
             }
             Ok((packet, Ok(via))) => (packet, via),
             Ok((packet, Err(NoPath::Resolving))) => {
-                let to = (packet.dst, traffic_class);
+                let to = (packet.dst, beside);
                 let pieces = std::iter::once(bytes);
                 return Ok(Ok(self.core.pend(now, id, to, message_len, pieces)));
             }
             Ok((_, Err(why))) => return Ok(Err(why.into())),
             Err(error) => return Ok(Err(error)),
         };
-        packet.marking.traffic_class = traffic_class.unwrap_or(packet.marking.traffic_class);
+        packet.marking.traffic_class = beside.traffic_class.unwrap_or(packet.marking.traffic_class);
+        if beside.hop_limit.is_some() {
+            (packet.marking.hop_limit, packet.marking.group_hops) =
+                (beside.hop_limit, beside.hop_limit);
+        }
         let whole = via.mtu.saturating_sub(via.ip_header_len() + packet.header_len());
         if message_len > whole && packet.protocol == Protocol::Xtp {
             return Ok(Err(Error::TooLong { len: message_len, max: whole }));
@@ -350,7 +387,7 @@ impl Stack {
         make: impl FnOnce(Level, bool, &mut [u8]) -> Option<Sum>,
     ) -> io::Result<Result<bool, Error>> {
         const LIES: Error = Error::Misuse("the message gave more or fewer bytes than it had said");
-        let (packet, via) = match self.core.udp_way(now, id, to) {
+        let (packet, via) = match self.core.udp_way(now, id, (to, None)) {
             Ok((_, Ok(_) | Err(NoPath::Resolving))) if len > MESSAGE_MAX => {
                 return Ok(Err(Error::TooLong { len, max: MESSAGE_MAX }));
             }
@@ -533,8 +570,10 @@ impl Stack {
         (self.core.pending.bytes, self.core.pending.generation) = (0, generation);
         while let Some(call) = calls.pop_front() {
             let count = call.bytes.len().div_ceil(call.message_len.max(1)).max(1) as u64;
-            let resolving =
-                matches!(self.core.layer.route(now, call.to.ip(), None), Err(NoPath::Resolving));
+            let resolving = matches!(
+                self.core.layer.route(now, call.to.ip(), call.beside.local),
+                Err(NoPath::Resolving)
+            );
             if resolving && call.until > now {
                 self.core.pending.bytes += call.bytes.len();
                 self.core.pending.calls.push_back(call);
@@ -543,8 +582,8 @@ impl Stack {
             let sent = if resolving {
                 Err(Error::Unreachable)
             } else {
-                let to = (Some(call.to), call.traffic_class);
-                self.udp_send_marked(now, call.id, &call.bytes, call.message_len, to)?
+                let to = (Some(call.to), call.beside);
+                self.udp_send_with_beside(now, call.id, &call.bytes, call.message_len, to)?
             };
             if let Err(error) = sent {
                 self.core.counters.drops.add(Cause::UdpUnresolved, count);

@@ -14,7 +14,7 @@ use fusewire_kernels::stages::InternetSum;
 use fusewire_kernels::{Level, SHORT};
 use fusewire_net::Via;
 
-use super::config::{Error, Marking};
+use super::config::{Ancillary, Error, Marking};
 use super::sharing::{Claim, Sharing};
 use super::table::Protocol;
 use super::xtp::Keys;
@@ -26,8 +26,10 @@ pub struct Messages<'a> {
     pub from: SocketAddr,
     /// The address that they were sent to: ours, or a group's.
     pub to: IpAddr,
-    /// ECN bits of the IP header.
-    pub ecn: u8,
+    /// Differentiated services of the IP header in the upper six bits, ECN's in the lower two.
+    pub traffic_class: u8,
+    /// Hops that its packet could still have gone.
+    pub hop_limit: u8,
     /// All of them, one after the other.
     pub bytes: &'a [u8],
     /// Bytes of each but the last; at least 1.
@@ -43,6 +45,12 @@ impl<'a> Messages<'a> {
             len if len <= self.message_len => 1,
             len => len.div_ceil(self.message_len),
         }
+    }
+
+    /// What is told beside each of them, that came by the interface of this number.
+    pub fn beside(&self, interface: u32) -> Ancillary {
+        let Messages { from, to, traffic_class, hop_limit, .. } = *self;
+        Received { len: 0, from, to, traffic_class, hop_limit }.beside(interface)
     }
 
     /// Each message.
@@ -67,6 +75,19 @@ pub struct Received {
     pub from: SocketAddr,
     /// The address that it was sent to.
     pub to: IpAddr,
+    /// As in [`Messages`].
+    pub traffic_class: u8,
+    /// As in [`Messages`].
+    pub hop_limit: u8,
+}
+
+impl Received {
+    /// What is told beside it, that came by the interface of this number.
+    pub fn beside(&self, interface: u32) -> Ancillary {
+        let Received { to, traffic_class, hop_limit, .. } = *self;
+        let (traffic_class, hop_limit) = (Some(traffic_class), Some(hop_limit));
+        Ancillary { local: Some(to), interface, traffic_class, hop_limit }
+    }
 }
 
 /// A datagram as it lies in the device's memory.
@@ -188,7 +209,8 @@ impl<S: AnyStage, F: FnMut(SocketAddr, Range<usize>)> Taker for Through<'_, S, F
 struct Entry {
     from: SocketAddr,
     to: IpAddr,
-    ecn: u8,
+    traffic_class: u8,
+    hop_limit: u8,
     start: u32,
     len: u32,
     message_len: u32,
@@ -292,7 +314,7 @@ impl Queue {
 
     /// Copies what came into the queue, verifying it in the same pass. `None`: no room. False: wrong.
     pub fn push(&mut self, level: Level, incoming: &Incoming<'_>) -> Option<bool> {
-        let Messages { from, to, ecn, bytes, message_len } = incoming.messages;
+        let Messages { from, to, traffic_class, hop_limit, bytes, message_len } = incoming.messages;
         let start = self.slot(bytes.len())?;
         let place = &mut self.memory[start..start + bytes.len()];
         match incoming.head {
@@ -307,7 +329,8 @@ impl Queue {
         self.entries.push_back(Entry {
             from,
             to,
-            ecn,
+            traffic_class,
+            hop_limit,
             start: start as u32,
             len: bytes.len() as u32,
             message_len: message_len as u32,
@@ -324,7 +347,8 @@ impl Queue {
         let entry = self.entries.front_mut()?;
         let start = (entry.start + entry.read) as usize;
         let len = (entry.len - entry.read).min(entry.message_len);
-        let received = Received { len: len as usize, from: entry.from, to: entry.to };
+        let Entry { from, to, traffic_class, hop_limit, .. } = *entry;
+        let received = Received { len: len as usize, from, to, traffic_class, hop_limit };
         entry.read += len;
         let over = entry.read >= entry.len;
         let taken = received.len.min(out.len());
@@ -342,7 +366,8 @@ impl Queue {
         Some(Messages {
             from: entry.from,
             to: entry.to,
-            ecn: entry.ecn,
+            traffic_class: entry.traffic_class,
+            hop_limit: entry.hop_limit,
             bytes: &self.memory[start..(entry.start + entry.len) as usize],
             message_len: entry.message_len as usize,
         })
@@ -450,7 +475,9 @@ mod tests {
     fn incoming(bytes: &[u8], message_len: usize) -> Incoming<'_> {
         let from = ([192, 0, 2, 7], 7).into();
         let to = [192, 0, 2, 1].into();
-        Incoming { messages: Messages { from, to, ecn: 0, bytes, message_len }, head: None }
+        let (traffic_class, hop_limit) = (0, 64);
+        let messages = Messages { from, to, traffic_class, hop_limit, bytes, message_len };
+        Incoming { messages, head: None }
     }
 
     #[test]

@@ -102,7 +102,8 @@ impl Core {
         let messages = Messages {
             from: SocketAddr::new(datagram.source, 0),
             to: datagram.destination,
-            ecn: datagram.traffic_class & 3,
+            traffic_class: datagram.traffic_class,
+            hop_limit: datagram.hop_limit,
             bytes,
             message_len: bytes.len().max(1),
         };

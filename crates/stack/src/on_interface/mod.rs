@@ -213,7 +213,7 @@ impl Taker for Fill<'_> {
     /// Takes a datagram that is what was sent, as far as it can be known without a pass over it: the stack verifies each
     /// TPDU by its own checksum, and here the datagram's must be the one that an intact TPDU gives.
     fn take(&mut self, level: Level, incoming: &Incoming<'_>) -> Taken {
-        let Messages { from: peer, ecn, bytes, message_len, .. } = incoming.messages;
+        let Messages { from: peer, traffic_class, bytes, message_len, .. } = incoming.messages;
         let is_one = message_len >= bytes.len();
         // Of several together nobody can say it.
         let is_right = |head: Sum| is_one && (head + sum_of(level, bytes, &[])).verifies();
@@ -223,7 +223,7 @@ impl Taker for Fill<'_> {
         if !incoming.head.is_none_or(is_right) {
             return Taken::Wrong;
         }
-        let ecn = Ecn::from_tos(ecn);
+        let ecn = Ecn::from_tos(traffic_class);
         let has_room = if is_one {
             self.batch.push_frame(peer, ecn, bytes, true)
         } else {

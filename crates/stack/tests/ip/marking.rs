@@ -1,11 +1,12 @@
 //! What an application says of the IP header is in each packet, from the first on, and until it says otherwise
 //! (RFC 9293, MUST-48, MUST-49, SHLD-21, SHLD-22).
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use fusewire_device::interface::memory::{Config as Pair, pair};
 use fusewire_device::interface::{Interface, Link};
-use fusewire_stack::ip::{Config, Error, Event, Marking, Stack};
+use fusewire_stack::ip::{Ancillary, Config, Error, Event, Marking, Stack};
 
 use crate::net::{Kind, Net, addr, kinds, net_config};
 
@@ -81,5 +82,76 @@ fn datagrams_are_marked_and_those_to_groups_go_no_further() {
         let seen: Vec<_> = (0..b.receive().unwrap()).map(|i| marks(b.packet(i).bytes)).collect();
         let hops = if to == group { 1 } else { 5 };
         assert!(seen.len() == 3 && seen.iter().all(|m| *m == (0x2d, hops)), "{to}: {seen:?}");
+    }
+}
+
+#[test]
+fn what_goes_beside_a_datagram_is_in_its_packet_alone() {
+    let (a, mut b) = pair(Pair { link: Link::Ip, mtu: 1500, ..Pair::default() }).unwrap();
+    let now = fusewire_base::Instant::from_ms(5);
+    let mut net = net_config(&a, 0);
+    let (own, to) = (net.addresses[0].address(), Some((addr(false, 1), 7).into()));
+    net.addresses.push("10.77.0.1/24".parse().unwrap());
+    let mut stack = Stack::new(Box::new(a), net, Config::default(), [1; 32], now);
+    let id = stack.udp_bind((addr(false, 0), 9).into()).unwrap();
+    let other = "10.77.0.1".parse().unwrap();
+    let beside = |local, traffic_class, hop_limit| Ancillary {
+        local,
+        traffic_class,
+        hop_limit,
+        ..Ancillary::default()
+    };
+    let mut send = |what: &Ancillary, len| {
+        // One that is staged leaves before it, and says nothing of that.
+        assert_eq!(stack.udp_stage(now, id, &[1; 9], to).unwrap(), Ok(true));
+        let sent = stack.udp_send_beside(now, id, &vec![7; len], to, what).unwrap();
+        assert!(stack.flush_udp(now, id).unwrap());
+        sent
+    };
+    let mut seen = || {
+        let seen = |packet: &[u8]| {
+            (IpAddr::from(*packet[12..].first_chunk::<4>().unwrap()), marks(packet))
+        };
+        (0..b.receive().unwrap()).map(|i| seen(b.packet(i).bytes)).collect::<Vec<_>>()
+    };
+    let usual = (own, (0, 64));
+    for (what, is) in [
+        (beside(Some(other), None, None), (other, (0, 64))),
+        (beside(None, Some(0x2d), None), (own, (0x2d, 64))),
+        (beside(Some(own), Some(0), Some(5)), (own, (0, 5))),
+    ] {
+        assert_eq!(send(&what, 100), Ok(true));
+        assert_eq!(seen(), [usual, is]);
+        // Of each of its fragments.
+        assert_eq!(send(&what, 2000), Ok(true));
+        assert_eq!(seen(), [usual, is, is]);
+    }
+    let foreign = beside(Some(addr(false, 1)), None, None);
+    assert_eq!(send(&foreign, 1), Err(Error::NoRoute));
+    assert_eq!(send(&Ancillary { interface: 3, ..Ancillary::default() }, 1), Err(Error::NoRoute));
+    assert!(matches!(send(&beside(None, None, Some(0)), 1), Err(Error::Misuse(_))));
+    assert_eq!(seen(), [usual; 3]);
+}
+
+#[test]
+fn who_receives_is_told_how_it_came() {
+    for kind in kinds() {
+        let mut net = Net::new(kind, 1500, Config::default());
+        let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+        let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+        let to = Some(net.addr(1, 7));
+        let marked =
+            Ancillary { traffic_class: Some(0xb9), hop_limit: Some(9), ..Ancillary::default() };
+        for beside in [marked, Ancillary::default()] {
+            net.stacks[0].udp_send_beside(net.now, client, b"one", to, &beside).unwrap().unwrap();
+            net.settle();
+            let told = net.stacks[1].udp_peek(server).unwrap().unwrap().beside(4);
+            let local = Some(net.addr(1, 7).ip());
+            let (class, hops) = (beside.traffic_class.unwrap_or(0), beside.hop_limit.unwrap_or(64));
+            let (traffic_class, hop_limit) = (Some(class), Some(hops));
+            assert_eq!(told, Ancillary { local, interface: 4, traffic_class, hop_limit });
+            let received = net.stacks[1].udp_recv(server, &mut [0; 9]).unwrap().unwrap();
+            assert_eq!((received.traffic_class, received.hop_limit), (class, hops));
+        }
     }
 }

@@ -17,11 +17,12 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::{End, Lease, Piped, Regions, Settled, is_all_taken, lay, piped, ring_bell, violated};
 use crate::placeholder::is_left;
-use crate::protocol::emit_address;
-use crate::record::{HEAD_LEN, Head, len_in_ring};
+use crate::protocol::Heading;
+use crate::record::{HEAD_LEN, Head, UNIT};
 use crate::region::{Slot, Way, places};
 use crate::ring::Progress;
-use crate::server::pipe::{self, DATAGRAM_MAX, Turn, number_of};
+use crate::server::pipe::{self, DATAGRAM_MAX, Leaving, Turn, number_of};
+use crate::server::policy::Policy;
 use crate::server::table::{Socket, State};
 
 /// Records that a socket moves in its turn, each way.
@@ -37,14 +38,14 @@ pub fn datagrams(
     socket: &mut Socket,
     stack: &mut Stack,
     now: Instant,
-    regions: &mut Regions,
+    (regions, policy): (&mut Regions, &Policy),
     scratch: &mut [u8; DATAGRAM_MAX],
 ) -> io::Result<Turn> {
     let Some(mut lease) = socket.lease.take() else { return Ok(Turn::Goes) };
     if !lease.is_over && (socket.shown.hangup || Progress::is_revoked(&regions.of(&lease))) {
         let _ = regions.revoke(&mut lease, None, socket.q.as_fd());
     }
-    let turn = by_records(socket, &mut lease, stack, now, regions, scratch)?;
+    let turn = by_records(socket, &mut lease, stack, now, (regions, policy), scratch)?;
     let turn = turn.unwrap_or_else(|ends| ends);
     match turn {
         Turn::Unleased => regions.end(&lease, false),
@@ -58,12 +59,13 @@ fn by_records(
     lease: &mut Lease,
     stack: &mut Stack,
     now: Instant,
-    regions: &Regions,
+    (regions, policy): (&Regions, &Policy),
     scratch: &mut [u8; DATAGRAM_MAX],
 ) -> io::Result<Result<Turn, Turn>> {
     let State::Datagrams { id, .. } = socket.state else { return Ok(Ok(Turn::Waits)) };
     let slot = regions.of(lease);
-    let goes = match leave(socket, lease, (stack, id, now), &slot, scratch)? {
+    let mut way = Leaving { stack: &mut *stack, id, now, policy };
+    let goes = match leave(socket, lease, &mut way, &slot, scratch)? {
         Ok(goes) => goes,
         Err(ends) => return Ok(Err(ends)),
     };
@@ -101,13 +103,13 @@ fn by_records(
 fn leave(
     socket: &mut Socket,
     lease: &mut Lease,
-    (stack, id, now): (&mut Stack, SocketId, Instant),
+    way: &mut Leaving<'_>,
     slot: &Slot<'_>,
     scratch: &mut [u8; DATAGRAM_MAX],
 ) -> io::Result<Result<bool, Turn>> {
     lease.is_blocked = false;
     if matches!(socket.state, State::Datagrams { pending: Some(_), .. }) {
-        let left = pipe::leave_datagrams(socket, (&mut *stack, id, now), scratch, 0, &mut |_| {})?;
+        let left = pipe::leave_datagrams(socket, way, scratch, 0, &mut |_| {})?;
         if left.is_err() || matches!(socket.state, State::Datagrams { pending: Some(_), .. }) {
             return Ok(left);
         }
@@ -126,17 +128,12 @@ fn leave(
     };
     let (mut count, mut taken) = (0, 0);
     while left > 0 && count < RECORDS && socket.may_send {
-        let Some((to, message, len)) = record(slot, position, left, scratch) else {
+        let Some((heading, message, len)) = record(slot, position, left, scratch) else {
             return Ok(Err(Turn::Failed(Errno::PROTO)));
         };
-        // Those of one length to one peer leave together.
-        match stack.udp_stage(now, id, message, to)? {
-            Ok(true) => {}
-            Ok(false) => {
-                lease.is_blocked = true;
-                break;
-            }
-            Err(error) => socket.error = Some(number_of(error)),
+        if !way.leave(socket, message, &heading)? {
+            lease.is_blocked = true;
+            break;
         }
         (position, left, taken, count) = (position + len, left - len, taken + len, count + 1);
         if count % TAKEN == 0 {
@@ -154,7 +151,7 @@ fn leave(
         Piped::Bytes(most) => {
             let (before, piped) = (lease.piped, &mut lease.piped);
             let mut count = |len| *piped += len as u64;
-            let left = pipe::leave_datagrams(socket, (stack, id, now), scratch, most, &mut count)?;
+            let left = pipe::leave_datagrams(socket, way, scratch, most, &mut count)?;
             if lease.piped != before {
                 slot.set_piped(lease.piped);
             }
@@ -167,34 +164,43 @@ fn leave(
     }
 }
 
-/// The record at `position`, of `left` bytes that are committed: whom it is for, its message, and how long it is. `None`: it
+/// The record at `position`, of `left` bytes that are committed: whom it is for and what goes beside it, its message, and how long it is. `None`: it
 /// is none.
 fn record<'a>(
     slot: &'a Slot<'_>,
     position: u64,
     left: u64,
     scratch: &'a mut [u8; DATAGRAM_MAX],
-) -> Option<(Option<std::net::SocketAddr>, &'a [u8], u64)> {
+) -> Option<(Heading, &'a [u8], u64)> {
     if left < HEAD_LEN as u64 {
         return None;
     }
-    let mut head = [0; HEAD_LEN];
-    let [(at, _), _] = places(slot.index, Way::Out, position, HEAD_LEN);
-    slot.rings.read(at, &mut head);
-    let head = Head::parse(&head).ok()?;
-    let len = len_in_ring(head.len);
+    let head = head(slot, Way::Out, position)?;
+    let len = head.len_in_ring();
     if len > left {
         return None;
     }
     let [(first, front), (second, rest)] =
-        places(slot.index, Way::Out, position + HEAD_LEN as u64, head.len);
+        places(slot.index, Way::Out, position + head.head_len() as u64, head.len);
     if rest == 0 {
-        return Some((head.address, slot.rings.slice(first, front), len));
+        return Some((head.heading, slot.rings.slice(first, front), len));
     }
     let whole = &mut scratch[..head.len];
     slot.rings.read(first, &mut whole[..front]);
     slot.rings.read(second, &mut whole[front..]);
-    Some((head.address, whole, len))
+    Some((head.heading, whole, len))
+}
+
+/// The head of the record at `position`; `None`: it is none.
+fn head(slot: &Slot<'_>, way: Way, position: u64) -> Option<Head> {
+    // A unit lies in one piece.
+    let unit = |position| {
+        let mut unit = [0; UNIT];
+        let [(at, _), _] = places(slot.index, way, position, UNIT);
+        slot.rings.read(at, &mut unit);
+        unit
+    };
+    Head::parse(&unit(position), || unit(position + HEAD_LEN as u64)).ok()
 }
 
 /// What has come goes into the ring, and the doorbell is rung if somebody wants to hear it; true when there may be more at
@@ -207,6 +213,7 @@ fn arrive(
     slot: &Slot<'_>,
 ) -> Result<bool, End> {
     let (mut count, mut wants) = (0, false);
+    let interface = stack.interface().index().unwrap_or(0);
     while count < RECORDS && !wants {
         let Some(messages) = stack.udp_peek(id)? else {
             if let Some(error) = stack.take_error(id)? {
@@ -216,9 +223,13 @@ fn arrive(
         };
         let (position, mut room) = lease.progress.room(slot)?;
         let (mut laid, mut taken) = (0, 0);
-        let mut head = Head { len: 0, address: Some(messages.from) }.emit();
+        let beside = socket.options.told(messages.beside(interface));
+        let heading = Heading { address: Some(messages.from), beside };
+        let mut head = Head { len: 0, heading };
+        let mut begin = head.emit();
         for message in messages.iter() {
-            let len = len_in_ring(message.len());
+            head.len = message.len();
+            let len = head.len_in_ring();
             if laid + len > room && !wants {
                 (wants, lease.wants_room) = (true, true);
                 lease.progress.want_room(slot, true);
@@ -227,9 +238,9 @@ fn arrive(
             if laid + len > room {
                 break;
             }
-            head[..4].copy_from_slice(&(message.len() as u32).to_le_bytes());
-            lay(slot, position + laid, &head);
-            lay(slot, position + laid + HEAD_LEN as u64, message);
+            begin.set_len(message.len());
+            lay(slot, position + laid, &begin);
+            lay(slot, position + laid + begin.len() as u64, message);
             (laid, taken, count) = (laid + len, taken + message.len(), count + 1);
             wants = false;
         }
@@ -259,23 +270,19 @@ fn settle(socket: &mut Socket, lease: &mut Lease, slot: &Slot<'_>) -> Settled {
             return Settled::No;
         }
         let at = |from, len| places(slot.index, Way::In, from, len);
-        let mut head = [0; HEAD_LEN];
-        let [(first, front), (second, _)] = at(position, HEAD_LEN);
-        slot.rings.read(first, &mut head[..front]);
-        slot.rings.read(second, &mut head[front..]);
         // We laid it there; who has written over it since has lost what he had.
-        let whole = Head::parse(&head).ok().filter(|head| len_in_ring(head.len) <= owed);
+        let whole = head(slot, Way::In, position).filter(|head| head.len_in_ring() <= owed);
         let Some(head) = whole else {
             lease.progress.skip(owed);
             continue;
         };
-        let address = emit_address(head.address);
-        let [a, b] = at(position + HEAD_LEN as u64, head.len)
+        let heading = head.heading.emit();
+        let [a, b] = at(position + head.head_len() as u64, head.len)
             .map(|(at, len)| IoSlice::new(slot.rings.slice(at, len)));
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let pieces = [IoSlice::new(&address), a, b];
+        let pieces = [IoSlice::new(&heading), a, b];
         match sendmsg(&socket.q, &pieces, &mut SendAncillaryBuffer::default(), flags) {
-            Ok(_) => lease.progress.skip(len_in_ring(head.len)),
+            Ok(_) => lease.progress.skip(head.len_in_ring()),
             Err(Errno::AGAIN | Errno::NOBUFS) => socket.shown.writable = false,
             Err(Errno::INTR) => {}
             Err(_) if is_left(socket.q.as_fd()) => return Settled::Left,

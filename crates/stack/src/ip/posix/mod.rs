@@ -1,6 +1,7 @@
 //! What POSIX calls things here: numbers of errors, options of sockets, addresses that are bound. For those who give
 //! sockets of ours to programs that know the kernel's.
 
+pub mod ancillary;
 mod bound;
 mod membership;
 mod options;

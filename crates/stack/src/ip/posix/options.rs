@@ -8,7 +8,7 @@ use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::machine::KeepAlive;
 use fusewire_transport::tcp::{Config as TcpConfig, State};
 
-use crate::ip::config::{Config, Marking, Result, SocketId};
+use crate::ip::config::{Ancillary, Config, Marking, Result, SocketId};
 use crate::ip::datagrams::{memory_for, room_for};
 use crate::ip::sharing::Sharing;
 use crate::ip::stack::Stack;
@@ -54,6 +54,14 @@ pub struct Options {
     pub syn_retries: Option<u8>,
     /// `SO_BROADCAST`.
     pub broadcast: bool,
+    /// `SO_BINDTOIFINDEX`: the stack's own interface, which is all that there is.
+    pub interface: u32,
+    /// `IP_PKTINFO`, `IPV6_RECVPKTINFO`: datagrams come with the address that they were sent to.
+    pub tells_local: bool,
+    /// `IP_RECVTTL`, `IPV6_RECVHOPLIMIT`
+    pub tells_hops: bool,
+    /// `IP_RECVTOS`, `IPV6_RECVTCLASS`
+    pub tells_class: bool,
     /// `IP_TOS`, `IPV6_TCLASS`, `IP_TTL`, `IPV6_UNICAST_HOPS`.
     pub marking: Marking,
 }
@@ -84,6 +92,10 @@ impl Default for Options {
             max_segment: None,
             syn_retries: None,
             broadcast: false,
+            interface: 0,
+            tells_local: false,
+            tells_hops: false,
+            tells_class: false,
             marking: Marking::default(),
         }
     }
@@ -155,6 +167,27 @@ fn is_marking(level: i32, name: i32) -> Option<Field> {
     }
 }
 
+/// What an option lets be told beside datagrams.
+#[derive(Clone, Copy)]
+enum Told {
+    Local,
+    Hops,
+    Class,
+}
+
+/// An option of that kind.
+fn is_told(level: i32, name: i32) -> Option<Told> {
+    match (level, name) {
+        (libc::IPPROTO_IP, libc::IP_PKTINFO) => Some(Told::Local),
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) => Some(Told::Local),
+        (libc::IPPROTO_IP, libc::IP_RECVTTL) => Some(Told::Hops),
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT) => Some(Told::Hops),
+        (libc::IPPROTO_IP, libc::IP_RECVTOS) => Some(Told::Class),
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS) => Some(Told::Class),
+        _ => None,
+    }
+}
+
 /// A field of the IP header that a socket may set.
 #[derive(Clone, Copy)]
 enum Field {
@@ -186,6 +219,17 @@ impl Options {
                 Ok(Effect::None)
             }
             _ => {
+                if let Some(told) = is_told(level, name) {
+                    // Those of IPv4 may be a byte long.
+                    let is_byte = level == libc::IPPROTO_IP && (1..4).contains(&value.len());
+                    let on = if is_byte { value[0] != 0 } else { int(value)? != 0 };
+                    match told {
+                        Told::Local => self.tells_local = on,
+                        Told::Hops => self.tells_hops = on,
+                        Told::Class => self.tells_class = on,
+                    }
+                    return Ok(Effect::None);
+                }
                 let field = is_marking(level, name).ok_or(libc::ENOPROTOOPT)?;
                 let word = value.first().map(|byte| i32::from(*byte).to_ne_bytes());
                 let value = match &word {
@@ -329,13 +373,41 @@ impl Options {
                 return Ok(self.congestion.unwrap_or(tcp.congestion).to_option().to_vec());
             }
             (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => i32::from(self.v6_only),
-            _ => match is_marking(level, name).ok_or(libc::ENOPROTOOPT)? {
-                Field::TrafficClass => self.marking.traffic_class.into(),
-                Field::HopLimit => self.marking.hop_limit.unwrap_or(hops).into(),
-                Field::GroupHops => self.marking.group_hops.unwrap_or(1).into(),
+            (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX) => self.interface as i32,
+            _ => match (is_told(level, name), is_marking(level, name)) {
+                (Some(Told::Local), _) => self.tells_local.into(),
+                (Some(Told::Hops), _) => self.tells_hops.into(),
+                (Some(Told::Class), _) => self.tells_class.into(),
+                (_, Some(Field::TrafficClass)) => self.marking.traffic_class.into(),
+                (_, Some(Field::HopLimit)) => self.marking.hop_limit.unwrap_or(hops).into(),
+                (_, Some(Field::GroupHops)) => self.marking.group_hops.unwrap_or(1).into(),
+                (None, None) => return Err(libc::ENOPROTOOPT),
             },
         };
         Ok(int.to_ne_bytes().to_vec())
+    }
+
+    /// Binds it to an interface of this number ([`int`](i32) of the value; 0: to none), where `own` is the stack's.
+    ///
+    /// # Errors
+    /// `ENODEV`: it is another; `EINVAL`.
+    pub fn bind_to(&mut self, value: &[u8], own: Option<u32>) -> Result<(), i32> {
+        let wanted = u32::try_from(int(value)?).map_err(|_| libc::EINVAL)?;
+        if wanted != 0 && own != Some(wanted) {
+            return Err(libc::ENODEV);
+        }
+        self.interface = wanted;
+        Ok(())
+    }
+
+    /// What of `beside` the application wants to be told.
+    pub fn told(&self, beside: Ancillary) -> Ancillary {
+        Ancillary {
+            local: beside.local.filter(|_| self.tells_local),
+            interface: if self.tells_local { beside.interface } else { 0 },
+            traffic_class: beside.traffic_class.filter(|_| self.tells_class),
+            hop_limit: beside.hop_limit.filter(|_| self.tells_hops),
+        }
     }
 
     fn keep_alive(&self) -> Option<KeepAlive> {

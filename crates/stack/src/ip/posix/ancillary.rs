@@ -1,0 +1,220 @@
+//! What goes beside a datagram, as ancillary data of `sendmsg` and `recvmsg` has it (RFC 3542, sections 6 and 11; ip(7),
+//! ipv6(7)): items of a `struct cmsghdr` of 64-bit Linux and a value, one behind the other.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::ip::config::{Ancillary, Result};
+
+/// Bytes before a value: length, level, type.
+const HEAD_LEN: usize = 16;
+/// What items begin at a multiple of.
+const ALIGN: usize = 8;
+
+fn int(value: &[u8]) -> Result<i32, i32> {
+    let bytes = <[u8; 4]>::try_from(value).map_err(|_| libc::EINVAL)?;
+    Ok(i32::from_ne_bytes(bytes))
+}
+
+/// A field of the IP header; -1 is none, as the socket has it.
+fn field(value: &[u8]) -> Result<Option<u8>, i32> {
+    match int(value)? {
+        -1 => Ok(None),
+        value => u8::try_from(value).map(Some).map_err(|_| libc::EINVAL),
+    }
+}
+
+/// Reads what is to go beside a datagram. What is of levels other than IP's is passed over.
+///
+/// # Errors
+/// `EINVAL`: an item goes beyond the bytes, or has a value of another length; one of IP's is not known.
+pub fn parse(mut bytes: &[u8]) -> Result<Ancillary, i32> {
+    let mut beside = Ancillary::default();
+    while let Some((head, _)) = bytes.split_first_chunk::<HEAD_LEN>() {
+        let [len @ .., l0, l1, l2, l3, t0, t1, t2, t3] = *head;
+        let len = usize::try_from(u64::from_ne_bytes(len)).unwrap_or(usize::MAX);
+        let value = bytes.get(HEAD_LEN..len).ok_or(libc::EINVAL)?;
+        let (level, kind) =
+            (i32::from_ne_bytes([l0, l1, l2, l3]), i32::from_ne_bytes([t0, t1, t2, t3]));
+        match (level, kind) {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                let [i0, i1, i2, i3, own @ .., _, _, _, _] =
+                    <[u8; 12]>::try_from(value).map_err(|_| libc::EINVAL)?;
+                beside.interface = u32::from_ne_bytes([i0, i1, i2, i3]);
+                let own = Ipv4Addr::from(own);
+                beside.local = Some(own.into()).filter(|_| !own.is_unspecified());
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                let [own @ .., i0, i1, i2, i3] =
+                    <[u8; 20]>::try_from(value).map_err(|_| libc::EINVAL)?;
+                beside.interface = u32::from_ne_bytes([i0, i1, i2, i3]);
+                let own = Ipv6Addr::from(own).to_canonical();
+                beside.local = Some(own).filter(|own| !own.is_unspecified());
+            }
+            (libc::IPPROTO_IP, libc::IP_TOS) if value.len() == 1 => {
+                beside.traffic_class = Some(value[0]);
+            }
+            (libc::IPPROTO_IP, libc::IP_TTL) if int(value)? < 1 => return Err(libc::EINVAL),
+            (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) if int(value)? == 0 => {
+                return Err(libc::EINVAL);
+            }
+            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                beside.hop_limit = field(value)?;
+            }
+            (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                beside.traffic_class = field(value)?;
+            }
+            (libc::IPPROTO_IP | libc::IPPROTO_IPV6 | libc::IPPROTO_UDP, _) => {
+                return Err(libc::EINVAL);
+            }
+            _ => {}
+        }
+        bytes = bytes.get(len.next_multiple_of(ALIGN)..).unwrap_or(&[]);
+    }
+    Ok(beside)
+}
+
+/// Lays down what came beside a datagram, for a socket of IPv6 or IPv4: bytes of `out` that are used, and whether there was
+/// more than room (`MSG_CTRUNC`).
+pub fn emit(beside: &Ancillary, is_v6: bool, out: &mut [u8]) -> (usize, bool) {
+    let mut items = Items { out, used: 0, is_cut: false };
+    let is_packet_v6 = match beside.local {
+        Some(IpAddr::V6(_)) => true,
+        Some(IpAddr::V4(_)) => false,
+        None => is_v6,
+    };
+    let interface = beside.interface.to_ne_bytes();
+    match beside.local {
+        Some(local) if is_v6 => {
+            let local = match local {
+                IpAddr::V6(v6) => v6,
+                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            };
+            let mut value = [0; 20];
+            value[..16].copy_from_slice(&local.octets());
+            value[16..].copy_from_slice(&interface);
+            items.put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &value);
+        }
+        Some(IpAddr::V4(local)) => {
+            // What nobody can answer from, the answer's way decides.
+            let is_one = !local.is_multicast() && !local.is_broadcast();
+            let own = if is_one { local } else { Ipv4Addr::UNSPECIFIED };
+            let mut value = [0; 12];
+            value[..4].copy_from_slice(&interface);
+            value[4..8].copy_from_slice(&own.octets());
+            value[8..].copy_from_slice(&local.octets());
+            items.put(libc::IPPROTO_IP, libc::IP_PKTINFO, &value);
+        }
+        _ => {}
+    }
+    let int = |value: u8| i32::from(value).to_ne_bytes();
+    // Of an IPv4 packet a socket of IPv6 is told its address alone, as the kernel's.
+    if is_v6 && is_packet_v6 {
+        if let Some(hops) = beside.hop_limit {
+            items.put(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &int(hops));
+        }
+        if let Some(class) = beside.traffic_class {
+            items.put(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &int(class));
+        }
+    } else if !is_v6 {
+        if let Some(hops) = beside.hop_limit {
+            items.put(libc::IPPROTO_IP, libc::IP_TTL, &int(hops));
+        }
+        if let Some(class) = beside.traffic_class {
+            items.put(libc::IPPROTO_IP, libc::IP_TOS, &[class]);
+        }
+    }
+    (items.used, items.is_cut)
+}
+
+/// Items that are laid down.
+struct Items<'a> {
+    out: &'a mut [u8],
+    used: usize,
+    is_cut: bool,
+}
+
+impl Items<'_> {
+    /// As the kernel does: of one that does not fit as much as there is room for, if that is more than its head.
+    fn put(&mut self, level: i32, kind: i32, value: &[u8]) {
+        let room = &mut self.out[self.used..];
+        if room.len() < HEAD_LEN {
+            self.is_cut = true;
+            return;
+        }
+        let whole = HEAD_LEN + value.len();
+        let len = whole.min(room.len());
+        self.is_cut |= len < whole;
+        room[..8].copy_from_slice(&(len as u64).to_ne_bytes());
+        room[8..12].copy_from_slice(&level.to_ne_bytes());
+        room[12..16].copy_from_slice(&kind.to_ne_bytes());
+        room[HEAD_LEN..len].copy_from_slice(&value[..len - HEAD_LEN]);
+        let end = whole.next_multiple_of(ALIGN).min(room.len());
+        room[len..end].fill(0);
+        self.used += end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_beside_a_datagram_comes_back() {
+        for (is_v6, local) in [(false, "10.0.0.1"), (true, "fe80::1"), (true, "10.0.0.1")] {
+            let local: IpAddr = local.parse().unwrap();
+            let all = Ancillary {
+                local: Some(local),
+                interface: 7,
+                traffic_class: Some(0xb9),
+                hop_limit: Some(3),
+            };
+            let mut out = [9; 128];
+            let (len, is_cut) = emit(&all, is_v6, &mut out);
+            assert!(!is_cut && len % ALIGN == 0);
+            let told = match is_v6 && local.is_ipv4() {
+                true => Ancillary { traffic_class: None, hop_limit: None, ..all },
+                false => all,
+            };
+            assert_eq!(parse(&out[..len]), Ok(told));
+            // Whatever it is cut to, nothing is written behind it, and nothing is told that is not there.
+            for room in 0..len {
+                let mut out = [9; 128];
+                let (used, is_cut) = emit(&all, is_v6, &mut out[..room]);
+                assert!(used <= room && out[room..].iter().all(|byte| *byte == 9));
+                assert!(is_cut || room >= len - (ALIGN - 1), "{room} of {len}");
+            }
+            for len in 1..len {
+                let _ = parse(&out[..len]);
+            }
+        }
+        assert_eq!(emit(&Ancillary::default(), true, &mut [0; 8]), (0, false));
+    }
+
+    #[test]
+    fn what_is_no_item_is_refused() {
+        let item = |len: u64, level: i32, kind: i32, value: &[u8]| {
+            [&len.to_ne_bytes()[..], &level.to_ne_bytes(), &kind.to_ne_bytes(), value].concat()
+        };
+        let int = |value: i32| value.to_ne_bytes();
+        for (len, level, kind, value) in [
+            // Lengths below a head, beyond the bytes, of another value.
+            (15, libc::IPPROTO_IP, libc::IP_TTL, &int(3)[..]),
+            (21, libc::IPPROTO_IP, libc::IP_TTL, &int(3)),
+            (u64::MAX, libc::IPPROTO_IP, libc::IP_TTL, &int(3)),
+            (19, libc::IPPROTO_IP, libc::IP_TTL, &int(3)),
+            (27, libc::IPPROTO_IP, libc::IP_PKTINFO, &[0; 11]),
+            (35, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &[0; 19]),
+            // Values that are none.
+            (20, libc::IPPROTO_IP, libc::IP_TTL, &int(0)),
+            (20, libc::IPPROTO_IP, libc::IP_TTL, &int(256)),
+            (20, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &int(-2)),
+            // What would be forgotten to somebody's surprise.
+            (18, libc::IPPROTO_UDP, libc::UDP_SEGMENT, &[1, 0]),
+        ] {
+            assert_eq!(parse(&item(len, level, kind, value)), Err(libc::EINVAL), "{len} {kind}");
+        }
+        assert_eq!(parse(&item(20, libc::SOL_SOCKET, 37, &int(3))), Ok(Ancillary::default()));
+        let usual = item(20, libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &int(-1));
+        assert_eq!(parse(&usual), Ok(Ancillary::default()));
+    }
+}
