@@ -169,6 +169,7 @@ impl Core {
         headers: &mut [[u8; HEADER_ROOM]],
         gathered: &mut Gathered<'a>,
     ) -> Result<usize> {
+        self.udp_told(id)?;
         let mut at = 0;
         while at < frames.len() && gathered.count < headers.len() && gathered.room() > 0 {
             let first = &frames[at];

@@ -67,7 +67,13 @@ impl Core {
         }
     }
 
-    /// Where messages of a socket go: to `to`, or to whom it is connected, from `from`, or where it is bound.
+    /// Tells once what failed of what was sent before.
+    pub(super) fn udp_told(&mut self, id: SocketId) -> Result<()> {
+        self.table.udp(id)?.error.take().map_or(Ok(()), Err)
+    }
+
+    /// Where messages of a socket go: to `to`, or to whom it is connected, from `from`, or where it is bound. What failed before
+    /// is for whoever sends, and does not keep back what was taken from him.
     pub(super) fn udp_way(
         &mut self,
         now: Instant,
@@ -76,9 +82,6 @@ impl Core {
     ) -> Result<(UdpPacket, std::result::Result<Via, NoPath>)> {
         self.watch.now = now;
         let udp = self.table.udp(id)?;
-        if let Some(error) = udp.error.take() {
-            return Err(error);
-        }
         let dst = to.or(udp.remote).ok_or(Error::NotConnected)?;
         let (protocol, src_port) = (udp.protocol, udp.local.port());
         let packet = UdpPacket { protocol, src_port, dst, marking: udp.marking };
@@ -169,7 +172,13 @@ impl Stack {
         message_len: usize,
         to: Option<SocketAddr>,
     ) -> io::Result<Result<usize, Error>> {
-        self.udp_send_with_beside(now, id, bytes, message_len, (to, Ancillary::default()))
+        match self.core.udp_told(id) {
+            Ok(()) => {
+                let beside = (to, Ancillary::default());
+                self.udp_send_with_beside(now, id, bytes, message_len, beside)
+            }
+            Err(error) => Ok(Err(error)),
+        }
     }
 
     /// Sends one message at once, with what goes beside it. False: the interface is full.
@@ -202,7 +211,7 @@ impl Stack {
         Ok(sent.map(|sent| sent > 0))
     }
 
-    /// As [`Stack::udp_send_batch`], with what is other than the socket's.
+    /// As [`Stack::udp_send_batch`], with what is other than the socket's, and whatever failed before.
     fn udp_send_with_beside(
         &mut self,
         now: Instant,
@@ -387,6 +396,9 @@ impl Stack {
         make: impl FnOnce(Level, bool, &mut [u8]) -> Option<Sum>,
     ) -> io::Result<Result<bool, Error>> {
         const LIES: Error = Error::Misuse("the message gave more or fewer bytes than it had said");
+        if let Err(error) = self.core.udp_told(id) {
+            return Ok(Err(error));
+        }
         let (packet, via) = match self.core.udp_way(now, id, (to, None)) {
             Ok((_, Ok(_) | Err(NoPath::Resolving))) if len > MESSAGE_MAX => {
                 return Ok(Err(Error::TooLong { len, max: MESSAGE_MAX }));
@@ -490,7 +502,9 @@ impl Stack {
                 return Ok(Ok(false));
             }
             if bytes.is_empty() || bytes.len() > Staged::MAX {
-                return self.udp_send(now, id, bytes, to);
+                let beside = (to, Ancillary::default());
+                let sent = self.udp_send_with_beside(now, id, bytes, bytes.len(), beside)?;
+                return Ok(sent.map(|sent| sent > 0));
             }
             let Ok(udp) = self.core.table.udp(id) else { return Ok(Err(Error::NoSocket)) };
             udp.staged.to = Some(dst);
@@ -539,14 +553,18 @@ impl Stack {
         let Some(to) = udp.staged.to else { return Ok(true) };
         let bytes = std::mem::take(&mut udp.staged.bytes);
         let message_len = udp.staged.message_len;
-        let sent = self.udp_send_batch(now, id, &bytes, message_len, Some(to));
+        let beside = (Some(to), Ancillary::default());
+        let sent = self.udp_send_with_beside(now, id, &bytes, message_len, beside);
         let Ok(udp) = self.core.table.udp(id) else { return Ok(true) };
         udp.staged.bytes = bytes;
         let done = match sent? {
             Ok(sent) => (sent * message_len).min(udp.staged.bytes.len()),
             Err(error) => {
                 udp.error = Some(error);
-                udp.staged.bytes.len()
+                let lost = udp.staged.bytes.len();
+                let count = lost.div_ceil(message_len.max(1)) as u64;
+                self.core.counters.drops.add(Cause::UdpUnresolved, count);
+                lost
             }
         };
         udp.staged.bytes.drain(..done);

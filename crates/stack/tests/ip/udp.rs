@@ -1,5 +1,7 @@
 //! UDP between two stacks.
 
+use std::time::Duration;
+
 use fusewire_device::interface::memory::{Config as Pair, pair};
 use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, TxPacket};
 use fusewire_kernels::stages::Swap;
@@ -157,6 +159,52 @@ fn staged_messages_leave_together() {
         assert_eq!(out[..got.len], vec![i as u8; *len]);
     }
     assert!(net.stacks[0].counters().sent <= 40, "{:?}", net.stacks[0].counters());
+}
+
+/// What was staged or waits for a neighbour goes, whatever became of what went before to somebody else.
+#[test]
+fn what_cannot_go_keeps_nothing_back_that_can() {
+    let kind = Kind { v6: false, link: Link::Ethernet, checksum: true, segmentation: true };
+    let mut net = Net::new(kind, 1500, Config::default());
+    let servers = [7, 8].map(|port| net.stacks[1].udp_bind(net.addr(1, port)).unwrap());
+    let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+    let (no_way, nobody) = ("203.0.113.9:7".parse().unwrap(), "192.0.2.77:7".parse().unwrap());
+    let [first, second] = [7, 8].map(|port| net.addr(1, port));
+    let stage = |net: &mut Net, word: &[u8], to| {
+        let staged = net.stacks[0].udp_stage(net.now, client, word, Some(to)).unwrap();
+        assert_eq!(staged, Ok(true), "to {to}");
+    };
+    let have = |net: &mut Net, word: &[u8]| {
+        for server in servers {
+            let mut out = [0; 10];
+            let got = net.stacks[1].udp_recv(server, &mut out).unwrap();
+            assert_eq!(got.map(|got| out[..got.len].to_vec()), Some(word.to_vec()));
+        }
+    };
+    for to in [no_way, first, second] {
+        stage(&mut net, b"way", to);
+    }
+    net.settle();
+    have(&mut net, b"way");
+    assert_eq!(net.stacks[0].counters().drops.of(Cause::UdpUnresolved), 1);
+    // Whoever sends by a call of his own hears of it, once.
+    let told = net.stacks[0].udp_send(net.now, client, b"told", Some(first)).unwrap();
+    assert_eq!(told, Err(Error::NoRoute));
+    // Nor does a neighbour who never answers, of whom is heard later.
+    for (word, to) in [(&b"one"[..], nobody), (b"and two", nobody), (b"meanwhile", first)] {
+        stage(&mut net, word, to);
+    }
+    stage(&mut net, b"meanwhile", second);
+    net.settle();
+    have(&mut net, b"meanwhile");
+    net.run(Duration::from_secs(10));
+    for to in [first, second] {
+        stage(&mut net, b"again", to);
+    }
+    net.settle();
+    have(&mut net, b"again");
+    assert_eq!(net.stacks[0].counters().drops.of(Cause::UdpUnresolved), 3);
+    assert_eq!(net.stacks[0].take_error(client), Ok(Some(Error::Unreachable)));
 }
 
 #[test]
