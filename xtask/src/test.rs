@@ -146,8 +146,12 @@ fn steps(options: &Options) -> Result {
     let Some(Choices { changed, reached }) = before_tests(options)? else { return Ok(()) };
     let programs = all_tests(&ourselves, &changed, &reached)?;
     if changed.has(PROGRAM) {
-        let lean = ["test", "--quiet", "--package", PROGRAM, "--bin", PROGRAM];
-        tests("tests of the program without compilers and lab", cargo().args(lean))?;
+        // Of the workspace, so that what it depends on is what all tests have, and not built again; lints see it alone.
+        let mut lean = cargo();
+        lean.args(["test", "--quiet", "--workspace", "--bin", PROGRAM]);
+        let others = WHOLE.iter().filter(|(package, _)| *package != PROGRAM);
+        lean.args(others.flat_map(|(_, feature)| ["--features", feature]));
+        tests("tests of the program without compilers and lab", &mut lean)?;
     }
     if changed.has(lean::PACKAGE) || changed.has("fusewire-device") {
         lean::run()?;
