@@ -290,7 +290,7 @@ impl<D: Device> Receiver<D> {
 }
 
 /// The sum over data, where the check covers them.
-fn summed(level: Level, header: &Header, data: &[u8]) -> Sum {
+pub(super) fn summed(level: Level, header: &Header, data: &[u8]) -> Sum {
     if header.checks_all() { fusewire_kernels::sum(level, data) } else { Sum::ZERO }
 }
 

@@ -9,8 +9,9 @@ use fusewire_device::{Device, Waker, udp};
 use fusewire_transport::machine::DropCause;
 use fusewire_transport::xtp::Rate;
 use fusewire_transport::xtp::group::{self as machine, Leaving, MemberInfo, To};
-use fusewire_wire::xtp::Service;
+use fusewire_wire::xtp::{Body, Service};
 
+use super::receiver::summed;
 use super::turns::Turns;
 use super::{AskId, Counters, MemberId, SenderConfig, address, draw_key};
 use crate::asked::Asked;
@@ -187,7 +188,8 @@ impl<D: Device> Sender<D> {
     }
 
     /// Sends a message of `len` bytes, which `write` fills: it gets the stream's offset where the message begins. Where it
-    /// lies in the stream; `None` when there is no room now: drive, and try again.
+    /// lies in the stream; `None` when there is no room now: drive, and try again. There is none ever for an empty message and for
+    /// more than [`Sender::max_message`].
     pub fn send(&mut self, len: usize, write: impl FnOnce(u64, &mut [u8])) -> Option<Range<u64>> {
         let reservation = self.machine.reserve(u32::try_from(len).ok()?)?;
         let start = reservation.offset();
@@ -217,13 +219,15 @@ impl<D: Device> Sender<D> {
             question(self);
         }
         let now = self.turns.clock.now();
-        let machine = &mut self.machine;
+        let (machine, level) = (&mut self.machine, self.turns.level);
         let received = self.turns.take(|from, packet| {
-            // What is for a sender has no data but a DIAG's text.
-            let right = packet.and_then(|(header, sum, data)| match (sum.verifies(), data) {
-                (true, []) => Ok(header),
-                (true, _) => Err(DropCause::Protocol),
-                (false, _) => Err(DropCause::Checksum),
+            let right = packet.and_then(|(header, sum, data)| {
+                // What is for a sender has no data; a DIAG has a text, and a JCNTL that cannot be read all that it is.
+                let may_have = matches!(header.body, Body::Diag(_) | Body::Unfit(_));
+                if !(sum + summed(level, header, data)).verifies() {
+                    return Err(DropCause::Checksum);
+                }
+                if data.is_empty() || may_have { Ok(header) } else { Err(DropCause::Protocol) }
             });
             let dropped = match right {
                 Ok(header) => machine.handle(now, from, header),
