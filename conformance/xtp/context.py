@@ -6,6 +6,8 @@ from collections import Counter
 
 import packet as x
 from packet import Packet
+from path import Path
+from received import Received
 
 UNKNOWN_ALLOC = 16_384  # 7, rule 1
 RTO_FIRST, RTO_MIN, RTO_MAX = 1.0, 0.2, 60.0
@@ -27,8 +29,9 @@ class Segment:
         self.sent, self.has_come, self.is_lost = 0.0, False, False
 
 
-class Context:
+class Context(Received):
     def __init__(self, key, peer, port, service, now, *, options=0, first=None, largest=1388, sync=0):
+        super().__init__()
         self.key, self.peer, self.port, self.service = key, peer, port, service
         self.is_initiator = first is None
         self.options = options  # x.FASTNAK, x.NOERR, x.NOFLOW: on what it sends
@@ -57,9 +60,7 @@ class Context:
         self.write = "open"
         self.is_exhausted_told = False
         # What came
-        self.got, self.spans, self.latest_span = bytearray(), [], None
-        self.rseq, self.given = 0, UNKNOWN_ALLOC if not self.is_initiator else UNKNOWN_ALLOC
-        self.their_eoms, self.their_tags, self.their_end = set(), {}, None
+        self.given = UNKNOWN_ALLOC
         self.edge_seq, self.edge = -1, False
         self.read, self.rclose_sent = "open", False
         # The whole
@@ -67,6 +68,8 @@ class Context:
         self.outcome = None
         self.owed = []
         self.bytes_in, self.bytes_out = 0, 0
+        # 14
+        self.path = Path(key)
 
     # -- what the application does -------------------------------------------------------------------------------
 
@@ -80,15 +83,6 @@ class Context:
         if self.write == "open":
             self.write = "draining"
 
-    def messages(self):
-        """The messages that have come whole, in order: (tag, bytes)."""
-        start = 0
-        for end in sorted(self.their_eoms):
-            if end > self.rseq:
-                break
-            yield self.their_tags.get(start), bytes(self.got[start:end])
-            start = end
-
     # -- what comes ----------------------------------------------------------------------------------------------
 
     def take(self, p, len_, now):
@@ -99,6 +93,10 @@ class Context:
             raise x.Dropped("closed")
         if p.format == x.DIAG:
             return self.take_diag(p)
+        if p.format == x.PATH:
+            if self.state != "open" or self.return_key is None:
+                raise x.Dropped("transport-stray")
+            return self.path.take(p, self.return_key)
         self.look_at_sync(p)
         if p.format in x.CONTROLS:
             self.look_at_control(p)
@@ -187,28 +185,10 @@ class Context:
         if p.data:
             self.put(p.seq, p.data)
         if p.has(x.NOERR):  # 10: what is missing before it never comes
-            while self.spans:
-                self.counts["missing"] += self.spans[0][0] - self.rseq
-                self.rseq = self.spans.pop(0)[1]
+            self.pass_gaps()
+            self.counts["missing"] = sum(right - left for left, right in self.passed)
         elif p.has(x.FASTNAK) and p.data and p.seq > highest:
             self.owe("answer")
-
-    def put(self, start, data):
-        end = start + len(data)
-        if len(self.got) < end:
-            self.got += bytes(end - len(self.got))
-        self.got[start:end] = data
-        self.latest_span = start
-        spans = sorted(self.spans + [(start, end)])
-        merged = []
-        for left, right in spans:
-            if left <= self.rseq:
-                self.rseq = max(self.rseq, right)
-            elif merged and left <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(merged[-1][1], right))
-            else:
-                merged.append((left, right))
-        self.spans = [(left, right) for left, right in merged if left > self.rseq]
 
     def take_control(self, p, now):
         if p.format == x.TCNTL and self.is_initiator:
@@ -336,7 +316,7 @@ class Context:
 
     def pump(self, now):
         """Packets that leave now."""
-        packets = []
+        packets, self.path.owed = self.path.owed, []
         if self.state == "quiescent":
             return packets
         self.timers(now)
@@ -462,13 +442,6 @@ class Context:
         p.sync = self.sync
         self.rclose_sent |= p.has(x.RCLOSE)
         return p
-
-    def named(self):  # 10
-        if len(self.spans) <= 16:
-            return list(self.spans)
-        latest = next((s for s in self.spans if s[0] <= self.latest_span < s[1]), self.spans[15])
-        lowest = self.spans[:16]
-        return lowest if latest in lowest else self.spans[:15] + [latest]
 
     def answers(self, now):
         packets, owed = [], self.owed

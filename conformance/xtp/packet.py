@@ -41,7 +41,7 @@ class Dropped(Exception):
     def __init__(self, cause, diag=None):
         super().__init__(cause)
         self.cause = cause
-        # What a FIRST is refused with: a val of code 1.
+        # What a FIRST is refused with: a val of code 1; a JCNTL, of code 5.
         self.diag = diag
 
 
@@ -69,6 +69,7 @@ class Packet:
     code: int = None
     val: int = None
     text: bytes = b""
+    to: tuple = None  # for whom it is, where that is not the context's peer
 
     def has(self, option):
         return bool(self.options & option)
@@ -99,6 +100,9 @@ def cxor(data):
         xor ^= word
         rxor ^= (word << turn | word >> (16 - turn)) & 0xFFFF
     return xor << 16 | rxor
+
+
+NULL = (0, b"", b"", 0, 0)
 
 
 def address_segment(address):
@@ -147,6 +151,15 @@ def emit(p):
     header = struct.pack(">QIIHHIQ", key, cmd, len(body), 0, p.sort, p.sync, p.seq)
     check = internet(header if p.has(NOCHECK) else header + body)
     return header[:16] + struct.pack(">H", check) + header[18:] + body
+
+
+def patched(bytes_, at, new, and_sum=True):
+    """A packet with other bytes in a place, and its check made right unless it is to be wrong."""
+    bytes_ = bytes_[:at] + new + bytes_[at + len(new) :]
+    if and_sum:
+        bytes_ = bytes_[:16] + b"\0\0" + bytes_[18:]
+        bytes_ = bytes_[:16] + internet(bytes_).to_bytes(2) + bytes_[18:]
+    return bytes_
 
 
 def btag_of(p):
@@ -203,7 +216,7 @@ def parse_body(p, body):
         if p.has(RES) and not p.data:
             raise Dropped("malformed")
     elif p.format == FIRST:
-        p.address, body = parse_address(body, True)
+        p.address, body = parse_address(body)
         p.traffic, body = parse_traffic(body)
         if p.has(MULTI) != (p.traffic[0] in CASTS):
             raise Dropped("malformed", None if p.has(MULTI) else 2)
@@ -261,20 +274,22 @@ def parse_control(p, body):
         more, rest = take(rest, 12)
         p.reserved, p.xkey = struct.unpack(">I", more[:4])[0], right_xkey(more[4:])
         if p.format == JCNTL:
-            p.address, rest = parse_address(rest, False)
+            p.address, rest = parse_address(rest)
         p.traffic, rest = parse_traffic(rest)
+        if p.format == JCNTL and not (p.has(MULTI) and p.traffic[0] in CASTS):
+            raise Dropped("malformed", 2)
     if rest:
         raise Dropped("malformed")
 
 
-def parse_address(body, may_refuse):
+def parse_address(body):
     head, _ = take(body, 4)
     alen, adomain, aformat = struct.unpack(">HBB", head)
     if aformat not in (1, 6) or adomain != 0:
-        raise Dropped("malformed", 3 if may_refuse else None)
+        raise Dropped("malformed", 3)
     host = 4 if aformat == 1 else 16
     if alen != 8 + 2 * host or len(body) < alen:
-        raise Dropped("malformed", 4 if may_refuse else None)
+        raise Dropped("malformed", 4)
     segment, rest = take(body, alen)
     ports = struct.unpack(">HH", segment[-4:])
     return (aformat, segment[4 : 4 + host], segment[4 + host : 4 + 2 * host], *ports), rest

@@ -40,10 +40,11 @@ class Peer:
 
     def __init__(self, args):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
+        self.socket.bind((args.bind, 0))
         self.socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         self.socket.setblocking(False)
+        self.sockets = [self.socket]
         self.args = args
         self.random = random.Random(args.seed)
         self.by_key, self.by_first = {}, {}
@@ -79,10 +80,18 @@ class Peer:
 
     def turn(self, longest=0.05):
         """What has come, then what leaves."""
-        select.select([self.socket], [], [], longest)
+        select.select(self.sockets, [], [], longest)
+        for socket_ in self.sockets:
+            self.empty(socket_)
+        now = time.monotonic()
+        for context in list(self.by_key.values()):
+            for packet in context.pump(now):
+                self.send(packet, packet.to or context.peer)
+
+    def empty(self, socket_):
         for _ in range(64):
             try:
-                bytes_, source = self.socket.recvfrom(65_536)
+                bytes_, source = socket_.recvfrom(65_536)
             except (BlockingIOError, ConnectionRefusedError):
                 break
             if self.loses():
@@ -91,10 +100,6 @@ class Peer:
                 self.take(bytes_, source)
             except x.Dropped as dropped:
                 self.drops[dropped.cause] = self.drops.get(dropped.cause, 0) + 1
-        now = time.monotonic()
-        for context in list(self.by_key.values()):
-            for packet in context.pump(now):
-                self.send(packet, context.peer)
 
     def take(self, bytes_, source):
         now = time.monotonic()
@@ -105,14 +110,12 @@ class Peer:
                 self.refuse(x.Packet(int.from_bytes(bytes_[:8]) & x.KEY, False, x.FIRST), source, 1, dropped.diag)
             raise
         self.seen[p.format] = self.seen.get(p.format, 0) + 1
-        if p.format == x.PATH:
-            return
         if p.format == x.DIAG:
             self.diags.append((p.code, p.val, p.key, p.returned))
         if p.returned:
             context = self.by_key.get(p.key)
             if context is None:
-                if p.key not in self.forgotten and p.format not in (x.DIAG, x.FIRST) and not p.has(x.MULTI):
+                if p.key not in self.forgotten and p.format not in (x.DIAG, x.FIRST, x.PATH) and not p.has(x.MULTI):
                     diag = Packet(p.key, False, x.DIAG, code=3, val=0)
                     self.send(diag, source)
                 raise x.Dropped("closed")
@@ -146,7 +149,11 @@ class Peer:
     def refused(self, p):
         if self.make is None or p.address[3] != self.args.port:
             return 1
-        if p.traffic[1] is None or 0 < p.traffic[1][0] < 512:
+        if p.traffic[1] is None:
+            return 5
+        if any(p.address[1] + p.address[2]):
+            return 4
+        if 0 < p.traffic[1][0] < 512:
             return 6
         return None
 
@@ -167,9 +174,9 @@ class Peer:
 
 
 def shown(c):
-    keys = ("sync", "is_synchronising", "wtimer", "rto", "asked", "their_sync", "state", "write", "read", "una", "nxt", "alloc", "rseq", "spans", "their_end", "outcome", "owed")
-    flight = [(s.start, s.end, s.has_come, s.is_lost) for s in c.flight][:4]
-    return {k: getattr(c, k) for k in keys} | {"flight": flight, "now": time.monotonic()}
+    """What may tell why something does not end."""
+    bulky = ("got", "out", "their_eoms", "eoms", "their_tags", "tags", "flight", "asked")
+    return {k: str(v) for k, v in vars(c).items() if k not in bulky} | {"now": time.monotonic()}
 
 
 def options(args):
@@ -178,7 +185,7 @@ def options(args):
 
 
 def digest(messages):
-    return hashlib.sha256(b"".join(b for _, b in messages)).hexdigest()
+    return hashlib.sha256(b"".join(b for *_, b in messages)).hexdigest()
 
 
 def finished(peer, context, **more):
@@ -187,8 +194,25 @@ def finished(peer, context, **more):
     peer.until(lambda: context.state in ("inactive", "quiescent"))
     peer.until(lambda: context.state == "quiescent" or time.monotonic() > last)
     peer.result(outcome=context.outcome, again=context.counts["again"], cxor=context.sends_cxor,
-                cookie=context.cookie is not None, missing=context.counts["missing"], **more)
+                cookie=context.cookie is not None, sizes=context.path.sizes, asked=context.path.asked,
+                missing=context.counts["missing"], **more)
     return 0 if context.outcome == "in order" else 1
+
+
+def ask_path(peer, context):
+    """The sizes are asked for, and questions that do not count beside them; the peer's are waited for."""
+    args, path = peer.args, context.path
+    peer.until(lambda: context.state == "open")
+    bad = []
+    for size in args.ask_path:
+        for spoil in ("key", "tag"):
+            bad.append(path.ask(context.return_key, context.peer, size, spoil))
+        path.ask(context.return_key, context.peer, size)
+    peer.until(lambda: len(path.sizes) >= len(args.ask_path))
+    peer.until(lambda: max(path.asked, default=0) >= args.asked_at_least)
+    if any(nonce not in path.waits for nonce in bad):
+        peer.result(outcome="a question that does not count was answered")
+        sys.exit(1)
 
 
 def connect(args):
@@ -196,7 +220,7 @@ def connect(args):
     now = time.monotonic()
     # Near the end of its numbers: it wraps.
     context = Context(peer.own_key(), (args.host, args.to), args.port, 4, now, options=options(args),
-                      sync=(1 << 32) - 5)
+                      largest=args.largest, sync=(1 << 32) - 5)
     context.reads_cxor = args.cxor
     peer.add(context)
     for _ in range(args.before):
@@ -207,6 +231,7 @@ def connect(args):
         peer.socket.sendto(x.emit(other), context.peer)
     for n in range(max(1, args.bytes // args.message)):
         context.send(content(n, args.message), n if args.tags else None)
+    ask_path(peer, context)
     if not args.late:
         context.finish()
     else:
@@ -215,7 +240,7 @@ def connect(args):
         context.finish()
     peer.until(lambda: context.read == "done" or context.outcome)
     came = list(context.messages())
-    return finished(peer, context, messages=len(came), digest=digest(came), tags=[t for t, _ in came][:3])
+    return finished(peer, context, messages=len(came), digest=digest(came), tags=[t for t, *_ in came][:3])
 
 
 def listen(args):
@@ -223,7 +248,7 @@ def listen(args):
 
     def make(p, source, now):
         context = Context(peer.own_key(), source, args.port, 4, now, options=options(args), first=p,
-                          sync=(1 << 32) - 5)
+                          largest=args.largest, sync=(1 << 32) - 5)
         made.append(context)
         return context if p.traffic[0] in (0, 4) and len(made) <= HALF_OPEN_MAX else None
 
@@ -231,14 +256,15 @@ def listen(args):
     print("port", peer.socket.getsockname()[1], flush=True)
     peer.until(lambda: made)
     context, back = made[0], 0
+    ask_path(peer, context)
     while context.read != "done" and not context.outcome:
         peer.until(lambda: context.read == "done" or context.outcome or len(list(context.messages())) > back)
-        for tag, message in list(context.messages())[back:]:
+        for tag, _, message in list(context.messages())[back:]:
             context.send(message, tag)
             back += 1
     context.finish()
     came = list(context.messages())
-    return finished(peer, context, messages=len(came), digest=digest(came), tags=[t for t, _ in came][:3])
+    return finished(peer, context, messages=len(came), digest=digest(came), tags=[t for t, *_ in came][:3])
 
 
 def ask(args):
@@ -255,7 +281,7 @@ def ask(args):
         request.finish()
         peer.add(request)
         peer.until(lambda: request.outcome)
-        came = b"".join(b for _, b in request.messages())
+        came = b"".join(b for *_, b in request.messages())
         right = request.outcome in ("answered", "in order")
         right &= args.service == ACKNOWLEDGED or came == (args.answer and content(n, args.answer) or message)
         answers.append("right" if right else f"{request.outcome}, {len(came)} bytes")
@@ -300,13 +326,6 @@ def stranger(args):
             setattr(p, name, value)
         return x.emit(p)
 
-    def patched(bytes_, at, new, and_sum=True):
-        bytes_ = bytes_[:at] + new + bytes_[at + len(new) :]
-        if and_sum:
-            bytes_ = bytes_[:16] + b"\0\0" + bytes_[18:]
-            bytes_ = bytes_[:16] + x.internet(bytes_).to_bytes(2) + bytes_[18:]
-        return bytes_
-
     key = 0x0FEDCBA987654321
     nobody = Packet(key, True, x.DATA, seq=5, data=b"anybody?")
     short = Packet(key, True, x.DATA, seq=5, data=b"shorter")
@@ -319,23 +338,27 @@ def stranger(args):
         "no listener": (first(address=x.in_udp(args.port + 1)), (1, 1, a, True)),
         "maxdata under 512": (first(traffic=(4, (511, 0, 0, 0, 0))), (1, 6, a, True)),
         "a service there is not": (first(traffic=(9, limits)), (1, 8, a, True)),
-        "a format of address there is not": (patched(first(), 35, b"\x02"), (1, 3, a, True)),
-        "an address of another length": (patched(first(), 32, b"\x00\x14"), (1, 4, a, True)),
-        "a domain": (patched(first(), 34, b"\x01"), (1, 3, a, True)),
-        "a format of traffic there is not": (patched(first(), 51, b"\x02"), (1, 5, a, True)),
-        "traffic of another length": (patched(first(), 48, b"\x00\x1c"), (1, 7, a, True)),
-        "MULTI with a stream": (patched(first(), 8, b"\x08\x40"), None),
+        "a format of address there is not": (x.patched(first(), 35, b"\x02"), (1, 3, a, True)),
+        "an address of another length": (x.patched(first(), 32, b"\x00\x14"), (1, 4, a, True)),
+        "a domain": (x.patched(first(), 34, b"\x01"), (1, 3, a, True)),
+        "a format of traffic there is not": (x.patched(first(), 51, b"\x02"), (1, 5, a, True)),
+        "traffic without limits": (first(traffic=(4, None)), (1, 5, a, True)),
+        "a null address": (first(address=x.NULL), (1, 3, a, True)),
+        "an address of IPv6": (first(address=(6, bytes(16), bytes(16), args.port, 0)), (1, 3, a, True)),
+        "a host in UDP": (x.patched(first(), 36, b"\x7f\x00\x00\x01"), (1, 4, a, True)),
+        "traffic of another length": (x.patched(first(), 48, b"\x00\x1c"), (1, 7, a, True)),
+        "MULTI with a stream": (x.patched(first(), 8, b"\x08\x40"), None),
         "a group without MULTI": (first(traffic=(6, limits)), (1, 2, a, True)),
         "another service": (first(traffic=(2, limits)), (1, 8, a, True)),
-        "no listener, a wrong sum": (patched(first(address=x.in_udp(args.port + 1)), 17, b"\x01", False), None),
-        "DATA of nobody, a wrong sum": (patched(x.emit(nobody), 36, b"!", False), None),
-        "DATA with MULTI": (patched(x.emit(nobody), 8, b"\x08"), None),
+        "no listener, a wrong sum": (x.patched(first(address=x.in_udp(args.port + 1)), 17, b"\x01", False), None),
+        "DATA of nobody, a wrong sum": (x.patched(x.emit(nobody), 36, b"!", False), None),
+        "DATA with MULTI": (x.patched(x.emit(nobody), 8, b"\x08"), None),
         "a DIAG of nobody": (x.emit(Packet(key, True, x.DIAG, code=3, val=0)), None),
-        "another version": (patched(x.emit(nobody), 11, b"\x40"), None),
-        "a format there is not": (patched(x.emit(nobody), 11, b"\x24"), None),
-        "CNTL that returns no key": (patched(x.emit(control), 0, b"\x0f"), None),
-        "key 0": (patched(x.emit(nobody), 0, b"\x80" + bytes(7)), None),
-        "dlen one too long": (patched(x.emit(nobody), 15, b"\x09"), None),
+        "another version": (x.patched(x.emit(nobody), 11, b"\x40"), None),
+        "a format there is not": (x.patched(x.emit(nobody), 11, b"\x24"), None),
+        "CNTL that returns no key": (x.patched(x.emit(control), 0, b"\x0f"), None),
+        "key 0": (x.patched(x.emit(nobody), 0, b"\x80" + bytes(7)), None),
+        "dlen one too long": (x.patched(x.emit(nobody), 15, b"\x09"), None),
         "alloc under rseq": (x.emit(Packet(key, True, x.CNTL, rseq=9, alloc=8, echo=0)), None),
         "a datagram nobody listens for": (
             x.emit(datagram(a, args.port + 1, b"hello", 1)), None),
@@ -389,6 +412,10 @@ def main():
     parser.add_argument("--linger", type=float, default=1.0, help="seconds that it listens after the last answer")
     parser.add_argument("--before", type=int, default=0, help="contexts that are opened and forgotten first")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bind", default="127.0.0.1")
+    parser.add_argument("--largest", type=int, default=1388, help="bytes of a packet that it takes and sends")
+    parser.add_argument("--ask-path", type=int, nargs="*", default=[], help="sizes of packets")
+    parser.add_argument("--asked-at-least", type=int, default=0, help="a size that it waits to be asked for by PATH")
     for name in ("cxor", "tags", "noerr", "no-fastnak", "late"):
         parser.add_argument(f"--{name}", action="store_true")
     args = parser.parse_args()

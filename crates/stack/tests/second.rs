@@ -1,17 +1,21 @@
 //! Contexts and a second implementation of XTP, which was written from `docs/xtp.md` alone and loses packets on purpose
 //! (`conformance/xtp`, Python): both ways over loopback.
 
-use std::io::{BufRead, BufReader, IoSlice, Read};
+#[path = "support/stranger.rs"]
+mod stranger;
+
+use std::io::{IoSlice, Read};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use fusewire_device::udp::{self, Udp};
 use fusewire_stack::context::{
     About, Check, Config, Context, Contexts, ControlBlock, Ended, Event, Kept, Kind, Retransmission,
 };
+use fusewire_testkit::namespace::{Need, in_namespace};
 use fusewire_transport::machine::Secrets;
+use stranger::{port, root, said, start};
 
 const SERVICE: u16 = 7;
 /// What is sent each way: messages of 16 KiB.
@@ -19,38 +23,9 @@ const MESSAGES: usize = 64;
 const MESSAGE: usize = 16_384;
 const LIMIT: Duration = Duration::from_secs(200);
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The peer as a process; `None` where there is no Python, which is said.
+/// The peer as a process.
 fn peer(arguments: &[&str]) -> Option<Child> {
-    let mut command = Command::new("python3");
-    command.arg("-B").arg(root().join("conformance/xtp/peer.py")).args(arguments);
-    match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => Some(child),
-        Err(error) => {
-            println!("skipped: python3 cannot be run: {error}");
-            None
-        }
-    }
-}
-
-/// The line that the peer ends with.
-fn said(child: &mut Child) -> String {
-    let mut text = String::new();
-    child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("what it says");
-    assert!(child.wait().expect("it ends").success(), "the peer says {text}");
-    text
-}
-
-/// The port that a peer which listens says first.
-fn port(child: &mut Child) -> (u16, BufReader<std::process::ChildStdout>) {
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
-    let mut line = String::new();
-    lines.read_line(&mut line).expect("its port");
-    let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
-    (port.unwrap_or_else(|| panic!("it says {line:?}")), lines)
+    start("peer.py", arguments)
 }
 
 fn content(seed: usize, len: usize) -> Vec<u8> {
@@ -82,6 +57,8 @@ struct End {
     sent: usize,
     finishes: bool,
     missing: u64,
+    /// Data of the largest packet that it could send.
+    largest: usize,
     ended: Option<Ended>,
 }
 
@@ -96,6 +73,7 @@ impl End {
             sent: 0,
             finishes: false,
             missing: 0,
+            largest: 0,
             ended: None,
         }
     }
@@ -121,6 +99,7 @@ impl End {
             }
         }
         let Some(context) = self.context else { return self.wait() };
+        self.largest = self.largest.max(self.contexts.packet_data(context));
         while let Some((tag, bytes)) = self.to_send.get(self.sent) {
             let about = About { tag: *tag, sort: None };
             if !self.contexts.send(context, &[IoSlice::new(bytes)], about).unwrap() {
@@ -252,6 +231,40 @@ fn we_open_a_stream_over_a_link_that_loses() {
         };
         assert!(said.contains("\"cxor\": true") && !said.contains("\"lost\": 0,"), "{said}");
     }
+}
+
+/// Questions about the path: of ours only where nothing is known of it, which is not so on loopback.
+const PATHS: [&str; 4] = ["--ask-path", "100", "700", "1400"];
+
+/// It asks by PATH, whoever opened the stream, and we answer; what does not count is not answered.
+#[test]
+fn it_asks_about_the_path() {
+    let Some((said, _)) = answered(block(), Config::default(), &PATHS) else { return };
+    assert!(said.contains("\"sizes\": [100, 700, 1400]"), "{said}");
+    let Some((said, _)) = asked(block(), &PATHS, false) else { return };
+    assert!(said.contains("\"sizes\": [100, 700, 1400]"), "{said}");
+}
+
+/// We ask where the path is not known, and it answers: our packets become as long as it takes.
+#[test]
+fn we_ask_about_the_path() {
+    let name = "we_ask_about_the_path";
+    in_namespace(name, Need::Namespace, "ip address add 10.9.9.1/24 dev lo", || {
+        let at = SocketAddr::from(([10, 9, 9, 1], 0));
+        let device = Udp::bind(at, &udp::Config::default()).unwrap();
+        let mut ours = Contexts::new(Box::new(device), Config::default(), &[5; 32]);
+        ours.listen(SERVICE, ControlBlock::default(), &Secrets { isn: [3; 16], cookie: [4; 16] });
+        let to = ours.local_addr().port().to_string();
+        let largest = ["--bind", "10.9.9.1", "--largest", "9000", "--asked-at-least", "8900"];
+        let Some(mut child) = peer(&[&["connect", "10.9.9.1", &to], &largest[..]].concat()) else {
+            return;
+        };
+        let mut end = End::new(ours);
+        end.until_it_ends(&mut child);
+        let said = said(&mut child);
+        assert_eq!(end.ended, Some(Ended::InOrder), "{said}");
+        assert!(end.largest > 8000, "{} bytes of data in a packet: {said}", end.largest);
+    });
 }
 
 /// What is nobody's, and what is wrong in one thing: it is told so by DIAG, with the code and val of the page, or by nothing.

@@ -12,13 +12,13 @@ use fusewire_stack::group::{
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Bytes of the message that begins at `offset`.
-fn fill(offset: u64, bytes: &mut [u8]) {
+pub fn fill(offset: u64, bytes: &mut [u8]) {
     for (n, byte) in bytes.iter_mut().enumerate() {
         *byte = ((offset + n as u64).wrapping_mul(31) >> 3) as u8;
     }
 }
 
-fn is_right(offset: u64, bytes: &[u8]) -> bool {
+pub fn is_right(offset: u64, bytes: &[u8]) -> bool {
     let mut expected = vec![0; bytes.len()];
     fill(offset, &mut expected);
     expected == bytes
