@@ -2,15 +2,10 @@
 
 mod support;
 
-use std::io;
-use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use fusewire_device::udp::Udp;
-use fusewire_device::{Capabilities, Device, RxBatch, TxFrame, Waker};
+use fusewire_device::TxFrame;
 use fusewire_stack::{Config, Error};
 use fusewire_transport::either::{self, Protocol};
 use support::{content, endpoint, join, over, pair};
@@ -48,56 +43,16 @@ fn calls_are_answered_both_ways_beside_the_stream() {
     });
 }
 
-/// A device that counts how often it is asked to send several packets, and the most of them.
-struct Counting {
-    inner: Udp,
-    caps: Capabilities,
-    most: Arc<AtomicUsize>,
-}
-
-impl Device for Counting {
-    fn caps(&self) -> &Capabilities {
-        &self.caps
-    }
-
-    fn local_addr(&self) -> SocketAddr {
-        self.inner.local_addr()
-    }
-
-    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
-        self.most.fetch_max(frames.len(), Ordering::Relaxed);
-        self.inner.transmit(frames)
-    }
-
-    fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
-        self.inner.receive(batch)
-    }
-
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        self.inner.wait(timeout, want_write)
-    }
-
-    fn next_timeout(&self) -> Option<Duration> {
-        self.inner.next_timeout()
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
-    }
-}
-
 /// The packets of an answer go to the device together.
 #[test]
 fn the_packets_of_an_answer_leave_together() {
-    let inner = support::device();
     let most = Arc::new(AtomicUsize::new(0));
+    let noted = most.clone();
+    let left = move |frames: &[TxFrame<'_>]| {
+        noted.fetch_max(frames.len(), Ordering::Relaxed);
+    };
     // No longer packets than those of Ethernet, so that there are several.
-    let caps = Capabilities { max_datagram: 1452, ..inner.caps().clone() };
-    let server = over(Counting { inner, caps, most: most.clone() }, xtp());
+    let server = over(support::shown(1452, left, |_: &_| ()), xtp());
     let pair = join(endpoint(xtp()), server);
     let (client, server) = pair.connect();
     let together = std::thread::scope(|s| {

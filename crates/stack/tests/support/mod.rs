@@ -1,10 +1,14 @@
 //! Two endpoints that know each other.
 #![allow(dead_code)]
 
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use fusewire_device::{Device, udp};
+use fusewire_device::{Capabilities, Device, RxBatch, TxFrame, Waker, udp};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Config, Connection, Endpoint, Listener};
 
@@ -19,6 +23,59 @@ pub fn identity() -> Arc<Identity> {
 
 pub fn device() -> udp::Udp {
     udp::Udp::bind("127.0.0.1:0".parse().unwrap(), &udp::Config::default()).unwrap()
+}
+
+/// A device that shows what it was given at once and has taken, and what came at once.
+pub struct Shown<L, C> {
+    inner: udp::Udp,
+    caps: Capabilities,
+    left: L,
+    came: C,
+}
+
+/// One of no longer packets than `max_datagram`.
+pub fn shown<L, C>(max_datagram: usize, left: L, came: C) -> Shown<L, C> {
+    let inner = device();
+    let caps = Capabilities { max_datagram, ..inner.caps().clone() };
+    Shown { inner, caps, left, came }
+}
+
+impl<L: FnMut(&[TxFrame<'_>]) + Send, C: FnMut(&RxBatch) + Send> Device for Shown<L, C> {
+    fn caps(&self) -> &Capabilities {
+        &self.caps
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.inner.local_addr()
+    }
+
+    fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
+        let taken = self.inner.transmit(frames)?;
+        (self.left)(&frames[..taken]);
+        Ok(taken)
+    }
+
+    fn receive(&mut self, batch: &mut RxBatch) -> io::Result<usize> {
+        let count = self.inner.receive(batch)?;
+        (self.came)(batch);
+        Ok(count)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        self.inner.wait(timeout, want_write)
+    }
+
+    fn next_timeout(&self) -> Option<Duration> {
+        self.inner.next_timeout()
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.as_fd()
+    }
 }
 
 pub fn endpoint(config: Config) -> Endpoint {
