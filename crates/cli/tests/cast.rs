@@ -334,6 +334,8 @@ fn a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody() {
         let mut killed = children.remove(0);
         kill_process(Pid::from_child(&frozen), Signal::STOP).unwrap();
         let began = Instant::now();
+        let another = world.here("to1");
+        let watch = std::thread::spawn(move || support::longest_pause(&another));
         killed.kill().unwrap();
         killed.wait().unwrap();
         // Others have more than a sender keeps, so that they do not wait for it any longer. It goes on where it was, and gets the
@@ -345,6 +347,9 @@ fn a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody() {
             Done::of(child).ok();
             same(&world.path("served"), &world.here(&format!("to{}", at + 1)));
         }
+        // One that says nothing is let go after as long as is stated, and looked for once a second; the rest is a busy machine's.
+        let (pause, stated) = (watch.join().unwrap(), Duration::from_secs(4 + 1));
+        assert!(pause < stated + Duration::from_secs(5), "{pause:?} without growth");
         // Six seconds of the cast were left. Eight programs on a busy machine take longer; who waited for the frozen one would
         // wait for ever.
         let took = began.elapsed();

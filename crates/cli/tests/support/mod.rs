@@ -312,22 +312,38 @@ pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
     out
 }
 
+/// What the largest unfinished file in `dir` takes on disk, in bytes; `None` if there is none.
+fn part_bytes(dir: &Path) -> Option<u64> {
+    let entries = fs::read_dir(dir).ok()?.flatten();
+    let parts = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(".part"));
+    let blocks = |m: fs::Metadata| std::os::unix::fs::MetadataExt::blocks(&m) * 512;
+    parts.filter_map(|entry| entry.metadata().ok().map(blocks)).max()
+}
+
 /// Waits until `dir` is there and holds an unfinished file of more than `len` bytes.
 pub fn wait_for_part(dir: &Path, len: u64) {
     let start = Instant::now();
     loop {
-        let has = |entry: std::io::Result<fs::DirEntry>| {
-            let Ok(entry) = entry else { return false };
-            let blocks = |m: fs::Metadata| std::os::unix::fs::MetadataExt::blocks(&m) * 512;
-            entry.file_name().to_string_lossy().ends_with(".part")
-                && entry.metadata().is_ok_and(|m| blocks(m) > len)
-        };
-        if fs::read_dir(dir).is_ok_and(|mut entries| entries.any(has)) {
+        if part_bytes(dir).is_some_and(|bytes| bytes > len) {
             return;
         }
         assert!(start.elapsed() < PATIENCE, "no unfinished file appeared");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// The longest time for which the unfinished file in `dir` did not grow, until there is none any more.
+pub fn longest_pause(dir: &Path) -> Duration {
+    let (mut had, mut since, mut longest) = (0, Instant::now(), Duration::ZERO);
+    while let Some(bytes) = part_bytes(dir) {
+        longest = longest.max(since.elapsed());
+        assert!(longest < PATIENCE, "the file does not grow");
+        if bytes > had {
+            (had, since) = (bytes, Instant::now());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    longest
 }
 
 /// Measurements that take both of two processors: one after the other.
