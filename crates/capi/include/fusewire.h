@@ -264,6 +264,9 @@ ssize_t fw_adu_send(int fd, const void *adu, size_t len, int timeout_ms);
  * longer than len; it is lost, and the next call has the one behind it. */
 ssize_t fw_adu_recv(int fd, void *out, size_t len, int timeout_ms);
 
+/* Changes in_rate and in_burst of a stream that is open (FW_STREAM; otherwise EINVAL): the peer is told, and follows. */
+int fw_context_set_in_rate(int fd, unsigned int rate, unsigned int burst);
+
 /* Ends our side, and waits until the peer has everything and has ended too; what it still sends is lost. A connection that
  * is closed without is reset. After EAGAIN it may be called again. */
 int fw_adu_finish(int fd, int timeout_ms);

@@ -437,6 +437,18 @@ impl Contextual {
         })
     }
 
+    /// Another bound on what we want to be sent: bytes a second, and at once.
+    ///
+    /// # Errors
+    /// `EINVAL` for what is no open stream, `ENOTCONN`, `EBADF`.
+    pub fn set_in_rate(&self, rate: u32, burst: u32) -> Result<()> {
+        let context = self.context()?;
+        self.wait(None, |inner| {
+            let rate = Rate { rate, burst };
+            inner.contexts.set_in_rate(context, rate).map_err(failed).map(Some)
+        })
+    }
+
     /// Our side ends, and waits until the peer has everything and has ended, too; what it still sends is lost.
     ///
     /// # Errors

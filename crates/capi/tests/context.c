@@ -83,8 +83,10 @@ static void there_and_back(unsigned int mechanisms) {
     CHECK(fw_close(fd) == 0 && fw_close(listener) == 0);
 }
 
-/* How long 60 messages of 1,000 bytes take to go there and come back, in milliseconds. */
-static long there_and_back_takes(const struct fw_context_config *server, const struct fw_context_config *client) {
+/* How long 60 messages of 1,000 bytes take to go there and come back, in milliseconds; where later is not 0 who connects wants
+ * to be sent no more than that, once it is. */
+static long there_and_back_takes(const struct fw_context_config *server, const struct fw_context_config *client,
+                                 unsigned int later) {
     struct sockaddr_in at = loopback(0);
     socklen_t len = sizeof at;
     int listener = fw_context_listen(server, SERVICE, SA(at));
@@ -94,6 +96,8 @@ static long there_and_back_takes(const struct fw_context_config *server, const s
     CHECK(pthread_create(&thread, NULL, echo, &listener) == 0);
     int fd = fw_context_connect(client, SERVICE, SA(at));
     CHECK(fd >= 3);
+    if (later > 0)
+        CHECK(fw_context_set_in_rate(fd, later, 10000) == 0);
     struct timespec begin, end;
     CHECK(clock_gettime(CLOCK_MONOTONIC, &begin) == 0);
     char bytes[1000] = {1};
@@ -116,15 +120,16 @@ static void rates_are_kept(void) {
     bounded.out_burst = 10000;
     bounded.congestion = "bbr";
     /* 60,000 bytes and more, of which two bursts may leave before a second RTIMER ends. */
-    CHECK(there_and_back_takes(&free, &bounded) >= 150);
-    CHECK(there_and_back_takes(&bounded, &free) >= 150);
+    CHECK(there_and_back_takes(&free, &bounded, 0) >= 150);
+    CHECK(there_and_back_takes(&bounded, &free, 0) >= 150);
     bounded.out_rate = bounded.out_burst = 0;
     bounded.in_rate = 200000;
     bounded.in_burst = 10000;
     bounded.congestion = "none";
     /* Who connects has sent a first flight before it hears of it. */
-    CHECK(there_and_back_takes(&bounded, &free) >= 80);
-    CHECK(there_and_back_takes(&free, &bounded) >= 150);
+    CHECK(there_and_back_takes(&bounded, &free, 0) >= 80);
+    CHECK(there_and_back_takes(&free, &bounded, 0) >= 150);
+    CHECK(there_and_back_takes(&free, &free, 200000) >= 150);
 }
 
 /* Takes count messages, and answers with what they say, from its end to its beginning. */
@@ -286,6 +291,7 @@ static void what_goes_wrong(void) {
     CHECK(fw_getsockname(listener, (struct sockaddr *)&any, &len) == 0);
     FAILS(fw_context_accept(listener, 0), EAGAIN);
     FAILS(fw_context_recv(listener, &one, 1, NULL, 0), ENOTCONN);
+    FAILS(fw_context_set_in_rate(listener, 1, 1), ENOTCONN);
     FAILS(fw_recv(listener, &byte, 1, 0), ENOTSOCK);
     FAILS(fw_adu_accept(listener, 0), ENOTSOCK);
     FAILS(fw_context_accept(99, 0), EBADF);

@@ -114,6 +114,10 @@ exported! {
         Ok(len)
     }
 
+    fn fw_context_set_in_rate(fd: c_int, rate: c_uint, burst: c_uint) -> c_int {
+        table::contexts(fd)?.set_in_rate(rate, burst)
+    }
+
     fn fw_context_finish(fd: c_int, timeout_ms: c_int) -> c_int {
         table::contexts(fd)?.finish(within(timeout_ms))
     }
