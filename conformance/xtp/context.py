@@ -87,8 +87,6 @@ class Context(Received):
 
     def take(self, p, len_, now):
         """A packet that was found to be of this context. Raises Dropped."""
-        if self.state == "half-open":
-            self.bytes_in += len_
         if self.state == "quiescent":
             raise x.Dropped("closed")
         if p.format == x.DIAG:
@@ -107,6 +105,8 @@ class Context(Received):
         if self.their_sync is None or ahead(p.sync, self.their_sync) > 0:
             self.their_sync = p.sync
         self.heard_at = now
+        if self.state == "half-open":
+            self.bytes_in += len_
         if self.state == "half-open" and p.returned and p.format != x.FIRST:
             self.state, self.was_shown = "open", True
         if p.format in x.CONTROLS:

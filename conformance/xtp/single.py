@@ -75,9 +75,9 @@ class Response(Context):
             return super().take(p, len_, now)
         if p.format != x.FIRST:
             raise x.Dropped("protocol")
-        self.bytes_in += len_
         self.look_at_sync(p)
         self.look_at_data(p, now)
+        self.bytes_in += len_
         if self.their_sync is None or ahead(p.sync, self.their_sync) > 0:
             self.their_sync = p.sync
         self.heard_at = now
