@@ -1,5 +1,9 @@
-//! What each specification promises, observed between its two ends. Those of `both` are not among them: on a link that damages
-//! frames a call towards the end that opened the session may be refused (docs/service.md).
+//! What each specification promises, observed between its two ends.
+
+mod both {
+    use fusewire_generate_example::both::{Left, Right};
+    include!(concat!(env!("OUT_DIR"), "/both_contract.rs"));
+}
 
 mod names {
     use fusewire_generate_example::names::{Listener, Stream};

@@ -250,22 +250,27 @@ impl Stack {
             self.take_request_packet(now, peer, None, h, (frame, payload));
             return true;
         }
-        let Body::First(first) = &h.body else { return false };
-        if first.traffic.service != Service::Transaction {
-            return false;
-        }
-        if h.seq > 0 {
+        let first = match &h.body {
+            Body::First(first) if first.traffic.service == Service::Transaction => Some(first),
+            Body::First(_) | Body::Unfit(_) => None,
+            _ => return false,
+        };
+        if first.is_some() && h.seq > 0 {
             // A piece whose beginning, which says what session it belongs to, has not come: it comes again.
             self.drop_frame(Cause::CallStray);
             return true;
         }
-        let session = first.btag.and_then(|btag| self.calls.sessions.get(&((btag >> 32) as u32)));
+        let btag = first.and_then(|first| first.btag);
+        let session = btag.and_then(|btag| self.calls.sessions.get(&((btag >> 32) as u32)));
         let Some(&id) = session else {
-            // Its check covers no btag: one that was damaged on the way is not refused, as what was sent comes again.
-            if !h.checks_all() {
+            // Its check covers neither address, traffic nor btag: one that may have been damaged on the way is not refused, as
+            // what was sent comes again.
+            let may_be_a_call = first.is_some() || !self.calls.sessions.is_empty();
+            let is_dropped = may_be_a_call && !h.checks_all();
+            if is_dropped {
                 self.drop_frame(Cause::CallStray);
             }
-            return !h.checks_all();
+            return is_dropped;
         };
         self.take_request_packet(now, peer, Some(id), h, (frame, payload));
         true
@@ -359,7 +364,12 @@ impl Stack {
         let initial = match responder.handle_initial(now, &ends, is_proven, h, len) {
             single::Incoming::Take(initial) => initial,
             single::Incoming::Reply(reply) => {
-                if matches!(reply.body, Body::Diag(_)) && !self.config.refusals.allows(now) {
+                let is_refusal = matches!(reply.body, Body::Diag(_));
+                if is_refusal && !h.checks_all() {
+                    // Its address may have been damaged ([`Stack::take_call`]).
+                    return self.drop_frame(Cause::CallStray);
+                }
+                if is_refusal && !self.config.refusals.allows(now) {
                     return self.drop_frame(Cause::Refusal);
                 }
                 return self.send_packet(now, peer, reply, "call");

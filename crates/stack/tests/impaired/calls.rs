@@ -10,7 +10,7 @@ use fusewire_device::impair::{Impair, Rules};
 use fusewire_device::memory::{self, Memory, Network};
 use fusewire_device::{Device, Ecn, TxFrame};
 use fusewire_session::{Cipher, HeaderProtection};
-use fusewire_stack::{CallId, Config, Error};
+use fusewire_stack::{CallId, Config, ConnectionId, Error, Stack};
 use fusewire_testkit::Random;
 use fusewire_transport::either::{self, Protocol};
 use fusewire_wire::xtp::{self, Packet};
@@ -66,6 +66,8 @@ pub struct Taps {
     pub injected: Frames,
     /// Nothing arrives that goes up.
     pub is_cut: Arc<AtomicBool>,
+    /// Nothing arrives that goes down.
+    pub is_cut_down: Arc<AtomicBool>,
 }
 
 pub fn config(protocol: Protocol) -> Config {
@@ -80,7 +82,7 @@ pub fn taps(protection: Option<HeaderProtection>, rules: Rules, seed: u64) -> Ta
     let network = Network::new(memory::Config { coalesce: true, ..memory::Config::default() });
     let (up, down) = (Frames::default(), Frames::default());
     let (replayed, injected) = (Frames::default(), Frames::default());
-    let is_cut = Arc::new(AtomicBool::new(false));
+    let (is_cut, is_cut_down) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let tap = |addr: &str, sent: &Frames, more: &Frames, is_cut: &Arc<AtomicBool>| Tap {
         inner: network.attach(addr.parse().unwrap()).unwrap(),
         sent: sent.clone(),
@@ -89,7 +91,7 @@ pub fn taps(protection: Option<HeaderProtection>, rules: Rules, seed: u64) -> Ta
     };
     let ns = Arc::new(AtomicU64::new(1));
     let t = ns.clone();
-    let (a, b) = (tap(A, &up, &replayed, &is_cut), tap(B, &down, &injected, &Arc::default()));
+    let (a, b) = (tap(A, &up, &replayed, &is_cut), tap(B, &down, &injected, &is_cut_down));
     let clock = move || Instant::from_ns(t.load(Ordering::Relaxed));
     let a = Impair::new(a, rules, rules, seed, clock);
     let mut world = World::asking(protection, Box::new(a), Box::new(b), ns, &config(Protocol::Xtp));
@@ -98,7 +100,7 @@ pub fn taps(protection: Option<HeaderProtection>, rules: Rules, seed: u64) -> Ta
     world.run(5.0, "rest", |w| w.seconds() > 3.0);
     up.take();
     down.take();
-    Taps { world, network, up, down, replayed, injected, is_cut }
+    Taps { world, network, up, down, replayed, injected, is_cut, is_cut_down }
 }
 
 /// What the server's application answers.
@@ -179,6 +181,69 @@ fn either_end_calls_and_the_stream_goes_on() {
         answer.is_some() && adu.is_some()
     });
     assert_eq!(answer.unwrap().1.unwrap(), b"to the server");
+}
+
+/// Who asks and who is asked, each with its connection.
+fn asker_and_asked(world: &mut World, from_server: bool) -> [(&mut Stack, ConnectionId); 2] {
+    let ends = (world.id, world.served.unwrap());
+    let (client, server) = ((&mut world.client, ends.0), (&mut world.server, ends.1));
+    if from_server { [server, client] } else { [client, server] }
+}
+
+/// Bytes of a request behind its header which say how long and fast packets of its answer may be: they are taken as they come.
+const LIMITS: std::ops::Range<usize> = 20..40;
+
+/// A request whose service, address or btag was damaged, which the check of its header says nothing of, is refused by neither
+/// end, whether it listens or not: what was sent comes again, and is answered.
+#[test]
+fn a_damaged_request_is_not_refused() {
+    for from_server in [false, true] {
+        let Taps { mut world, up, down, replayed, injected, is_cut, is_cut_down, .. } =
+            taps(None, clean(), 12);
+        let (sent, answers, more, cut) = match from_server {
+            false => (&up, &down, &replayed, &is_cut),
+            true => (&down, &up, &injected, &is_cut_down),
+        };
+        let (mut at, mut len) = (0, 1);
+        while at < len {
+            cut.store(true, Ordering::Relaxed);
+            let [(asker, id), _] = asker_and_asked(&mut world, from_server);
+            let call = asker.begin_call(id, &b"a request"[..]).unwrap().unwrap();
+            let mut damaged = None;
+            world.run(1.0, "it leaves", |_| {
+                let is_request = |frame: &Vec<u8>| {
+                    matches!(Packet::parse(frame).unwrap().header.body, xtp::Body::First(_))
+                };
+                damaged = damaged.take().or_else(|| sent.take().into_iter().find(is_request));
+                damaged.is_some()
+            });
+            let mut damaged = damaged.unwrap();
+            let head = damaged.len() - Packet::parse(&damaged).unwrap().data.len();
+            len = head - xtp::HEADER_LEN;
+            damaged[xtp::HEADER_LEN + at] ^= 1 << (at % 8);
+            more.0.lock().unwrap().push(damaged);
+            cut.store(false, Ordering::Relaxed);
+            let mut answer = None;
+            world.run(5.0, "an answer", |w| {
+                let [(asker, id), (asked, by)] = asker_and_asked(w, from_server);
+                while let Some((call, request)) = asked.next_call(by) {
+                    assert_eq!(request, b"a request");
+                    asked.answer_call(by, call, &b"an answer"[..]).unwrap();
+                }
+                answer = answer.take().or_else(|| asker.take_answer(id, Some(call)));
+                answer.is_some()
+            });
+            let (_, answer) = answer.unwrap();
+            assert!(answer.is_ok(), "from the server: {from_server}, byte {at}: {answer:?}");
+            sent.take();
+            answers.take();
+            at += if at + 1 == LIMITS.start { LIMITS.len() + 1 } else { 1 };
+        }
+        let [_, (asked, _)] = asker_and_asked(&mut world, from_server);
+        let dropped = asked.dropped();
+        let strays = dropped.iter().find(|(name, _)| *name == "call-stray").map_or(0, |(_, n)| *n);
+        assert!(len > LIMITS.end && strays > 8, "{len} {dropped:?}");
+    }
 }
 
 #[test]
