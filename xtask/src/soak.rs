@@ -13,7 +13,7 @@ const GROUP_SEEDS: [(&str, &[&str]); 2] = [
     ("100000", &["group::slow::who_is", "group::joining", "group::attacks::who_lies"]),
 ];
 
-/// Random seeds of the link between two generated ends, which goes in real time.
+/// Random seeds of the link between two generated ends, of which some go in real time, and of ends and controllers for media.
 const CONTRACT_SEEDS: &str = "1000";
 
 /// Runs each of them with optimisation.
@@ -41,15 +41,19 @@ pub fn run() -> Result {
     suites::run(&suites::Options::default())?;
     let simulated = ["--package", "fusewire-transport", "--test", "simulated", "--test", "xtp"];
     step("generated crates by themselves", &mut ignored("fusewire-generate", "crates"))?;
-    let mut contracts = cargo();
-    contracts.env("FUSEWIRE_SEEDS", CONTRACT_SEEDS).args(["test", "--release", "--no-fail-fast"]);
-    for package in ["fusewire-generate-example", "bulk-example", "rpc-example"] {
-        contracts.args(["--package", package]);
-    }
-    step(
-        "contracts of generated ends",
-        contracts.args(["--test", "contract", "--test", "contracts"]),
-    )?;
+    let contracts = |packages: &[&str], tests: &[&str]| {
+        let mut command = cargo();
+        command.env("FUSEWIRE_SEEDS", CONTRACT_SEEDS).args(["test", "--release", "--no-fail-fast"]);
+        command.args(packages.iter().flat_map(|package| ["--package", package]));
+        command.args(tests.iter().flat_map(|test| ["--test", test]));
+        command
+    };
+    let examples = ["bulk-example", "rpc-example", "conference-example", "telemetry-example"];
+    let packages = [&["fusewire-generate-example"][..], &examples].concat();
+    step("contracts of generated ends", &mut contracts(&packages, &["contract", "contracts"]))?;
+    let datagrams = ["datagram", "datagram_contracts"];
+    step("ends over datagrams", &mut contracts(&["fusewire-service"], &datagrams))?;
+    step("the media controller", &mut contracts(&["fusewire-transport"], &["media"]))?;
     step("a million files", &mut ignored("fusewire-files", "scale"))?;
     step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;
     step("the same over XTP", &mut ignored("fusewire-transport", "xtp"))?;

@@ -425,7 +425,11 @@ fn tells_late_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(),
 /// # Errors
 /// What does not hold.
 pub fn bounds<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
-    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification(0)?;
+    with_seeds(bounds_once::<A, B>)
+}
+
+fn bounds_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
+    let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification(seed)?;
     for adu in A::SENDS.iter().filter(|adu| !adu.is_answer) {
         let body = vec![7; adu.len_max + 1];
         let sent = match adu.answered_by {

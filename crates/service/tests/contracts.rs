@@ -117,7 +117,7 @@ fn what_is_too_long_is_refused_at_both_ends() {
     contract::bounds::<SendsShortOrNot, TakesShort>().unwrap();
     contract::bounds::<Asks, Answers>().unwrap();
     let broken = contract::bounds::<SendsShortOrNot, TakesLong>().unwrap_err().to_string();
-    assert_eq!(broken, "Short: is taken although it is too long");
+    assert!(broken.starts_with("Short: is taken although it is too long"), "{broken}");
 }
 
 #[test]
