@@ -276,7 +276,7 @@ pub const CATALOGUE: [Entry; 52] = [
             Xtp,
             F::Machine,
             "xtp",
-            "carries messages of contexts, each with the reliability that it asks for",
+            "carries a stream of records in a context, and calls beside it, each by itself",
             cost(3, 2, 3),
         )
     },

@@ -137,10 +137,15 @@ fn made(lines: &str) -> Result<Vec<CrateFile>, Error> {
 
 /// The same, where the types are of this module.
 fn made_of(module: &str, lines: &str) -> Result<Vec<CrateFile>, Error> {
+    made_of_all(module, &format!("{HEAD}{lines}"))
+}
+
+/// The same, of a specification without a head.
+fn made_of_all(module: &str, text: &str) -> Result<Vec<CrateFile>, Error> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("Mm.asn1"), module).unwrap();
     let path = folder.path().join("s.toml");
-    std::fs::write(&path, format!("{HEAD}{lines}")).unwrap();
+    std::fs::write(&path, text).unwrap();
     make::write(&path, &folder.path().join("out"), Some(&Against::Workspace))
 }
 
@@ -193,6 +198,74 @@ fn what_an_end_would_not_keep_is_refused_with_its_clause() {
             "{lines}{error}"
         );
     }
+}
+
+/// Where no clause leaves a session that is sealed, over UDP: which, where, and what would do.
+#[test]
+fn a_session_that_is_none_of_ours_is_refused_with_its_clause() {
+    let of = |head: &str, x: &str| {
+        format!("{head}adu.X = {{type = \"Mm.T\"{x}}}\nadu.W = {{type = \"Mm.U\"}}\n")
+    };
+    let bare = ", confidential = \"none\", authentic = \"none\"";
+    let all_bare = |head: &str| of(head, bare).replace("\"Mm.U\"", &format!("\"Mm.U\"{bare}"));
+    // Nobody minds, and so it is sealed like any other.
+    let files = made(&all_bare("prefer = [\"cpu\"]\n")).unwrap();
+    let text = |path: &str| &files.iter().find(|file| file.path == Path::new(path)).unwrap().text;
+    assert!(text("src/lib.rs").contains("chosen.suite = sealed"), "{}", text("src/lib.rs"));
+    assert!(text("EXPLAIN.md").contains("protection, which nobody asks to go without"));
+    for (lines, clause, passes) in [
+        (
+            of("platform.device = \"tap\"\n", ""),
+            "s.toml:5: cannot be generated yet: `platform.device = \"tap\"`",
+            "`\"udp\"`",
+        ),
+        (
+            all_bare("peers.foreign = \"oer\"\n"),
+            "s.toml:5: cannot be generated yet: `peers.foreign = \"oer\"`",
+            "`\"none\"`",
+        ),
+        (
+            all_bare("peers.foreign = \"ber\"\n"),
+            "s.toml:5: cannot be generated yet: `peers.foreign = \"ber\"`",
+            "`\"none\"`",
+        ),
+        (
+            all_bare("").replacen("\"none\"", "\"prohibit\"", 1),
+            "s.toml:5: cannot be generated yet: `adu.X.confidential = \"prohibit\"`",
+            "`\"none\"`",
+        ),
+        (
+            all_bare("").replace("authentic = \"none\"", "authentic = \"avoid\""),
+            "s.toml:6: cannot be generated yet: `adu.W.authentic = \"avoid\"`",
+            "`\"none\"`",
+        ),
+        (
+            all_bare("").replacen(bare, &format!("{bare}, integrity = \"bytes\""), 1),
+            "s.toml:5: cannot be generated yet: `adu.X.integrity = \"bytes\"`",
+            "`\"tag\"`",
+        ),
+    ] {
+        let error = made(&lines).expect_err(&lines).to_string();
+        let says = error.contains(clause) && error.contains(passes);
+        assert!(says, "{clause}: {lines}{error}");
+    }
+}
+
+/// What must be under way for a round trip has to fit into a stream's memory.
+#[test]
+fn what_a_stream_has_no_memory_for_is_refused() {
+    let of = |rtt_ms: u32| {
+        let adu = "bitrate_kbit = [100000, 200000]";
+        let network = format!("rtt_ms = [1, {rtt_ms}], rate_mbit = [500, 1000], loss = 0");
+        let text = format!(
+            "roles = [\"a\", \"b\"]\nnetwork = {{{network}}}\nadu.X = {{type = \"Mm.T\", {adu}}}\nadu.Y = {{type = \"Mm.U\"}}\n"
+        );
+        made_of_all(MODULE, &text)
+    };
+    of(100).unwrap();
+    let error = of(300).expect_err("it does not fit").to_string();
+    let clause = "s.toml:2: cannot be generated yet: `network.rtt_ms = [1, 300]`";
+    assert!(error.contains(clause) && error.contains("2048 before they are"), "{error}");
 }
 
 #[test]
@@ -345,6 +418,38 @@ fn what_is_not_applied_is_said() {
     {
         assert!(said.contains(clause), "{clause}: {said}");
     }
+    assert!(!said.contains("adu.X.order"), "{said}");
+}
+
+/// What is in order with more than was asked for is said, over streams and to groups.
+#[test]
+fn what_waits_for_more_than_it_has_to_is_said() {
+    let said = |lines: &str| {
+        let files = made(lines).unwrap();
+        let said = files.iter().find(|file| file.path == Path::new("EXPLAIN.md")).unwrap();
+        let said = said.text.split_once("## Not applied").map_or("", |(_, said)| said);
+        said.lines().filter(|line| line.contains("- order: ")).collect::<Vec<_>>().join("\n")
+    };
+    let of = |x: &str, y: &str| {
+        format!(
+            "adu.X = {{type = \"Mm.T\"{x}}}\nadu.Y = {{type = \"Mm.U\"{y}}}\nadu.W = {{type = \"Mm.U\"}}\n"
+        )
+    };
+    let group = |lines: String| {
+        format!("peers = {{shape = \"group\", receivers = [1, 8], floor_kbit = 200}}\n{lines}")
+    };
+    let has = |said: String, clauses: &[&str]| {
+        assert_eq!(said.lines().count(), clauses.len(), "{said}");
+        assert!(clauses.iter().all(|clause| said.contains(clause)), "{clauses:?}: {said}");
+    };
+    let (each, free) = (", order = \"type\"", ", order = \"none\"");
+    let (x, y) = ("adu.X.order = \"type\"", "adu.Y.after = ");
+    let after = ", order = \"none\", after = [\"X\"]";
+    has(said(&of("", ", after = [\"X\"]")), &[]);
+    has(said(&of(free, free)), &[]);
+    has(said(&of(each, after)), &[x, y]);
+    has(said(&group(of("", ""))), &[]);
+    has(said(&group(of(each, after))), &[x, y, "adu.Y.order = \"none\""]);
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 mod support;
 
+use fusewire_asn1::Source;
 use fusewire_generate::choice::{Choice, Refusal, choose};
-use fusewire_generate::language::Checked;
+use fusewire_generate::language::{Checked, check};
 use fusewire_generate::plan::*;
-use fusewire_model::Implementation;
-use fusewire_model::machine::{Machine as Calibrated, Transform};
+use fusewire_model::machine::Machine as Calibrated;
 
-use support::changed;
+use support::{changed, machine};
 
 fn chosen(checked: &Checked) -> Choice {
     assert!(checked.is_ok(), "{}", checked.wrong());
@@ -111,23 +111,6 @@ fn a_conflict_is_minimal_and_says_what_would_pass() {
     }
 }
 
-/// A machine on which separate passes are faster, of this cipher alone.
-fn machine(cipher: &str) -> Calibrated {
-    let text = include_str!("../../model/tests/machine.json");
-    let mut machine: Calibrated = serde_json::from_str(text).expect("a machine");
-    let transform = |implementation, cold_cycles_per_byte| Transform {
-        cipher: cipher.to_owned(),
-        swap_bytes: 4,
-        implementation,
-        cold_cycles_per_byte,
-        ..machine.transforms[0].clone()
-    };
-    let [integrated, blocked, sequential] = Implementation::ALL;
-    machine.transforms =
-        vec![transform(integrated, 2.0), transform(blocked, 3.0), transform(sequential, 1.0)];
-    machine
-}
-
 #[test]
 fn a_calibrated_machine_says_how_data_passes_run_and_nothing_else() {
     let sealed = changed("bulk", "", "");
@@ -153,4 +136,25 @@ fn a_calibrated_machine_says_how_data_passes_run_and_nothing_else() {
     open.specification.adus[1].authentic.value = open.specification.adus[0].authentic.value;
     assert_ne!(done, open.specification.adus[1]);
     assert_eq!(execution(&open, Some(&none)).0, Execution::Sequential);
+}
+
+/// What goes in the clear has a sum, unless a type does without or memory carries it.
+#[test]
+fn accidents_are_told_without_a_tag() {
+    let sum = |with: &str| {
+        let text = format!(
+            "roles = [\"a\", \"b\"]\nnetwork = {{rtt_ms = 10, rate_mbit = 10, loss = 0}}\n\
+             adu.X = {{type = \"M.X\", authentic = \"avoid\", confidential = \"avoid\"{with}}}\n"
+        );
+        let module = b"M DEFINITIONS AUTOMATIC TAGS ::= BEGIN X ::= INTEGER (0..9) END";
+        let checked = check(
+            Source::new("s.toml", text.as_bytes()),
+            vec![Source::new("M.asn1", module.as_slice())],
+        );
+        let plan = chosen(&checked).plan;
+        assert_eq!(plan.suite, Suite::Plain);
+        plan.sum
+    };
+    assert_eq!(sum(""), Sum::Internet);
+    assert_eq!(sum(", integrity = \"none\""), Sum::None);
 }

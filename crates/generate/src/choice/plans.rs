@@ -199,6 +199,10 @@ fn execution(carrier: &Carrier, bytes: f64, machine: Option<&Machine>) -> (Execu
             Rule::OtherLength(carrier.codec.name().to_owned()).to_string(),
         );
     }
+    if carrier.machine == M::Datagram {
+        let why = "sequential: it is marshalled into the memory where it waits, from where each packet is sealed in one loop";
+        return (Execution::Sequential, why.to_owned());
+    }
     // A machine is measured at its own level; of ciphers the first is the one that sessions offer first.
     let is_its = |cipher: &str| carrier.is_sealed == (cipher != "none");
     let advice = machine.map(|machine| {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::adu::{Carrier, Failure, Subject, Way, percent};
 use super::rules::{Candidates, fits};
 use crate::catalogue::{Function, Mechanism as M, Set};
-use crate::language::specification::{Control, Prefer, Preference, Specification};
+use crate::language::specification::{Control, Integrity, Prefer, Preference, Specification};
 use crate::language::value::{Clause, Origin, rounded};
 use crate::plan::{Playout, Profile};
 
@@ -13,6 +13,8 @@ use crate::plan::{Playout, Profile};
 const RATE_SHARE: f64 = 0.9;
 /// Of what nobody promised a rate for, no more than this waits for acknowledgements.
 const RING_BYTES_MAX: f64 = 67_108_864.0;
+/// Bytes that a stream sends before they are acknowledged, at most: the stack's own, which no clause changes.
+pub const STREAM_RING_BYTES: u64 = 2 << 20;
 /// Answers that are kept for requests that come again.
 const REPLIES_KEPT: f64 = 256.0;
 
@@ -38,7 +40,7 @@ pub struct Totals {
     pub least_bits: f64,
     /// Bits a second that may be.
     pub allowed_bits: f64,
-    /// Bits a second that congestion control finds.
+    /// Bits a second that congestion control finds at the longest round trip, and a stream's memory has room for.
     pub found_bits: f64,
     /// Bytes that wait to be acknowledged.
     pub ring_bytes: f64,
@@ -55,6 +57,8 @@ pub struct Score {
     pub broken: u32,
     /// Preferences by default that are broken.
     pub broken_default: u32,
+    /// It sends in the clear: only who is to, or would rather, does.
+    pub is_bare: bool,
     /// What `prefer` and profiles name, in their order.
     pub preferred: Vec<f64>,
     /// Work.
@@ -67,10 +71,11 @@ pub struct Score {
 
 impl Score {
     fn order(&self, other: &Score) -> Ordering {
-        let broken = (self.broken, self.broken_default).cmp(&(other.broken, other.broken_default));
+        let first = |of: &Score| (of.broken, of.broken_default, of.is_bare);
         let pairs = self.preferred.iter().zip(&other.preferred);
         let preferred = pairs.map(|(a, b)| a.total_cmp(b)).find(|o| o.is_ne());
-        broken
+        first(self)
+            .cmp(&first(other))
             .then(preferred.unwrap_or(Ordering::Equal))
             .then(self.work.total_cmp(&other.work))
             .then(self.mechanisms.cmp(&other.mechanisms))
@@ -95,6 +100,10 @@ pub fn least(of: &Specification, candidates: &Candidates) -> Result<Combination,
         if !fits(shared, &[]) {
             continue;
         }
+        if let Some(why) = untold(of, shared) {
+            failure = failure.or(Some(why));
+            continue;
+        }
         let ways = match carried.iter().find(|(known, _)| *known == carrier) {
             Some((_, ways)) => ways,
             None => {
@@ -113,6 +122,15 @@ pub fn least(of: &Specification, candidates: &Candidates) -> Result<Combination,
         }
     }
     best.ok_or_else(|| failure.unwrap_or_else(|| nothing_fits(candidates)))
+}
+
+/// Why mechanisms will not do where neither a tag nor a sum tells a type that was changed by accident. Shared memory changes
+/// nothing.
+fn untold(of: &Specification, shared: Set) -> Option<Failure> {
+    let is_told = shared.has_any(&[M::Sealed, M::Internet, M::Cxor, M::Crc32c, M::Shm]);
+    let adu = of.adus.iter().find(|adu| adu.integrity.value != Integrity::None)?;
+    let why = || format!("nothing would tell that {} was changed by accident", adu.name);
+    (!is_told).then(|| Failure { why: why(), clauses: vec![adu.integrity.clause.name.clone()] })
 }
 
 /// The ways that are feasible, of each type, the least first.
@@ -274,6 +292,10 @@ fn totals(of: &Specification, shared: Set, carrier: Carrier, ways: &[Way]) -> To
         }
         _ => RATE_SHARE * fast,
     };
+    let ring_bits = match carrier.machine {
+        M::Tcp | M::Xtp if rtt_s > 0.0 => STREAM_RING_BYTES as f64 * 8.0 / rtt_s,
+        _ => f64::INFINITY,
+    };
     let timer_s = rtt_s.max(0.2);
     let promised = least_bits / 8.0 * (rtt_s + timer_s);
     let unbounded = ways.iter().any(|way| way.figures.most_bits.is_none());
@@ -294,7 +316,7 @@ fn totals(of: &Specification, shared: Set, carrier: Carrier, ways: &[Way]) -> To
     // A ring to send from, and as much to receive into.
     let memory_bytes = 2.0 * ring_bytes + held;
     let allowed_bits = (RATE_SHARE * slow).min(fair);
-    let found_bits = found.min(fast);
+    let found_bits = found.min(fast).min(ring_bits);
     let ms = ways.iter().map(|way| way.figures.time.all()).sum::<f64>();
     let ack_ms = f64::from(of_function(shared, Function::Acknowledge).entry().cost.ms);
     let calls = ways.iter().filter(|way| way.set.has_any(&[M::Selective, M::GoBackN])).count();
@@ -470,8 +492,15 @@ fn score(of: &Specification, shared: Set, ways: &[Way], totals: &Totals) -> Scor
     });
     let mechanisms = chosen.iter().filter(|m| m.entry().cost.code > 0).count() as u32;
     let name = all().map(names).collect::<Vec<_>>().join(" ");
-    let preferred = preferred.collect();
-    Score { broken: written, broken_default: by_default, preferred, work, mechanisms, name }
+    Score {
+        broken: written,
+        broken_default: by_default,
+        is_bare: shared.has(M::Plain),
+        preferred: preferred.collect(),
+        work,
+        mechanisms,
+        name,
+    }
 }
 
 fn way_score(of: &Specification, place: usize, way: &Way) -> Score {
@@ -492,6 +521,7 @@ fn way_score(of: &Specification, place: usize, way: &Way) -> Score {
     Score {
         broken: u32::from(is_broken && is_written),
         broken_default: u32::from(is_broken && !is_written),
+        is_bare: false,
         preferred: preferred.collect(),
         // What is sent costs everybody more than what is computed.
         work: way.figures.load * 100.0 + cpu,

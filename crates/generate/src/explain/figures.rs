@@ -7,6 +7,7 @@ use crate::choice::rank;
 use crate::language::specification::Preference;
 use crate::language::value::{Clausal, Origin};
 use crate::plan::{Fec, FecStep, Playout, Sender};
+use crate::rust::memory;
 
 /// Bits a second.
 pub fn rate(bits: f64) -> String {
@@ -17,11 +18,6 @@ pub fn rate(bits: f64) -> String {
         b if b >= 1e6 => format!("{:.1} Mbit/s", b / 1e6),
         b => format!("{:.0} kbit/s", b / 1e3),
     }
-}
-
-/// Kibibytes.
-fn kib(bytes: f64) -> String {
-    format!("{:.0} KiB", (bytes / 1024.0).ceil())
 }
 
 impl Why<'_> {
@@ -54,10 +50,10 @@ impl Why<'_> {
                 [&network.rate_mbit, &network.rtt_ms, &network.loss, &network.control];
             all.push(Figure { of: "rate", says, causes: self.of_clauses(&by) });
         }
-        let mut says = format!("{} for an end of an association", kib(totals.memory_bytes));
-        if totals.ring_bytes > 0.0 {
-            let ring = kib(totals.ring_bytes);
-            says += &format!(", of which {ring} to send from and as much to receive into");
+        let mut says = memory::words(&self.choice.plan);
+        if self.of.platform.memory_kib.value.is_some() {
+            let kib = (totals.memory_bytes / 1024.0).ceil();
+            says += &format!("; the choice counts with {kib} KiB of what clauses need");
         }
         all.push(Figure {
             of: "memory",
@@ -124,7 +120,7 @@ impl Why<'_> {
                 Function::Congestion if found != M::Bucket && found != M::Media => {
                     let finds = rate(chosen.totals.found_bits);
                     Some(format!(
-                        "finds {finds} where the path is fastest and losses are not its own"
+                        "finds {finds} at the longest round trip, where the path is fastest and losses are not its own"
                     ))
                 }
                 _ => None,

@@ -233,6 +233,9 @@ impl Why<'_> {
             let more = self.broken(other).into_iter().filter(|b| !broken.contains(b));
             return ("what is preferred or to be avoided".to_owned(), more.collect());
         }
+        if theirs.is_bare && !ours.is_bare {
+            return ("protection, which nobody asks to go without".to_owned(), Vec::new());
+        }
         let pairs = ours.preferred.iter().zip(&theirs.preferred).zip(preferred(self.of));
         let mut pairs = pairs.filter(|((ours, theirs), _)| theirs > ours);
         if let Some(((ours, theirs), prefer)) = pairs.next() {

@@ -34,6 +34,23 @@ fn hz(of: &AduPlan) -> f64 {
     of.rate_millihertz.map_or(0.0, |(_, most)| most as f64 / 1000.0)
 }
 
+/// How long a receiver holds an ADU for playout, in microseconds. The plan counts from when it is sent, a receiver from the
+/// fastest: on the longest way the two are half of a round trip apart.
+fn held_us(plan: &Plan, of: &AduPlan) -> u64 {
+    let (Some(Playout::Fixed { delay_us }) | Some(Playout::Adaptive { delay_us_max: delay_us })) =
+        of.playout
+    else {
+        return 0;
+    };
+    delay_us.saturating_sub(plan.network.rtt_us.1 / 2)
+}
+
+/// ADUs of a type that a receiver puts together, or holds.
+pub fn window(plan: &Plan, of: &AduPlan) -> u64 {
+    let held_s = held_us(plan, of) as f64 / 1e6;
+    WINDOW.max(HELD * (hz(of) * held_s).ceil() as u64 + 4)
+}
+
 /// What a type has beside what every end has of it.
 pub fn fields(plan: &Plan, of: &AduPlan) -> Vec<String> {
     let us = |us: u64| format!("std::time::Duration::from_micros({us})");
@@ -63,17 +80,13 @@ pub fn fields(plan: &Plan, of: &AduPlan) -> Vec<String> {
             fields.push(format!("fec: service::profile::Fec::Parity(&[{}])", steps.join(", ")))
         }
     }
-    // The plan counts from when an ADU is sent, a receiver from the fastest: on the longest way the two are half of a round trip apart.
-    let way = plan.network.rtt_us.1 / 2;
-    let mut held = 0;
+    let held = held_us(plan, of);
     match of.playout {
         None => {}
-        Some(Playout::Fixed { delay_us }) => {
-            held = delay_us.saturating_sub(way);
+        Some(Playout::Fixed { .. }) => {
             fields.push(format!("playout: service::playout::Mode::Fixed({})", us(held)));
         }
-        Some(Playout::Adaptive { delay_us_max }) => {
-            held = delay_us_max.saturating_sub(way);
+        Some(Playout::Adaptive { .. }) => {
             let least = held.saturating_sub(plan.network.jitter_us);
             fields.push(format!(
                 "playout: service::playout::Mode::Adaptive {{ least: {}, most: {}, late: {LATE:?} }}",
@@ -98,7 +111,7 @@ pub fn fields(plan: &Plan, of: &AduPlan) -> Vec<String> {
             order.join(", ")
         ));
     }
-    let window = WINDOW.max(HELD * (hz(of) * held as f64 / 1e6).ceil() as u64 + 4);
+    let window = window(plan, of);
     if window > WINDOW {
         fields.push(format!("window: {window}"));
     }

@@ -45,6 +45,11 @@ pub fn rates(plan: &Plan) -> Option<[u32; 2]> {
     Some([again, once].map(|rate| rate.clamp(1.0, f64::from(u32::MAX)) as u32))
 }
 
+/// Bytes of memory of what is sent again, at least.
+pub fn buffer(plan: &Plan) -> u64 {
+    plan.ring_bytes.max(BUFFER_MIN)
+}
+
 impl Writer<'_> {
     /// What of a profile is of groups.
     pub fn of_group(&mut self) {
@@ -52,7 +57,7 @@ impl Writer<'_> {
         let Some(group) = plan.group else { return };
         let [again, once] = rates(plan).unwrap_or([u32::MAX; 2]);
         let floor = u32::try_from(group.floor_bytes_per_s).unwrap_or(u32::MAX);
-        let buffer = plan.ring_bytes.max(BUFFER_MIN);
+        let buffer = buffer(plan);
         let (fewest, most) = group.receivers;
         writeln!(self, "const MTU: usize = {};", plan.mtu_bytes);
         self.network_constant();

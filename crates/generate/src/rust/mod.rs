@@ -9,6 +9,7 @@ mod ends;
 mod files;
 mod group;
 mod manifest;
+pub mod memory;
 mod role;
 mod supported;
 mod tests;

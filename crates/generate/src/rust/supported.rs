@@ -2,17 +2,16 @@
 
 use super::datagrams::piece;
 use super::{Error, group};
+use crate::choice::rank::STREAM_RING_BYTES;
 use crate::explain::{Figure, cause};
 use crate::language::Checked;
-use crate::language::specification::{Adu, Integrity};
-use crate::language::value::{Clausal, Origin};
+use crate::language::specification::{Adu, Foreign, Integrity, Preference};
+use crate::language::value::{Clausal, Origin, Value};
 use crate::plan::{
     Acknowledge, AduPlan, Device, Execution, Fec, Late, Machine, Order, Plan, Resend, Sender,
     SetUp, Suite, Sum,
 };
 
-/// The most types of ADU: a set of them is a word.
-const ADUS_MAX: usize = 64;
 /// Packets of an ADU over datagrams, with their parity no more than 255.
 const PACKETS_MAX: u64 = 200;
 /// What is no ADU, in what an end over datagrams gets.
@@ -24,22 +23,17 @@ const BODY_MAX: u64 = (1 << 24) - 16;
 /// Whether code is made of all of a plan.
 ///
 /// # Errors
-/// [`Error::Unsupported`]; [`Error::NotApplied`] with each clause that an end would not keep.
+/// [`Error::NotApplied`] with each clause that an end would not keep.
 pub fn check(checked: &Checked, plan: &Plan) -> Result<(), Error> {
-    let not = |what: &str| Err(Error::Unsupported(what.to_owned()));
-    if plan.suite == Suite::Plain {
-        return not("a session without encryption");
-    }
     if plan.set_up == SetUp::First {
-        return not("a session that its first packet opens");
-    }
-    if plan.device != Device::Udp {
-        return not("an end over another device than UDP");
-    }
-    if plan.adus.len() > ADUS_MAX {
-        return not("a specification of more than 64 types of ADU");
+        return Err(Error::Unsupported("a session that its first packet opens".to_owned()));
     }
     let mut broken = Broken { checked, lines: Vec::new() };
+    broken.session(plan);
+    if !broken.lines.is_empty() {
+        // What is of other sessions is not asked of these.
+        return broken.into_result();
+    }
     if plan.machine == Machine::Group {
         broken.group(plan);
         return broken.into_result();
@@ -97,6 +91,35 @@ impl Broken<'_> {
         self.lines.push(format!("{place}: cannot be generated yet: `{name} = {value}`: {why}"));
     }
 
+    /// Of what is no session over UDP that is sealed.
+    fn session(&mut self, plan: &Plan) {
+        let specification = &self.checked.specification;
+        if plan.device != Device::Udp {
+            let why = "an end goes over UDP: `\"udp\"` would pass";
+            self.clause(&specification.platform.device, why);
+        }
+        if plan.suite == Suite::Plain {
+            if specification.peers.foreign.value != Foreign::None {
+                let why = "an end talks to one of ours: `\"none\"` would pass";
+                self.clause(&specification.peers.foreign, why);
+            }
+            let is_against = |clause: &Value<Preference>| {
+                matches!(clause.value, Preference::Avoid | Preference::Prohibit)
+            };
+            let why = "a session is sealed";
+            for adu in &specification.adus {
+                for clause in [&adu.confidential, &adu.authentic] {
+                    if is_against(clause) {
+                        self.clause(clause, &format!("{why}: `\"none\"` would pass"));
+                    }
+                }
+                if adu.integrity.value == Integrity::Bytes {
+                    self.clause(&adu.integrity, &format!("{why}: `\"tag\"` would pass"));
+                }
+            }
+        }
+    }
+
     fn shared(&mut self, plan: &Plan) {
         let platform = &self.checked.specification.platform;
         if platform.memory_kib.value.is_some() {
@@ -106,6 +129,7 @@ impl Broken<'_> {
             };
             self.clause(&platform.memory_kib, why);
         }
+        self.promised(plan);
         // TCP has RFC 1071's in any case, and so have the kernel's datagrams; over XTP there is none beside a tag.
         match (plan.machine, plan.sum) {
             (_, Sum::None) | (Machine::Tcp | Machine::Datagram, Sum::Internet) => return,
@@ -114,6 +138,24 @@ impl Broken<'_> {
         let is_summed = |adu: &&Adu| adu.integrity.value == Integrity::Full;
         for adu in self.checked.specification.adus.iter().filter(is_summed) {
             self.clause(&adu.integrity, "what is sealed has no such sum beside its tag");
+        }
+    }
+
+    /// What must be sent a second over a stream is under way for a round trip, and has its memory.
+    fn promised(&mut self, plan: &Plan) {
+        let of_role = |role| {
+            let own = plan.adus.iter().filter(|adu| adu.from.is(role));
+            own.map(|adu| adu.load_bits_per_s.0 as f64 / 8.0).sum::<f64>()
+        };
+        let rtt_s = plan.network.rtt_us.1 as f64 / 1e6;
+        let under_way = of_role(0).max(of_role(1)) * rtt_s;
+        if plan.machine != Machine::Datagram && under_way > STREAM_RING_BYTES as f64 {
+            let why = format!(
+                "what must be sent has {:.0} KiB under way, and a stream sends {} before they are acknowledged",
+                under_way / 1024.0,
+                STREAM_RING_BYTES / 1024
+            );
+            self.clause(&self.checked.specification.network.rtt_ms, &why);
         }
     }
 
@@ -289,15 +331,14 @@ impl Broken<'_> {
 }
 
 /// What of ends over datagrams is not as it was written, though every promise is kept.
-fn datagrams_not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
+fn datagrams_not_applied(checked: &Checked) -> Vec<Figure> {
     let mut all = Vec::new();
     let mut say = |of, clause: &dyn Clausal, says: &str| {
         all.push(Figure { of, says: says.to_owned(), causes: vec![cause(checked, clause)] });
     };
     let machine = &checked.specification.platform.machine;
-    if is_written(machine) || plan.adus.iter().any(|adu| adu.execution != Execution::Integrated) {
-        let says = "an ADU is marshalled into the memory where it waits; from there each piece is sealed in one loop";
-        say("data pass", machine, says);
+    if is_written(machine) {
+        say("data pass", machine, "runs as it does whatever was measured");
     }
     for adu in &checked.specification.adus {
         if is_written(&adu.rate_hz) && adu.adapt.value.is_empty() {
@@ -313,7 +354,7 @@ fn datagrams_not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
 pub fn not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
     match plan.machine {
         Machine::Tcp | Machine::Xtp | Machine::Group => {}
-        Machine::Datagram => return datagrams_not_applied(checked, plan),
+        Machine::Datagram => return datagrams_not_applied(checked),
     }
     let mut all = Vec::new();
     let mut say = |of, clauses: Vec<&dyn Clausal>, says: &str| {
@@ -345,6 +386,7 @@ pub fn not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
         say("data pass", vec![machine], "runs integrated");
     }
     for (adu, of) in adus.iter().zip(&plan.adus) {
+        ordered(plan, (adu, of), &mut say);
         if is_written(&adu.priority) {
             say("priority", vec![&adu.priority], "what is sent first goes first");
         }
@@ -371,6 +413,42 @@ pub fn not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
         }
     }
     all
+}
+
+/// Where more is in order than was asked for: what waits for what it need not wait for is late, and never wrong.
+fn ordered(
+    plan: &Plan,
+    (adu, of): (&Adu, &AduPlan),
+    say: &mut impl FnMut(&'static str, Vec<&dyn Clausal>, &str),
+) {
+    let is_group = plan.machine == Machine::Group;
+    // What goes the same way, and can be waited for: what a group is sent once is not.
+    let is_beside = |other: &AduPlan| {
+        shares(of, other) && !is_called(plan, other) && (!is_group || group::is_resent(other))
+    };
+    if is_called(plan, of) || !is_beside(of) {
+        return;
+    }
+    let others = || plan.adus.iter().filter(|other| other.number != of.number && is_beside(other));
+    let is_asked = |other: &AduPlan| {
+        of.after.contains(&other.number) || of.order == Order::All && other.order == Order::All
+    };
+    if !of.after.is_empty() && others().any(|other| !is_asked(other)) {
+        let says = "waits for all that was sent before it, of types that it does not name, too";
+        say("order", vec![&adu.after], says);
+    }
+    let is_more = match of.order {
+        Order::Type => others().next().is_some(),
+        Order::None => is_group,
+        Order::All | Order::Newest => false,
+    };
+    if is_more {
+        say(
+            "order",
+            vec![&adu.order],
+            "as all types were sent: what is lost of another holds it up",
+        );
+    }
 }
 
 /// The same, of groups alone.

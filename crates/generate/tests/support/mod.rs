@@ -1,8 +1,12 @@
 //! Specifications as tests have them.
 #![allow(dead_code, reason = "each test uses its own of it")]
 
+use std::sync::{Mutex, PoisonError};
+
 use fusewire_asn1::Source;
 use fusewire_generate::language::{Checked, check, files};
+use fusewire_model::Implementation;
+use fusewire_model::machine::{Machine as Calibrated, Transform};
 
 /// The four in `examples/`.
 pub const EXAMPLES: [&str; 4] = ["bulk", "rpc", "conference", "telemetry"];
@@ -37,6 +41,23 @@ pub fn changed(name: &str, from: &str, to: &str) -> Checked {
     with_text(name, &whole)
 }
 
+/// A machine on which separate passes are faster, of this cipher alone.
+pub fn machine(cipher: &str) -> Calibrated {
+    let text = include_str!("../../../model/tests/machine.json");
+    let mut machine: Calibrated = serde_json::from_str(text).expect("a machine");
+    let transform = |implementation, cold_cycles_per_byte| Transform {
+        cipher: cipher.to_owned(),
+        swap_bytes: 4,
+        implementation,
+        cold_cycles_per_byte,
+        ..machine.transforms[0].clone()
+    };
+    let [integrated, blocked, sequential] = Implementation::ALL;
+    machine.transforms =
+        vec![transform(integrated, 2.0), transform(blocked, 3.0), transform(sequential, 1.0)];
+    machine
+}
+
 /// The place of a clause's text, `key = value`, if it is written.
 fn place(checked: &Checked, name: &str) -> Option<std::ops::Range<usize>> {
     let clauses = checked.specification.clauses();
@@ -68,6 +89,9 @@ pub fn with_value(checked: &Checked, name: &str, value: &str) -> String {
 /// A part of `docs/generate.md`, behind `mark` and up to `end`, is this. With `FUSEWIRE_UPDATE_DOCS` set it is made so.
 #[track_caller]
 pub fn page(mark: &str, end: &str, expected: &str) {
+    // Tests of one program write its parts one behind the other.
+    static WRITING: Mutex<()> = Mutex::new(());
+    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = format!("{}/../../docs/generate.md", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap();
     let begin = text.find(mark).unwrap_or_else(|| panic!("no {mark}")) + mark.len();

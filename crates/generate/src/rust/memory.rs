@@ -1,0 +1,122 @@
+//! What ends hold of memory: as `fusewire-service` makes them, and not what a choice counts with.
+
+use super::{datagrams, group};
+use crate::choice::rank::STREAM_RING_BYTES;
+use crate::plan::{AduPlan, Fec, Machine, Plan};
+
+/// Bytes of what has come over a stream and was not taken, at most.
+pub const STREAM_WINDOW_BYTES: u64 = 4 << 20;
+/// ADUs that wait to be sent as datagrams (`Profile::ADUS`).
+const ADUS: u64 = 32;
+/// ADUs of a type that are put together from parity at once.
+const BLOCKS: u64 = 4;
+/// Of what restores more than one packet: a number for each that there might be.
+const CODEC_BYTES: u64 = 128 << 10;
+/// The most of what is made for a group while a receiver is waited for.
+const GROUP_BUFFER_MAX: u64 = 32 << 20;
+/// Queues and lists of an end over datagrams, whose lengths no clause changes.
+const LISTS_BYTES: u64 = 128 << 10;
+
+/// What the ends hold, in words.
+pub fn words(plan: &Plan) -> String {
+    let kib = |bytes: u64| format!("{} KiB", bytes.div_ceil(1024));
+    match plan.machine {
+        Machine::Tcp | Machine::Xtp => {
+            let ring = STREAM_RING_BYTES;
+            let mut says = format!(
+                "{} to send from, and up to {} of what has come and was not taken: those of every stream, whatever clauses say",
+                kib(ring),
+                kib(STREAM_WINDOW_BYTES)
+            );
+            if plan.ring_bytes > ring {
+                says += &format!("; to fill the fastest path would take {}", kib(plan.ring_bytes));
+            }
+            says
+        }
+        Machine::Datagram => {
+            let [first, second] = [0, 1].map(|role| kib(datagram_end(plan, role)));
+            let [a, b] = &plan.roles;
+            let says = match first == second {
+                true => format!("{first} of each end"),
+                false => format!("{first} of {a}, {second} of {b}"),
+            };
+            let has_codec = plan.adus.iter().any(|adu| repairs(adu) > 1);
+            let tables = if has_codec { ", and some 9 MiB of tables of a process" } else { "" };
+            format!(
+                "{says}, by the longest ADUs that may wait{tables}; beside the connection that opens the session"
+            )
+        }
+        Machine::Group => {
+            let says =
+                "to send again from what goes again, and as much at each receiver to take it into";
+            format!("some {} {says}", kib(group_stream(plan)))
+        }
+    }
+}
+
+/// Bytes of the stream of a group in which what is sent goes again: what must wait, four of the longest messages, and what is
+/// made while a receiver is waited for.
+fn group_stream(plan: &Plan) -> u64 {
+    let resent = plan.adus.iter().filter(|adu| group::is_resent(adu));
+    let longest = resent.map(|adu| adu.size_bytes.1).max().unwrap_or(0);
+    let meanwhile = group::rates(plan).map_or(0, |[again, _]| u64::from(again) / 2 * 7);
+    group::buffer(plan).max(4 * (longest + 256)).max(meanwhile.min(GROUP_BUFFER_MAX))
+}
+
+/// Bytes of an end over datagrams.
+pub fn datagram_end(plan: &Plan, role: usize) -> u64 {
+    let sends = || plan.adus.iter().filter(|adu| adu.from.is(role));
+    let takes = plan.adus.iter().filter(|adu| adu.from.is(1 - role));
+    let longest = sends().map(|adu| adu.size_bytes.1).max().unwrap_or(0);
+    let slots = (ADUS + sends().count() as u64 + 1) * longest;
+    let sent: u64 = sends().map(|adu| sending(plan, adu)).sum();
+    let taken: u64 = takes.map(|adu| taking(plan, adu)).sum();
+    slots + sent + taken + LISTS_BYTES
+}
+
+/// Packets of parity behind an ADU, at most.
+fn repairs(adu: &AduPlan) -> u64 {
+    let of = adu.fec.iter().map(|step| match step.fec {
+        Fec::None | Fec::Copy { .. } => 0,
+        Fec::Xor => 1,
+        Fec::ReedSolomon { parity } => u64::from(parity),
+    });
+    of.max().unwrap_or(0)
+}
+
+fn packets(plan: &Plan, adu: &AduPlan) -> u64 {
+    adu.size_bytes.1.div_ceil(datagrams::piece(plan, adu).max(1)).max(1)
+}
+
+/// Of a type that is sent, beside what waits: copies, or parity and what the codec works in.
+fn sending(plan: &Plan, adu: &AduPlan) -> u64 {
+    let mtu = u64::from(plan.mtu_bytes);
+    let copy = adu.fec.iter().find_map(|step| match step.fec {
+        Fec::Copy { distance } => Some((u64::from(distance) + 1) * mtu),
+        _ => None,
+    });
+    let parity = match repairs(adu) {
+        0 => 0,
+        repairs => {
+            let works = packets(plan, adu).next_multiple_of(repairs.next_power_of_two());
+            (repairs + 1 + works) * mtu
+        }
+    };
+    copy.unwrap_or(parity)
+}
+
+/// Of a type that is taken: ADUs that are put together or held, and packets that wait for others to be restored.
+fn taking(plan: &Plan, adu: &AduPlan) -> u64 {
+    let mtu = u64::from(plan.mtu_bytes);
+    let held = datagrams::window(plan, adu) * adu.size_bytes.1;
+    let blocks = match repairs(adu) {
+        0 => 0,
+        repairs => {
+            let packets = packets(plan, adu);
+            let works = (packets + repairs.next_power_of_two()).next_power_of_two();
+            let codec = if repairs > 1 { CODEC_BYTES } else { 0 };
+            (BLOCKS * (packets + repairs) + 1 + works) * mtu + codec
+        }
+    };
+    held + blocks
+}
