@@ -135,7 +135,7 @@ def send(args):
     now = time.monotonic()
     cast = Cast(group.own_key(), (args.group, args.to), args.to, now, group.own_key, begin=begin,
                 sync=(1 << 32) - 2, service=UNRELIABLE if args.unanswered else RELIABLE, proves=args.nocheck,
-                members_max=args.members_max, rate=args.rate)
+                members_max=args.members_max, rate=args.rate, floor=args.floor, silence=args.silence)
     asked = []
 
     def denies(p, _source):
@@ -243,6 +243,8 @@ def main():
     parser.add_argument("--messages", type=int, default=200)
     parser.add_argument("--longest", type=int, default=20_000)
     parser.add_argument("--rate", type=int, default=4_000_000)
+    parser.add_argument("--floor", type=int, default=65_536, help="bytes a second below which a member is dropped")
+    parser.add_argument("--silence", type=float, default=2.0, help="seconds after which a silent member is")
     parser.add_argument("--linger", type=float, default=1.0)
     for name in ("nocheck", "deaf", "drop", "unanswered"):
         parser.add_argument(f"--{name}", action="store_true")

@@ -38,6 +38,9 @@ fn stranger(what: &str, group: SocketAddr, arguments: &[&str]) -> Option<Child> 
     start("group.py", &[&[what, &host, &port], arguments].concat())
 }
 
+/// A stranger that drops nobody for what a busy machine does to him.
+const PATIENT: [&str; 4] = ["--floor", "1000", "--silence", "20"];
+
 /// Lengths of messages: of one packet and of many.
 fn len(n: usize) -> usize {
     1 + n * 7919 % 20_000
@@ -364,7 +367,7 @@ fn assert_all(ranges: &[Range<u64>], whole: Range<u64>) {
 #[test]
 fn ours_hear_a_strangers_stream() {
     let group = group(8);
-    let more = ["--members", "3", "--loss", "0.03", "--linger", "4"];
+    let more = [&["--members", "3", "--loss", "0.03", "--linger", "4"][..], &PATIENT].concat();
     let Some(mut sender) = stranger("send", group, &more) else { return };
     let ours = [(1, 0.0), (2, 0.03), (3, 0.05)];
     let ours = ours.map(|(key, loss)| joins(group, key, loss, Way::Stays, false));
@@ -387,7 +390,7 @@ fn ours_hear_a_strangers_stream() {
 #[test]
 fn ours_come_late_and_leave() {
     let group = group(9);
-    let more = ["--members", "2", "--members-late", "1"];
+    let more = [&["--members", "2", "--members-late", "1"][..], &PATIENT].concat();
     let Some(mut sender) = stranger("send", group, &more) else { return };
     let first = joins(group, 1, 0.0, Way::Stays, false);
     let leaves = joins(group, 2, 0.0, Way::Leaves, false);
@@ -417,7 +420,7 @@ fn ours_are_refused_and_dropped() {
             ReceiverEvent::Dropped(Reason::Traffic),
         ),
     ];
-    for (n, (more, way, outcome)) in (10..).zip(cases) {
+    let refused = |n, (more, way, outcome): (&[&str], Way, ReceiverEvent)| {
         let group = group(n);
         // So slow that who comes second still hears of it.
         let more = [more, &["--rate", "600000"]].concat();
@@ -429,13 +432,17 @@ fn ours_are_refused_and_dropped() {
         let (all, _) = first.join().unwrap();
         assert_eq!(all.len(), MESSAGES);
         assert_said(&said(&mut sender), &["\"done\": 1"]);
-    }
+    };
+    // They wait for most of their time.
+    std::thread::scope(|scope| {
+        (10..).zip(cases).for_each(|(n, case)| drop(scope.spawn(move || refused(n, case))));
+    });
 }
 
 /// Service 5 of a stranger's.
 #[test]
 fn ours_read_a_strangers_stream_without_answers() {
-    for (n, nocheck) in [(14, false), (15, true)] {
+    let read = |n, nocheck| {
         let group = group(n);
         let more = ["--unanswered", "--members", "0", "--rate", "1000000", "--linger", "3"];
         let kind =
@@ -454,5 +461,8 @@ fn ours_read_a_strangers_stream_without_answers() {
         if !nocheck {
             assert!(some.iter().all(|range| all.contains(range)), "what came was a message");
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        [(14, false), (15, true)].map(|(n, nocheck)| drop(scope.spawn(move || read(n, nocheck))));
+    });
 }
