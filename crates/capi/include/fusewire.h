@@ -174,7 +174,10 @@ int fw_epoll_pwait(int epoll, struct epoll_event *events, int count, int timeout
  * MCAST_LEAVE_GROUP), of any but some (IP_BLOCK_SOURCE, IP_UNBLOCK_SOURCE, MCAST_BLOCK_SOURCE, MCAST_UNBLOCK_SOURCE) or of some alone
  * (IP_ADD_SOURCE_MEMBERSHIP, IP_DROP_SOURCE_MEMBERSHIP, MCAST_JOIN_SOURCE_GROUP, MCAST_LEAVE_SOURCE_GROUP), at most 16 each; the
  * interface in the request is not looked at, and what is so already may be asked for again.
- * Others are ENOPROTOOPT. */
+ * Kept, and without effect: SO_PRIORITY, SO_OOBINLINE, IP_MTU_DISCOVER and IPV6_MTU_DISCOVER (but IP_PMTUDISC_DO and PROBE,
+ * ENOPROTOOPT), IP_RECVERR, IP_FREEBIND, IP_MULTICAST_IF, IP_MULTICAST_LOOP (what goes to a group does not come back) and IPv6's,
+ * IP_BIND_ADDRESS_NO_PORT, TCP_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_NOTSENT_LOWAT, TCP_WINDOW_CLAMP, TCP_LINGER2,
+ * TCP_THIN_LINEAR_TIMEOUTS. SO_RCVBUFFORCE, SO_SNDBUFFORCE, SO_MARK and IP_TRANSPARENT are EPERM. Others are ENOPROTOOPT. */
 int fw_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int fw_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 

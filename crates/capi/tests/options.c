@@ -300,14 +300,23 @@ int main(void) {
         {IPPROTO_TCP, 9999, 1},                 {IPPROTO_IP, IP_TOS, 0x10},
         {IPPROTO_IP, IP_TTL, 9},                {IPPROTO_IP, IP_TTL, 0},
         {IPPROTO_IP, IP_TTL, 256},              {IPPROTO_IP, 9999, 1},
-        {12345, 1, 1},
+        {IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_OMIT},
+        {IPPROTO_IP, IP_FREEBIND, 1},           {IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1},
+        {IPPROTO_IP, IP_RECVERR, 1},            {SOL_SOCKET, SO_PRIORITY, 3},
+        {SOL_SOCKET, SO_OOBINLINE, 1},          {IPPROTO_TCP, TCP_LINGER2, 500},
+        {IPPROTO_TCP, TCP_FASTOPEN, 5},         {IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 2},
+        {IPPROTO_TCP, TCP_NOTSENT_LOWAT, 9000}, {12345, 1, 1},
     };
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         option(AF_INET, SOCK_STREAM, values[i][0], values[i][1], values[i][2]);
     option(AF_INET6, SOCK_STREAM, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     option(AF_INET6, SOCK_DGRAM, IPPROTO_IPV6, IPV6_V6ONLY, 0);
     option(AF_INET, SOCK_DGRAM, IPPROTO_IP, IP_MULTICAST_TTL, 4);
+    option(AF_INET, SOCK_DGRAM, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
+    option(AF_INET6, SOCK_DGRAM, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 2);
+    option(AF_INET6, SOCK_DGRAM, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DONT);
     option(AF_INET, SOCK_DGRAM, IPPROTO_TCP, TCP_NODELAY, 1);
+    option(AF_INET, SOCK_DGRAM, IPPROTO_TCP, TCP_LINGER2, 7);
     linger(1, 5), linger(1, 0), linger(0, 9);
     who_binds_where(SOCK_STREAM);
     who_binds_where(SOCK_DGRAM);

@@ -27,12 +27,18 @@ const REPLAYED: &[(i32, i32)] = &[
     (libc::SOL_SOCKET, libc::SO_RCVBUF),
     (libc::SOL_SOCKET, libc::SO_SNDBUF),
     (libc::SOL_SOCKET, libc::SO_PRIORITY),
+    (libc::SOL_SOCKET, libc::SO_OOBINLINE),
     (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX),
     (libc::IPPROTO_IP, libc::IP_TOS),
     (libc::IPPROTO_IP, libc::IP_TTL),
     (libc::IPPROTO_IP, libc::IP_PKTINFO),
     (libc::IPPROTO_IP, libc::IP_RECVTTL),
     (libc::IPPROTO_IP, libc::IP_RECVTOS),
+    (libc::IPPROTO_IP, libc::IP_RECVERR),
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+    (libc::IPPROTO_IP, libc::IP_FREEBIND),
+    (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT),
+    (libc::IPPROTO_IP, libc::IP_MULTICAST_IF),
     (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL),
     (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP),
     (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
@@ -41,6 +47,12 @@ const REPLAYED: &[(i32, i32)] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
     (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
     (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
+    (libc::IPPROTO_IPV6, libc::IPV6_FREEBIND),
+    (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF),
+    (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS),
+    (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP),
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
     (libc::IPPROTO_TCP, libc::TCP_CORK),
     (libc::IPPROTO_TCP, libc::TCP_MAXSEG),
@@ -50,9 +62,19 @@ const REPLAYED: &[(i32, i32)] = &[
     (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
     (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
     (libc::IPPROTO_TCP, libc::TCP_CONGESTION),
+    (libc::IPPROTO_TCP, libc::TCP_SYNCNT),
+    (libc::IPPROTO_TCP, libc::TCP_QUICKACK),
+    (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
+    (libc::IPPROTO_TCP, libc::TCP_FASTOPEN),
+    (libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT),
+    (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP),
+    (libc::IPPROTO_TCP, libc::TCP_LINGER2),
+    (libc::IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS),
 ];
 /// Options whose meaning the placeholder has: how long calls on it wait, and for how much.
 const OF_PLACEHOLDER: [i32; 3] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, libc::SO_RCVLOWAT];
+/// `SO_COOKIE` of Linux, of the placeholder no other socket's either.
+const SO_COOKIE: i32 = 57;
 
 /// `socket`
 pub fn open(domain: i32, kind: i32, protocol: i32) -> Option<Result<i32>> {
@@ -421,7 +443,7 @@ fn device_name(library: &Library, socket: &Socket, value: &mut [u8]) -> Result<u
 /// `getsockopt`: fills the front of `value`, and says how much.
 pub fn option(number: i32, level: i32, name: i32, value: &mut [u8]) -> Option<Result<usize>> {
     let (library, mut socket) = commanded(number)?;
-    if level == libc::SOL_SOCKET && OF_PLACEHOLDER.contains(&name) {
+    if level == libc::SOL_SOCKET && (OF_PLACEHOLDER.contains(&name) || name == SO_COOKIE) {
         return Some(sys::option(socket.p(), level, name, value));
     }
     if (level, name) == (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) {
@@ -429,6 +451,11 @@ pub fn option(number: i32, level: i32, name: i32, value: &mut [u8]) -> Option<Re
     }
     let of = socket.of;
     let rings = library.rings(&socket).filter(|_| socket.is_stream());
+    if (level, name) == (libc::IPPROTO_TCP, libc::TCP_INFO)
+        && let Some(len) = rings.and_then(|(rings, way)| rings.tcp_info(way, value))
+    {
+        return Some(Ok(len.min(value.len())));
+    }
     let corked = rings.and_then(|(rings, way)| rings.is_corked(way));
     let known = match (level, name) {
         (libc::SOL_SOCKET, libc::SO_TYPE) if socket.is_stream() => libc::SOCK_STREAM,
@@ -518,7 +545,7 @@ fn renew(library: &Library, socket: &Socket) -> Result<Socket> {
 /// Puts `new` over the number of a socket, with the flags that it has, and watched as it is.
 fn put(library: &Library, socket: &Socket, new: OwnedFd) -> Result<()> {
     let p = socket.p();
-    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+    for name in OF_PLACEHOLDER {
         let mut value = [0; 16];
         if let Ok(len) = sys::option(p, libc::SOL_SOCKET, name, &mut value) {
             sys::set_option(&new, libc::SOL_SOCKET, name, &value[..len])?;

@@ -5,6 +5,13 @@ import array, ctypes, errno, fcntl, os, select, signal, socket, struct, subproce
 
 FAR, OWN, IS_USED = sys.argv[1], sys.argv[2], len(sys.argv) > 3
 ECHO, SINK, CLOSED = (FAR, 7000), (FAR, 7001), (FAR, 7009)
+# Options and items of ancillary data, by their numbers.
+IP, IPV6 = socket.IPPROTO_IP, socket.IPPROTO_IPV6
+IP_TOS, IP_TTL, IP_PKTINFO, IP_RECVTTL, IP_RECVTOS = 1, 2, 8, 12, 13
+IP_MTU_DISCOVER, IP_RECVERR, IP_FREEBIND, IP_BIND_ADDRESS_NO_PORT = 10, 11, 15, 24
+IPV6_MTU_DISCOVER, IPV6_RECVERR, IPV6_FREEBIND = 23, 25, 78
+TCP_THIN_LINEAR_TIMEOUTS, TCP_FASTOPEN_CONNECT = 16, 30
+SO_PRIORITY, SO_COOKIE = 12, 57
 
 
 def step(f):
@@ -431,8 +438,49 @@ def options():
         out.append(s.getsockopt(socket.SOL_SOCKET, name))
     info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
     out += [info[0], said(s.getsockopt, socket.IPPROTO_TCP, 250), said(s.setsockopt, socket.IPPROTO_TCP, 250, 1)]
+    out.append(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 2) == info[:2])
+    cookies = [one.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8) for one in (s, s.dup(), socket.socket())]
+    out.append((len(cookies[0]), cookies[0] == cookies[1], cookies[0] == cookies[2]))
     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     return out
+
+
+def interface():
+    # The number of the interface with this host's address, or of the outboard's.
+    return socket.if_nametoindex("k0" if OWN == "10.8.0.2" else "v0")
+
+
+def set_anew(family, kind, *all):
+    # What each option is at first, and once it was set.
+    out = []
+    for level, name, value in all:
+        s = socket.socket(family, kind)
+        out.append((name, said(s.getsockopt, level, name), said(s.setsockopt, level, name, value),
+                    said(s.getsockopt, level, name)))
+    return out
+
+
+@step
+def options_without_effect():
+    TCP, SOL = socket.IPPROTO_TCP, socket.SOL_SOCKET
+    of_any = [(SOL, SO_PRIORITY, 5), (SOL, socket.SO_OOBINLINE, 7), (SOL, socket.SO_OOBINLINE, b"1"),
+              *[(IP, IP_MTU_DISCOVER, value) for value in (0, 1, 5)], (IP, IP_MTU_DISCOVER, b"\0"), (IP, IP_RECVERR, 3),
+              (IP, IP_FREEBIND, 1), (IP, IP_BIND_ADDRESS_NO_PORT, 1)]
+    of_tcp = [(TCP, socket.TCP_NOTSENT_LOWAT, 16384), (TCP, socket.TCP_FASTOPEN, 5), (TCP, TCP_FASTOPEN_CONNECT, 1),
+              (TCP, TCP_FASTOPEN_CONNECT, 2), (TCP, socket.TCP_WINDOW_CLAMP, 100_000), (TCP, TCP_THIN_LINEAR_TIMEOUTS, 1),
+              *[(TCP, socket.TCP_LINGER2, value) for value in (7, 500, -5)]]
+    of_udp = [(IP, socket.IP_MULTICAST_LOOP, 0), (IP, socket.IP_MULTICAST_LOOP, b"\0")]
+    of_v6 = [(IPV6, IPV6_MTU_DISCOVER, 0), (IPV6, IPV6_RECVERR, 1), (IPV6, IPV6_FREEBIND, 1),
+             *[(IPV6, socket.IPV6_MULTICAST_LOOP, value) for value in (0, 2, b"\0")]]
+    own = socket.inet_aton(OWN)
+    ways = []
+    for value in own, socket.inet_aton("239.1.1.1") + own, bytes(4) + own + struct.pack("=i", interface()), b"no":
+        s = socket.socket(type=socket.SOCK_DGRAM)
+        ways.append((said(s.setsockopt, IP, socket.IP_MULTICAST_IF, value), s.getsockopt(IP, socket.IP_MULTICAST_IF, 4) == own))
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.setsockopt(IPV6, socket.IPV6_MULTICAST_IF, interface())
+    return (set_anew(socket.AF_INET, socket.SOCK_STREAM, *of_any, *of_tcp), set_anew(socket.AF_INET, socket.SOCK_DGRAM, *of_any, *of_udp),
+            set_anew(socket.AF_INET6, socket.SOCK_DGRAM, *of_v6), ways, s.getsockopt(IPV6, socket.IPV6_MULTICAST_IF) == interface())
 
 
 @step
@@ -562,11 +610,6 @@ def many_datagrams():
     return sent, got, [m.len for m in msgs2], sorted(b.value for b in out), raw, s.recv(10)
 
 
-# Options and items of IP's ancillary data, by their numbers.
-IP, IPV6 = socket.IPPROTO_IP, socket.IPPROTO_IPV6
-IP_TOS, IP_TTL, IP_PKTINFO, IP_RECVTTL, IP_RECVTOS = 1, 2, 8, 12, 13
-
-
 def used_datagrams(family=socket.AF_INET):
     s = socket.socket(family, socket.SOCK_DGRAM)
     s.settimeout(5)
@@ -575,11 +618,6 @@ def used_datagrams(family=socket.AF_INET):
         s.sendto(b"before", (far, 7000))
         s.recv(10)
     return s, (far, 7000), (far, 7010)
-
-
-def interface():
-    # The number of the interface with this host's address, or of the outboard's.
-    return socket.if_nametoindex("k0" if OWN == "10.8.0.2" else "v0")
 
 
 def addresses(info):
@@ -679,7 +717,10 @@ def kernels():
     l.bind(("127.0.0.1", 0))
     l.listen()
     s = socket.socket()
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    set = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.IPPROTO_TCP, socket.TCP_SYNCNT, 3),
+           (socket.IPPROTO_TCP, socket.TCP_LINGER2, 7), (IP, IP_MTU_DISCOVER, 0), (socket.SOL_SOCKET, socket.SO_RCVLOWAT, 5)]
+    for level, name, value in set:
+        s.setsockopt(level, name, value)
     s.setblocking(False)
     ep = select.epoll()
     ep.register(s, select.EPOLLIN)
@@ -690,7 +731,7 @@ def kernels():
     u, v = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(2)]
     u.bind(("127.0.0.1", 0))
     v.sendto(b"udp", u.getsockname())
-    return (begun in ("EINPROGRESS", 0), shown, s.recv(10), s.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0,
+    return (begun in ("EINPROGRESS", 0), shown, s.recv(10), [s.getsockopt(*one[:2]) for one in set],
             os.get_blocking(s.fileno()), u.recv(10))
 
 

@@ -3,6 +3,7 @@
 
 pub mod ancillary;
 mod bound;
+mod kept;
 mod membership;
 mod options;
 

@@ -10,6 +10,7 @@ use fusewire_transport::tcp::{Config as TcpConfig, State};
 
 use crate::ip::config::{Ancillary, Config, Marking, Result, SocketId};
 use crate::ip::datagrams::{memory_for, room_for};
+use crate::ip::posix::kept::Kept;
 use crate::ip::sharing::Sharing;
 use crate::ip::stack::Stack;
 
@@ -64,6 +65,8 @@ pub struct Options {
     pub tells_class: bool,
     /// `IP_TOS`, `IPV6_TCLASS`, `IP_TTL`, `IPV6_UNICAST_HOPS`.
     pub marking: Marking,
+    /// Those that change nothing.
+    pub kept: Kept,
 }
 
 impl Default for Options {
@@ -97,6 +100,7 @@ impl Default for Options {
             tells_hops: false,
             tells_class: false,
             marking: Marking::default(),
+            kept: Kept::default(),
         }
     }
 }
@@ -122,8 +126,16 @@ const SEGMENT: std::ops::RangeInclusive<i32> = 88..=32767;
 const BUFFER: std::ops::RangeInclusive<i32> = 4096..=(64 << 20);
 
 /// The first four bytes of an option's value.
-fn int(value: &[u8]) -> Result<i32, i32> {
+pub(super) fn int(value: &[u8]) -> Result<i32, i32> {
     value.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(libc::EINVAL)
+}
+
+/// The same of an option of this level: those of IPv4 may be a byte long.
+pub(super) fn number(level: i32, value: &[u8]) -> Result<i32, i32> {
+    match value {
+        [byte] | [byte, _] | [byte, _, _] if level == libc::IPPROTO_IP => Ok((*byte).into()),
+        _ => int(value),
+    }
 }
 
 fn seconds(value: &[u8]) -> Result<Duration, i32> {
@@ -200,13 +212,18 @@ impl Options {
     /// Sets an option of `SOL_SOCKET`, IP or, with `is_tcp`, TCP.
     ///
     /// # Errors
-    /// `ENOPROTOOPT` for one that is not known, `EINVAL`, `EDOM`, `ENOENT`, `EOPNOTSUPP`.
+    /// `ENOPROTOOPT` for one that is not known, `EINVAL`, `EDOM`, `ENOENT`, `EOPNOTSUPP`, `EPERM`.
     pub fn set(
         &mut self,
         (level, name): (i32, i32),
         value: &[u8],
         is_tcp: bool,
     ) -> Result<Effect, i32> {
+        if (level != libc::IPPROTO_TCP || is_tcp)
+            && let Some(kept) = self.kept.set((level, name), value)
+        {
+            return kept.map(|()| Effect::None);
+        }
         match level {
             libc::SOL_SOCKET => self.set_general(name, value),
             libc::IPPROTO_TCP if is_tcp => {
@@ -220,9 +237,7 @@ impl Options {
             }
             _ => {
                 if let Some(told) = is_told(level, name) {
-                    // Those of IPv4 may be a byte long.
-                    let is_byte = level == libc::IPPROTO_IP && (1..4).contains(&value.len());
-                    let on = if is_byte { value[0] != 0 } else { int(value)? != 0 };
+                    let on = number(level, value)? != 0;
                     match told {
                         Told::Local => self.tells_local = on,
                         Told::Hops => self.tells_hops = on,
@@ -231,13 +246,7 @@ impl Options {
                     return Ok(Effect::None);
                 }
                 let field = is_marking(level, name).ok_or(libc::ENOPROTOOPT)?;
-                let word = value.first().map(|byte| i32::from(*byte).to_ne_bytes());
-                let value = match &word {
-                    // Those of IPv4 may be a byte long.
-                    Some(word) if level == libc::IPPROTO_IP && value.len() < word.len() => word,
-                    _ => value,
-                };
-                self.set_marking(field, value).map(|()| Effect::Marking)
+                self.set_marking(field, number(level, value)?).map(|()| Effect::Marking)
             }
         }
     }
@@ -304,8 +313,8 @@ impl Options {
         Ok(())
     }
 
-    fn set_marking(&mut self, field: Field, value: &[u8]) -> Result<(), i32> {
-        let value = match int(value)? {
+    fn set_marking(&mut self, field: Field, value: i32) -> Result<(), i32> {
+        let value = match value {
             -1 => None,
             value => Some(u8::try_from(value).map_err(|_| libc::EINVAL)?),
         };
@@ -381,7 +390,7 @@ impl Options {
                 (_, Some(Field::TrafficClass)) => self.marking.traffic_class.into(),
                 (_, Some(Field::HopLimit)) => self.marking.hop_limit.unwrap_or(hops).into(),
                 (_, Some(Field::GroupHops)) => self.marking.group_hops.unwrap_or(1).into(),
-                (None, None) => return Err(libc::ENOPROTOOPT),
+                (None, None) => self.kept.value((level, name)).ok_or(libc::ENOPROTOOPT)?,
             },
         };
         Ok(int.to_ne_bytes().to_vec())
