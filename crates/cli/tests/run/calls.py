@@ -11,7 +11,7 @@ IP_TOS, IP_TTL, IP_PKTINFO, IP_RECVTTL, IP_RECVTOS = 1, 2, 8, 12, 13
 IP_MTU_DISCOVER, IP_RECVERR, IP_FREEBIND, IP_BIND_ADDRESS_NO_PORT = 10, 11, 15, 24
 IPV6_MTU_DISCOVER, IPV6_RECVERR, IPV6_FREEBIND = 23, 25, 78
 TCP_THIN_LINEAR_TIMEOUTS, TCP_FASTOPEN_CONNECT = 16, 30
-SO_PRIORITY, SO_COOKIE = 12, 57
+SO_PRIORITY, SO_TIMESTAMPING, SO_COOKIE = 12, 37, 57
 
 
 def step(f):
@@ -689,6 +689,65 @@ def beside_what_goes():
     wrong = [said(asked, b"", item) for item in ((IP_TTL, int(0)), (IP_TTL, int(256)), (IP_TTL, b"abc"), (99, int(1)),
                                                 (IP_TOS, int(256)), (IP_PKTINFO, bytes(11)))]
     return plain, marked, byte, from_here, by_option, order, wrong, asked(b"end")
+
+
+@step
+def with_control():
+    # What is given beside bytes, and is no address, hops or class.
+    libc = ctypes.CDLL(None, use_errno=True)
+    SOL, UDP = socket.SOL_SOCKET, socket.IPPROTO_UDP
+    s, echo, _ = used_datagrams()
+    s.connect(echo)
+    t = tcp()
+
+    def raw(s, control):
+        data, room = ctypes.create_string_buffer(b"raw", 3), ctypes.create_string_buffer(control, len(control))
+        piece = (ctypes.c_size_t * 2)(ctypes.addressof(data), 3)
+        header = struct.pack("PI4xPNPNi4x", 0, 0, ctypes.addressof(piece), 1, ctypes.addressof(room), len(control), 0)
+        done = libc.sendmsg(s.fileno(), header, 0)
+        return done if done >= 0 else name_of(ctypes.get_errno())
+
+    def item(length, level, kind, value):
+        return struct.pack("=Qii", length, level, kind) + value
+
+    out = []
+    for one in s, t:
+        for control in [(SOL, 12345, bytes(4)), (SOL, socket.SCM_RIGHTS, struct.pack("=i", one.fileno())),
+                        (SOL, SO_TIMESTAMPING, bytes(4)), (SOL, SO_TIMESTAMPING, bytes(2)), (UDP, 12345, bytes(4)), (12345, 1, bytes(4))]:
+            out.append((control[:2], said(one.sendmsg, [b"one"], [control])))
+        for control in (item(15, IP, IP_TTL, bytes(4)), item(21, IP, IP_TTL, bytes(4)), item(2 ** 64 - 1, IP, IP_TTL, bytes(4)),
+                        item(20, 12345, 1, bytes(8)) + item(15, SOL, 1, b""), bytes(15), item(20, 12345, 1, bytes(4))):
+            out.append(raw(one, control))
+    # Each that was told to be sent was.
+    sent = [done for done in out[:12] if done == 3 or done[-1:] == (3,)]
+    return out, [s.recv(10) for _ in sent], exactly(t, 3)
+
+
+@step
+def many_pieces():
+    s, echo, _ = used_datagrams()
+    s.connect(echo)
+    t = tcp()
+
+    def pieces(count):
+        return [b"%c" % (65 + n % 26) for n in range(count)]
+
+    out = []
+    for count in 15, 16, 20, 64:
+        out.append((s.sendmsg(pieces(count)), s.recv(200), t.sendmsg(pieces(count)), exactly(t, count)))
+        s.send(bytes(count))
+        room = [bytearray(1) for _ in range(count)]
+        out.append((s.recvmsg_into(room)[:3:2], b"".join(room) == bytes(count)))
+    # Of more, all or nothing.
+    done = said(s.sendmsg, pieces(100))
+    out.append((s.send(b"".join(pieces(100))) if done == "EMSGSIZE" else done, s.recv(200)))
+    s.send(b"more")
+    done = said(lambda: s.recvmsg_into([bytearray(1) for _ in range(100)])[0])
+    out.append(len(s.recv(10)) if done == "EMSGSIZE" else done)
+    sent = 0
+    while sent < 100:
+        sent += os.writev(t.fileno(), pieces(100)[sent:])
+    return out, exactly(t, 100), said(s.sendmsg, pieces(1025)), said(t.sendmsg, pieces(1025))
 
 
 @step

@@ -14,6 +14,7 @@ use rustix::net::{
 };
 
 use super::Result;
+use super::leased::PIECES_MAX;
 use crate::protocol::{
     ABOUT_LEN, ADU_MAX, About, HEADING_LEN, Handle, Heading, OFFER_LEN, Offer, Verdict,
 };
@@ -81,10 +82,8 @@ fn send_behind(
     pieces: &[IoSlice<'_>],
     flags: SendFlags,
 ) -> Result<usize> {
-    /// Pieces besides the head.
-    const PIECES: usize = 15;
-    let mut all = [IoSlice::new(&[]); PIECES + 1];
-    if pieces.len() > PIECES {
+    let mut all = [IoSlice::new(&[]); PIECES_MAX + 1];
+    if pieces.len() > PIECES_MAX {
         return Err(Errno::MSGSIZE);
     }
     all[0] = IoSlice::new(head);

@@ -30,7 +30,9 @@ use crate::ring::{self, Lost, Word, Words};
 
 /// Bytes that go through the placeholder at a time while there is a lease.
 const SPILL: usize = 1024;
-/// Pieces of a message that go through the placeholder at a time.
+/// Pieces of a message that a call hands over at once, whichever way.
+pub(super) const PIECES_MAX: usize = 64;
+/// Pieces of a message that go through the placeholder at a time while there is a lease.
 pub(super) const PIECES: usize = 16;
 /// What a reader or a writer looks at most before it sleeps: a little more than a sleep and a wake cost.
 pub(super) const SPIN_MAX: u64 = 50_000;
@@ -122,10 +124,10 @@ impl Rings {
         skip: usize,
         flags: SendFlags,
     ) -> Result<usize> {
-        let mut rest = [IoSlice::new(&[]); PIECES];
-        let sent = match pieces.len() <= PIECES && skip == 0 {
+        let sent = match skip == 0 {
             true => sendmsg(p, pieces, &mut SendAncillaryBuffer::default(), flags),
             false => {
+                let mut rest = [IoSlice::new(&[]); PIECES_MAX];
                 let count = rest_of(pieces, Part { skip, most: usize::MAX }, &mut rest);
                 sendmsg(p, &rest[..count], &mut SendAncillaryBuffer::default(), flags)
             }
@@ -239,11 +241,7 @@ impl Part {
 }
 
 /// Lays a part of the pieces into `rest`; how many pieces of it there are.
-fn rest_of<'a>(
-    pieces: &'a [IoSlice<'_>],
-    mut part: Part,
-    rest: &mut [IoSlice<'a>; PIECES],
-) -> usize {
+fn rest_of<'a>(pieces: &'a [IoSlice<'_>], mut part: Part, rest: &mut [IoSlice<'a>]) -> usize {
     let bytes = pieces.iter().map(|piece| &piece[part.of(piece.len())]);
     let mut count = 0;
     for (place, bytes) in rest.iter_mut().zip(bytes.filter(|bytes| !bytes.is_empty())) {

@@ -268,7 +268,8 @@ unsafe fn scatter(
     let mut heading = [0; HEADING_LEN];
     // SAFETY: the caller's obligation.
     let mut all = unsafe { Scatter::new(&mut heading, at, count) }?;
-    bytes::receive(library, socket, all.pieces(), 0)
+    let pieces = all.pieces(socket.is_stream())?;
+    bytes::receive(library, socket, pieces, 0)
 }
 
 /// # Safety
@@ -287,7 +288,8 @@ unsafe fn receive_message(
     let mut heading = [0; HEADING_LEN];
     // SAFETY: as above.
     let mut all = unsafe { Scatter::new(&mut heading, header.msg_iov, header.msg_iovlen) }?;
-    let received = bytes::receive(library, socket, all.pieces(), flags)?;
+    let pieces = all.pieces(socket.is_stream())?;
+    let received = bytes::receive(library, socket, pieces, flags)?;
     if header.msg_name.is_null() {
         header.msg_namelen = 0;
     } else {
@@ -353,8 +355,9 @@ unsafe fn send_one(
 unsafe fn gather(library: &Library, socket: &mut Socket, at: *const iovec, count: c_int) -> Ours {
     let Ok(count) = usize::try_from(count) else { return Some(Err(Errno::INVAL)) };
     // SAFETY: the caller's obligation.
-    match unsafe { Gather::new(at, count) } {
-        Ok(all) => bytes::send(library, socket, all.pieces(), None, 0),
+    let all = unsafe { Gather::new(at, count) };
+    match all.as_ref().map_err(|error| *error).and_then(|all| all.pieces(socket.is_stream())) {
+        Ok(pieces) => bytes::send(library, socket, pieces, None, 0),
         Err(error) => Some(Err(error)),
     }
 }
@@ -378,23 +381,28 @@ unsafe fn send_message(
             Ok((all, (to, beside_of(socket, header)?)))
         })
     };
-    match given {
-        Ok((all, to)) => bytes::send_beside(library, socket, all.pieces(), to, flags),
+    let (all, to) = match given {
+        Ok(given) => given,
+        Err(error) => return Some(Err(error)),
+    };
+    match all.pieces(socket.is_stream()) {
+        Ok(pieces) => bytes::send_beside(library, socket, pieces, to, flags),
         Err(error) => Some(Err(error)),
     }
 }
 
-/// What is to go beside a datagram.
+/// What is to go beside a datagram; of a stream nothing is, and only looked at.
 ///
 /// # Safety
 /// The header names memory that is readable.
 unsafe fn beside_of(socket: &Socket, header: &msghdr) -> Result<Ancillary> {
-    if socket.is_stream() || header.msg_controllen == 0 {
-        return Ok(Ancillary::default());
-    }
     // SAFETY: the caller's obligation.
     let control = unsafe { memory::bytes(header.msg_control, header.msg_controllen) }?;
-    ancillary::parse(control).map_err(Errno::from_raw_os_error)
+    let beside = match socket.is_stream() {
+        true => ancillary::check(control).map(|()| Ancillary::default()),
+        false => ancillary::parse(control),
+    };
+    beside.map_err(Errno::from_raw_os_error)
 }
 
 /// # Safety
@@ -452,8 +460,8 @@ impl Headers<'_> {
         unsafe {
             let header = &mut *self.first.add(at);
             let all = Gather::new(header.msg_hdr.msg_iov, header.msg_hdr.msg_iovlen);
-            let len = all.map_or(0, |all| all.pieces().iter().map(|piece| piece.len()).sum());
-            header.msg_len = len as c_uint;
+            let pieces = all.as_ref().ok().and_then(|all| all.pieces(false).ok()).unwrap_or(&[]);
+            header.msg_len = pieces.iter().map(|piece| piece.len()).sum::<usize>() as c_uint;
         }
     }
 }
@@ -476,8 +484,9 @@ impl Leaving for Headers<'_> {
             let to = memory::address(header.msg_name.cast(), header.msg_namelen)?;
             (all, to, beside_of(self.socket, header)?)
         };
-        let address = bytes::destination(self.socket, all.pieces(), to)?;
-        f(all.pieces(), Heading { address, beside })
+        let pieces = all.pieces(false)?;
+        let address = bytes::destination(self.socket, pieces, to)?;
+        f(pieces, Heading { address, beside })
     }
 }
 

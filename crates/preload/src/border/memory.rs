@@ -7,7 +7,7 @@ use fusewire_outboard::client::Result;
 use libc::{iovec, sockaddr, socklen_t};
 use rustix::io::Errno;
 
-/// Pieces of a message that are taken at once: a stream goes on after so many, a datagram of more is too long.
+/// Pieces that are taken at once: a stream goes on after so many, a datagram of more is too long.
 pub const PIECES: usize = 64;
 
 /// Memory to read.
@@ -56,6 +56,7 @@ unsafe fn vector<'a>(vector: *const iovec, count: usize) -> Result<&'a [iovec]> 
 pub struct Scatter<'a> {
     pieces: [IoSliceMut<'a>; PIECES + 1],
     count: usize,
+    is_cut: bool,
 }
 
 impl<'a> Scatter<'a> {
@@ -68,19 +69,25 @@ impl<'a> Scatter<'a> {
         let all = unsafe { vector(at, count) }?;
         let mut pieces = std::array::from_fn(|_| IoSliceMut::new(&mut []));
         pieces[0] = IoSliceMut::new(first);
-        let places = pieces[1..].iter_mut().zip(all.iter().filter(|piece| piece.iov_len > 0));
+        let mut parts = all.iter().filter(|piece| piece.iov_len > 0);
         let mut count = 1;
-        for (place, piece) in places {
+        for (place, piece) in pieces[1..].iter_mut().zip(&mut parts) {
             // SAFETY: the caller's obligation.
             *place = IoSliceMut::new(unsafe { bytes_mut(piece.iov_base, piece.iov_len) }?);
             count += 1;
         }
-        Ok(Scatter { pieces, count })
+        Ok(Scatter { pieces, count, is_cut: parts.next().is_some() })
     }
 
-    /// All of them.
-    pub fn pieces(&mut self) -> &mut [IoSliceMut<'a>] {
-        &mut self.pieces[..self.count]
+    /// Those for a stream, which may be the first of all, or for a datagram.
+    ///
+    /// # Errors
+    /// `EMSGSIZE`: there are more than are taken, for a datagram.
+    pub fn pieces(&mut self, is_stream: bool) -> Result<&mut [IoSliceMut<'a>]> {
+        match self.is_cut && !is_stream {
+            true => Err(Errno::MSGSIZE),
+            false => Ok(&mut self.pieces[..self.count]),
+        }
     }
 }
 
@@ -88,6 +95,7 @@ impl<'a> Scatter<'a> {
 pub struct Gather<'a> {
     pieces: [IoSlice<'a>; PIECES],
     count: usize,
+    is_cut: bool,
 }
 
 impl<'a> Gather<'a> {
@@ -100,18 +108,24 @@ impl<'a> Gather<'a> {
         let all = unsafe { vector(at, count) }?;
         let mut pieces = [IoSlice::new(&[]); PIECES];
         let mut count = 0;
-        let parts = all.iter().filter(|piece| piece.iov_len > 0);
-        for (place, piece) in pieces.iter_mut().zip(parts) {
+        let mut parts = all.iter().filter(|piece| piece.iov_len > 0);
+        for (place, piece) in pieces.iter_mut().zip(&mut parts) {
             // SAFETY: the caller's obligation.
             *place = IoSlice::new(unsafe { bytes(piece.iov_base, piece.iov_len) }?);
             count += 1;
         }
-        Ok(Gather { pieces, count })
+        Ok(Gather { pieces, count, is_cut: parts.next().is_some() })
     }
 
-    /// All of them.
-    pub fn pieces(&self) -> &[IoSlice<'a>] {
-        &self.pieces[..self.count]
+    /// As [`Scatter::pieces`].
+    ///
+    /// # Errors
+    /// As [`Scatter::pieces`].
+    pub fn pieces(&self, is_stream: bool) -> Result<&[IoSlice<'a>]> {
+        match self.is_cut && !is_stream {
+            true => Err(Errno::MSGSIZE),
+            false => Ok(&self.pieces[..self.count]),
+        }
     }
 }
 

@@ -23,19 +23,60 @@ fn field(value: &[u8]) -> Result<Option<u8>, i32> {
     }
 }
 
-/// Reads what is to go beside a datagram. What is of levels other than IP's is passed over.
+/// Kind and value of an item of a level.
+type Item<'a> = ((i32, i32), &'a [u8]);
+
+/// Takes the first item off; `None`: there is none.
 ///
 /// # Errors
-/// `EINVAL`: an item goes beyond the bytes, or has a value of another length; one of IP's is not known.
+/// `EINVAL`: it goes beyond the bytes.
+fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Item<'a>>, i32> {
+    let Some((head, _)) = bytes.split_first_chunk::<HEAD_LEN>() else { return Ok(None) };
+    let [len @ .., l0, l1, l2, l3, t0, t1, t2, t3] = *head;
+    let len = usize::try_from(u64::from_ne_bytes(len)).unwrap_or(usize::MAX);
+    let value = bytes.get(HEAD_LEN..len).ok_or(libc::EINVAL)?;
+    let level = i32::from_ne_bytes([l0, l1, l2, l3]);
+    *bytes = bytes.get(len.next_multiple_of(ALIGN)..).unwrap_or(&[]);
+    Ok(Some(((level, i32::from_ne_bytes([t0, t1, t2, t3])), value)))
+}
+
+/// An item of `SOL_SOCKET`, of which none changes anything.
+///
+/// # Errors
+/// `EPERM` for a mark, `EINVAL` for one that the kernel does not know of such a socket either.
+fn check_general(kind: i32, value: &[u8]) -> Result<(), i32> {
+    match kind {
+        libc::SCM_RIGHTS | libc::SCM_CREDENTIALS => Ok(()),
+        libc::SO_TIMESTAMPING if value.len() == 4 => Ok(()),
+        libc::SO_MARK => Err(libc::EPERM),
+        _ => Err(libc::EINVAL),
+    }
+}
+
+/// Looks at what a program gives with bytes of a stream, where nothing of it changes anything.
+///
+/// # Errors
+/// `EINVAL`, `EPERM`, as [`parse`].
+pub fn check(mut bytes: &[u8]) -> Result<(), i32> {
+    while let Some(((level, kind), value)) = take(&mut bytes)? {
+        if level == libc::SOL_SOCKET {
+            check_general(kind, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is to go beside a datagram. What is of levels other than IP's, UDP's and sockets' is passed over.
+///
+/// # Errors
+/// `EINVAL`: an item goes beyond the bytes, or has a value of another length; one is not known. `EPERM`: it sets a mark. `EIO`:
+/// what is sent were to be cut into several (`UDP_SEGMENT`), as where an interface cannot, and programs then cut it.
 pub fn parse(mut bytes: &[u8]) -> Result<Ancillary, i32> {
     let mut beside = Ancillary::default();
-    while let Some((head, _)) = bytes.split_first_chunk::<HEAD_LEN>() {
-        let [len @ .., l0, l1, l2, l3, t0, t1, t2, t3] = *head;
-        let len = usize::try_from(u64::from_ne_bytes(len)).unwrap_or(usize::MAX);
-        let value = bytes.get(HEAD_LEN..len).ok_or(libc::EINVAL)?;
-        let (level, kind) =
-            (i32::from_ne_bytes([l0, l1, l2, l3]), i32::from_ne_bytes([t0, t1, t2, t3]));
+    while let Some(((level, kind), value)) = take(&mut bytes)? {
         match (level, kind) {
+            (libc::SOL_SOCKET, _) => check_general(kind, value)?,
+            (libc::IPPROTO_UDP, libc::UDP_SEGMENT) if value.len() == 2 => return Err(libc::EIO),
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                 let [i0, i1, i2, i3, own @ .., _, _, _, _] =
                     <[u8; 12]>::try_from(value).map_err(|_| libc::EINVAL)?;
@@ -68,7 +109,6 @@ pub fn parse(mut bytes: &[u8]) -> Result<Ancillary, i32> {
             }
             _ => {}
         }
-        bytes = bytes.get(len.next_multiple_of(ALIGN)..).unwrap_or(&[]);
     }
     Ok(beside)
 }
@@ -209,11 +249,29 @@ mod tests {
             (20, libc::IPPROTO_IP, libc::IP_TTL, &int(256)),
             (20, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &int(-2)),
             // What would be forgotten to somebody's surprise.
-            (18, libc::IPPROTO_UDP, libc::UDP_SEGMENT, &[1, 0]),
+            (20, libc::IPPROTO_UDP, libc::UDP_SEGMENT, &[1, 0, 0, 0]),
+            (20, libc::IPPROTO_UDP, libc::UDP_GRO, &int(1)),
+            (20, libc::SOL_SOCKET, 12345, &int(1)),
+            (18, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &[1, 0]),
         ] {
             assert_eq!(parse(&item(len, level, kind, value)), Err(libc::EINVAL), "{len} {kind}");
         }
-        assert_eq!(parse(&item(20, libc::SOL_SOCKET, 37, &int(3))), Ok(Ancillary::default()));
+        let cut = item(18, libc::IPPROTO_UDP, libc::UDP_SEGMENT, &[1, 0]);
+        assert_eq!(parse(&cut), Err(libc::EIO));
+        let marked = item(20, libc::SOL_SOCKET, libc::SO_MARK, &int(1));
+        assert_eq!((parse(&marked), check(&marked)), (Err(libc::EPERM), Err(libc::EPERM)));
+        for passed in [
+            item(20, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &int(3)),
+            item(20, libc::SOL_SOCKET, libc::SCM_RIGHTS, &int(3)),
+            item(20, 12345, 1, &int(3)),
+        ] {
+            assert_eq!((parse(&passed), check(&passed)), (Ok(Ancillary::default()), Ok(())));
+        }
+        // With a stream others' are passed over, what is no item is not.
+        assert_eq!(check(&cut), Ok(()));
+        assert_eq!(check(&cut[..17]), Err(libc::EINVAL));
+        let behind = [&[cut, vec![0; 6]].concat()[..], &marked].concat();
+        assert_eq!((parse(&behind), check(&behind)), (Err(libc::EIO), Err(libc::EPERM)));
         let usual = item(20, libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &int(-1));
         assert_eq!(parse(&usual), Ok(Ancillary::default()));
     }
