@@ -74,6 +74,11 @@ impl Messages {
         self.0.as_ref().is_none_or(|bounds| bounds.bounds.len() < most)
     }
 
+    /// The end of a message has come that was not consumed.
+    pub fn wait(&self) -> bool {
+        self.0.as_ref().is_some_and(|bounds| bounds.bounds.iter().any(|bound| bound.ends))
+    }
+
     /// All data of an accepted packet, which ends at `end`, are here.
     pub fn note(&mut self, h: &Header, end: u64, consumed: u64) {
         if let Some(bounds) = &mut self.0 {

@@ -133,6 +133,26 @@ impl Receive {
         self.adv
     }
 
+    /// alloc as far as there is room: where nobody is told, no step is too small.
+    pub fn widen(&mut self) {
+        self.adv = self.adv.max(self.consumed + u64::from(self.window));
+    }
+
+    /// What of `consumed..start` has come counts as missing, too, and is passed over with the rest.
+    pub fn give_up(&mut self, start: u64) {
+        let mut from = self.consumed;
+        while let Some(gap) = self.gaps.pop_back_if(|gap| gap.1 > self.consumed) {
+            from = from.min(gap.0);
+        }
+        let full = self.gaps.len() >= GAPS_MAX;
+        match self.gaps.back_mut() {
+            _ if from >= start => {}
+            Some(last) if full => last.1 = start,
+            _ => self.gaps.push_back((from, start)),
+        }
+        self.nxt = self.nxt.max(start);
+    }
+
     /// This byte has come.
     pub fn has(&self, at: u64) -> bool {
         at < self.nxt || self.ranges.range_at(at).is_some()

@@ -73,21 +73,26 @@ impl Receiver {
             return Err(DropCause::NoMemory);
         }
         if end > recv.adv {
-            // Nothing waits for us: with all consumed the stream goes on where it is.
-            let all_consumed = recv.consumed == recv.nxt && payload_len <= recv.window;
-            if self.peer.is_some() || !all_consumed || start < recv.adv {
+            if !self.may_go_on() || payload_len > recv.window {
                 return Err(DropCause::OutOfWindow);
             }
+            let offset = start.max(recv.nxt);
             return Ok(Initial::Payload(PayloadPlan {
-                offset: start,
-                len: payload_len,
-                trim_front: 0,
+                offset,
+                len: (end - offset) as u32,
+                trim_front: (offset - start) as u32,
                 trim_back: 0,
                 in_order: false,
                 duplicate: false,
             }));
         }
         Ok(Initial::Payload(recv.plan(start, end)?))
+    }
+
+    /// Nothing waits for us (service 5): the stream goes on where it is, unless a whole message lies in the memory that the
+    /// application has not released. What is there of an unfinished one is given up.
+    fn may_go_on(&self) -> bool {
+        self.peer.is_none() && !self.messages.wait()
     }
 
     /// The final step: takes the packet with what the integrated step found, or forgets it.
@@ -99,7 +104,13 @@ impl Receiver {
         initial: &Initial,
         verdict: Verdict,
     ) {
-        let Some(taken) = self.counters.take(verdict) else { return };
+        let Some(taken) = self.counters.take(verdict) else {
+            // It may have been written over what is there of an unfinished message.
+            if matches!(initial, Initial::Payload(plan) if self.lies_beyond(plan)) {
+                self.give_up(self.recv.nxt);
+            }
+            return;
+        };
         self.counters.segments_received += 1;
         if h.returned {
             return self.final_ours(now, h);
@@ -153,18 +164,33 @@ impl Receiver {
     fn take_payload(&mut self, h: &Header, plan: &PayloadPlan, taken: u32) {
         let (start, end) = (plan.offset, plan.offset + u64::from(taken.min(plan.len)));
         let noerr = self.peer.is_none();
-        let recv = &mut self.recv;
-        if start < recv.nxt || end > recv.adv && !noerr || recv.done {
+        if start < self.recv.nxt || self.recv.done {
             return;
         }
-        if end > recv.adv {
-            recv.adv = end;
+        if self.lies_beyond(plan) {
+            if !self.may_go_on() {
+                return;
+            }
+            self.give_up(start);
         }
+        let recv = &mut self.recv;
+        debug_assert!(end <= recv.adv, "{end} is beyond {}", recv.adv);
         recv.segment_len_max = recv.segment_len_max.max(taken);
         self.counters.bytes_received += end - start;
         self.counters.out_of_order += u64::from(start != recv.nxt);
         let opens_gap = recv.take(start, end, noerr);
         self.gap |= opens_gap && h.options.has(Options::FASTNAK);
+    }
+
+    /// It has no place before what is there is given up.
+    fn lies_beyond(&self, plan: &PayloadPlan) -> bool {
+        plan.len > 0 && plan.offset + u64::from(plan.len) > self.recv.adv
+    }
+
+    /// The stream goes on at `start`: what is there below, of a message that has not come whole, counts as missing.
+    fn give_up(&mut self, start: u64) {
+        self.recv.give_up(start);
+        self.consumed(start);
     }
 
     /// Nothing can have been sent beyond.
@@ -180,7 +206,9 @@ impl Receiver {
             && (highest..=self.edge()).contains(&end)
         {
             self.recv.fin = end;
-            if self.peer.is_none() && end <= self.recv.adv {
+            if self.peer.is_none() {
+                // Nothing is written there any more.
+                self.recv.adv = self.recv.adv.max(end);
                 self.recv.pass_over(end, end);
             }
         }

@@ -285,6 +285,10 @@ impl Receiver {
             return;
         }
         self.messages.consumed(self.recv.consumed);
+        if self.peer.is_none() {
+            // Nobody is told.
+            self.recv.widen();
+        }
         if self.recv.has_opened() && self.answers() {
             self.asked = true;
         }

@@ -98,3 +98,54 @@ fn without_answers_what_comes_whole_is_told_and_the_rest_is_told_to_be_lost() {
         }
     });
 }
+
+/// Nobody waits for who reads a stream without answers: whatever its memory, and whatever it lacks, it goes on, to the end.
+#[test]
+fn without_answers_a_stream_outlives_any_memory() {
+    let name = "group::joining::without_answers_a_stream_outlives_any_memory";
+    for_each_seed_of(30, name, |_, random| {
+        let nocheck = random.chance(0.3);
+        let window = 1 << 16;
+        let mut plans = vec![plan(0); 5];
+        for plan in &mut plans {
+            plan.config.recv_window = window;
+            plan.config.nocheck = nocheck;
+            plan.misses_end = true;
+        }
+        plans[1].takes = Some(200_000);
+        plans[2].takes = Some(200_000);
+        plans[2].links[0].loss = 0.05;
+        plans[2].links[0].corrupt = 0.05;
+        plans[3].links[0].loss = 0.05;
+        plans[3].links[0].reorder = 0.05;
+        plans[3].links[0].reorder_delay = Duration::from_millis(10);
+        // Some messages find no room at all.
+        plans[4].config.recv_window = 1 << 13;
+        plans[4].links[0].corrupt = 0.05;
+        let sender = SenderConfig {
+            service: Service::UnacknowledgedMulticast,
+            out_rate: fusewire_transport::xtp::Rate { rate: 500_000, burst: 5000 },
+            nocheck,
+            ..SenderConfig::default()
+        };
+        let total = 10 * u64::from(window);
+        let waits = Duration::from_secs(2);
+        let message = 2000..12_000;
+        let scenario = Scenario { plans, sender, total, message, waits, ..Scenario::default() };
+        let mut world = World::new(&scenario, random);
+        world.run();
+        let end = world.sender.sent();
+        for (n, side) in world.sides.iter().enumerate() {
+            let finished = side.events.contains(&ReceiverEvent::Finished { offset: end });
+            assert!(finished, "{n}: {}", world.describe());
+            let is_sent = |m: &core::ops::Range<u64>| nocheck || world.sent.contains(m);
+            assert!(side.messages.iter().all(is_sent), "{n}: {:?}", side.messages);
+            let last = side.messages.last().map_or(0, |message| message.end);
+            let near = end - last <= 3 * u64::from(window);
+            assert!(near, "{n}: {last} of {end}\n{}", world.describe());
+        }
+        let (all, sent) = (&world.sides[0].messages, &world.sent);
+        assert_eq!(all[..], sent[..sent.len() - 1], "{}", world.describe());
+        assert!(world.sides[1].messages.len() > sent.len() / 5, "{}", world.describe());
+    });
+}

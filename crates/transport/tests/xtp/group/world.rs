@@ -37,6 +37,8 @@ pub struct Plan {
     pub denied: bool,
     /// What it says is not true.
     pub lies: Option<Lie>,
+    /// The last packet with data never comes.
+    pub misses_end: bool,
 }
 
 /// What somebody says who is a member and wants to harm the others.
@@ -62,6 +64,7 @@ impl Default for Plan {
             takes: None,
             denied: false,
             lies: None,
+            misses_end: false,
         }
     }
 }
@@ -119,9 +122,27 @@ pub struct Side {
     /// When a message was last taken, and what was told and not taken yet.
     taken_at: Instant,
     peeked: VecDeque<Range<u64>>,
+    /// Where payload is written before its check is known.
+    memory: Vec<u8>,
 }
 
 impl Side {
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        let at = (offset % self.memory.len() as u64) as usize;
+        let (behind, front) = data.split_at(data.len().min(self.memory.len() - at));
+        self.memory[at..at + behind.len()].copy_from_slice(behind);
+        self.memory[..front.len()].copy_from_slice(front);
+    }
+
+    /// The message lies there as it was sent.
+    fn has_in_memory(&self, message: &Range<u64>, content: &Content) -> bool {
+        let (len, size) = ((message.end - message.start) as usize, self.memory.len());
+        let at = (message.start % size as u64) as usize;
+        let behind = len.min(size - at);
+        content.matches(message.start, &self.memory[at..at + behind])
+            && content.matches(message.start + behind as u64, &self.memory[..len - behind])
+    }
+
     fn pending(&mut self) -> Option<Range<u64>> {
         let next = || self.machine.poll_message().map(|message| message.range);
         self.peeked.pop_front().or_else(next)
@@ -181,6 +202,7 @@ impl World {
             up: Link::new(plan.links[1].clone(), random.fork()),
             taken_at: start,
             peeked: VecDeque::new(),
+            memory: vec![0; plan.config.recv_window as usize],
         });
         let sides = sides.collect();
         World {
@@ -302,6 +324,10 @@ impl World {
         let side = &mut self.sides[n];
         let Some((header, data)) = frame.parse() else { return frame.assert_changed() };
         let initial = side.machine.handle_initial(from, &header, data.len() as u32);
+        if let Initial::Payload(plan) = &initial {
+            let written = &data[plan.trim_front as usize..][..plan.len as usize];
+            side.write(plan.offset, written);
+        }
         let verdict = match &initial {
             Initial::Drop(_) => return,
             _ if !frame.verifies() => Verdict::Reject(DropCause::Checksum),
@@ -394,7 +420,11 @@ impl World {
         }
         let is_known = |addr| self.sides.iter().any(|side| To::One(side.addr) == addr);
         self.to_strangers += u64::from(to != To::Group && !is_known(to));
+        let is_last = transmit.payload.is_some() && transmit.header.options.has(Options::WCLOSE);
         for side in &mut self.sides {
+            if is_last && side.plan.misses_end {
+                continue;
+            }
             if to == To::Group || to == To::One(side.addr) {
                 side.down.send(self.now, frame.clone());
             }
@@ -505,6 +535,7 @@ impl World {
             }
             credit -= len.min(credit);
             side.taken_at = now;
+            assert!(side.has_in_memory(&message, &self.content), "{message:?} was written over");
             side.machine.consumed(message.end);
             side.messages.push(message);
             if side.plan.leaves_after == Some(side.messages.len()) {

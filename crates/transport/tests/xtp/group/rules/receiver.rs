@@ -445,18 +445,21 @@ fn who_joins_takes_the_sender_that_it_means() {
 fn without_answers_a_hole_is_passed_over() {
     let config = ReceiverConfig { recv_window: 10_000, ..ReceiverConfig::default() };
     let far = BEGIN + 50_000;
-    for (has, seq, len, cause) in [
-        (0, far, 100, None),
-        (100, far, 100, Some(DropCause::OutOfWindow)),
-        (0, BEGIN + 9_950, 100, Some(DropCause::OutOfWindow)),
-        (0, far, 10_001, Some(DropCause::OutOfWindow)),
+    let unfinished = Options::NONE;
+    for (has, options, seq, len, cause) in [
+        (0, unfinished, far, 100, None),
+        (100, unfinished, far, 100, None),
+        (100, Options::EOM, far, 100, Some(DropCause::OutOfWindow)),
+        (0, unfinished, BEGIN + 9_950, 100, None),
+        (0, unfinished, far, 10_001, Some(DropCause::OutOfWindow)),
     ] {
         let (mut r, heard) = hears(&config, Service::UnacknowledgedMulticast);
         r.join(NOW, &heard, key(5));
         if has > 0 {
-            take(&mut r, &data(BEGIN, has));
+            let first = data(BEGIN, has);
+            take(&mut r, &Header { options: first.options | options, ..first });
         }
-        assert_eq!(take(&mut r, &data(seq, len)), cause, "{has} {seq} {len}");
+        assert_eq!(take(&mut r, &data(seq, len)), cause, "{has} {options:?} {seq} {len}");
     }
 }
 
