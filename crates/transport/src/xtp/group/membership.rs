@@ -333,6 +333,8 @@ impl Sender {
     pub(super) fn look(&mut self, now: Instant) {
         let since = now - self.looked_at;
         self.looked_at = now;
+        // One look came late: it is the sender that was not there.
+        let is_late = since >= 2 * super::timers::LOOK;
         let silence = self.cfg.silence;
         let ends = self.wclosed && self.una == self.end;
         for m in self.members.values_mut().filter(|m| ends && !m.done) {
@@ -346,12 +348,10 @@ impl Sender {
         };
         let silent: Vec<Key> =
             self.members.iter().filter(|(_, m)| silent(m)).map(|(id, _)| *id).collect();
-        for id in silent {
+        for id in silent.into_iter().filter(|_| !is_late) {
             self.drop_member(now, id, Leaving::Silent);
         }
         let grown = (u128::from(self.cfg.floor) * since.as_micros() / 1_000_000) as u64;
-        // One look came late: it is the sender that was not there.
-        let is_late = since >= 2 * super::timers::LOOK;
         if !is_late {
             for id in self.slow(grown) {
                 self.drop_member(now, id, Leaving::Slow);

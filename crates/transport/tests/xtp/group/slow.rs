@@ -147,6 +147,36 @@ fn who_lacks_a_repair_has_another_second() {
     assert_eq!(left, [SenderEvent::Left { id: key(12), why: Leaving::Slow }]);
 }
 
+/// Who sends was not there for as long as members may be silent: it could not hear them, and drops none.
+#[test]
+fn a_look_that_comes_late_drops_nobody() {
+    let mut now = Instant::from_ms(5);
+    let key = |n: u64| Key::new(n).expect("not zero");
+    let config = SenderConfig { congestion: None, ..SenderConfig::default() };
+    let mut sender = Sender::new(&config, key(77), now);
+    let at = |n: u64| ([10, 0, 0, n as u8], 4000).into();
+    for n in 1..=2 {
+        sender.handle(now, at(n), &attacks::jcntl(key(77), n));
+        assert_eq!(sender.accept(now, key(n), key(n + 10)), Some(0));
+    }
+    let says = |sender: &mut Sender, now| {
+        std::iter::from_fn(|| sender.poll_transmit(now)).map(|(_, t)| t.header.sync).max()
+    };
+    let reservation = sender.reserve(20_000).expect("there is room");
+    sender.commit(reservation);
+    let sync = says(&mut sender, now).expect("it is sent");
+    now += 5 * SILENCE;
+    sender.handle_timeout(now);
+    let sync = says(&mut sender, now).unwrap_or(sync);
+    assert_eq!(sender.members().count(), 2);
+    // What they say is read then; who still says nothing is dropped.
+    let sent = sender.sent();
+    sender.handle(now, at(1), &attacks::report(key(11), (sent, sync), &[]));
+    sender.handle_timeout(now + Duration::from_secs(1));
+    let left: Vec<_> = sender.members().map(|member| member.id).collect();
+    assert_eq!(left, [key(11)]);
+}
+
 #[test]
 fn answers_do_not_implode() {
     for loss in [0.0, 0.01, 0.05] {
