@@ -1,6 +1,6 @@
 //! The headers of what is sent.
 
-use super::connection::{Connection, Last};
+use super::connection::{Connection, Last, TELLS};
 use super::state::State;
 use super::{Header, SPANS, Transmit};
 use crate::machine::TransmitKind;
@@ -164,12 +164,16 @@ impl Connection {
         let asks = core::mem::take(&mut self.send.ask) || ends && !self.send.wclosed;
         // Where there is a gap to name, it is told again later.
         let again = !self.events.traffic && self.send.tells > 0 && self.recv.ranges.is_empty();
-        self.send.tells -= u8::from(again);
         let traffic = core::mem::take(&mut self.events.traffic) || tells_key || again;
-        // ECNTL follows a TCNTL that cannot name the gap.
-        let gap = core::mem::take(&mut self.events.gap);
-        self.events.gap = gap && traffic && !tells_key;
-        self.events.answer = false;
+        let limits = !tells_key || self.credit >= TCNTL_LIMITS_LEN;
+        self.send.tells = match limits {
+            true => self.send.tells - u8::from(again),
+            // They are told once there is room.
+            false => TELLS,
+        };
+        // ECNTL follows a TCNTL, which cannot name the gap that is to be reported, or asked for.
+        let owed = core::mem::take(&mut self.events.gap) | core::mem::take(&mut self.events.answer);
+        self.events.gap = owed && traffic && !tells_key && !self.recv.ranges.is_empty();
         if asks {
             let stamp = self.stamp(now);
             self.sync.raise(stamp, self.send.nxt);
@@ -180,7 +184,6 @@ impl Connection {
             echo: self.sync.peer.unwrap_or(0),
         };
         let body = if traffic {
-            let limits = !tells_key || self.credit >= TCNTL_LIMITS_LEN;
             Body::Tcntl(TrafficControl {
                 control,
                 delay_us: 0,

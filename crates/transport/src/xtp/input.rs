@@ -5,6 +5,7 @@ use super::Header;
 use super::connection::{Connection, INITIAL_ALLOC};
 use super::receive::nothing;
 use super::state::State;
+use super::sync::behind;
 use super::timers::Timer;
 use crate::machine::{DropCause, Initial, PayloadPlan, Verdict};
 use core::time::Duration;
@@ -287,8 +288,9 @@ impl Connection {
         if self.passes_over(h) && h.seq > self.recv.nxt && h.seq <= self.recv.adv {
             self.recv.pass_over(h.seq, h.seq);
         }
-        // Who has not seen its key answers by TCNTL.
-        self.confirmed |= !matches!(h.body, Body::Tcntl(_));
+        // Who has not seen its key answers by TCNTL, and echoes a FIRST.
+        self.confirmed |= !matches!(h.body, Body::Tcntl(_))
+            || behind(self.sync.opened, control.echo).is_some_and(|by| by > 0);
         self.take_answer(now, control, spans);
         self.ask_for_delivery(h);
         self.note_closing(now, h, h.seq, Some(control.rseq));
@@ -311,7 +313,12 @@ impl Connection {
                 return self.counters.drop(DropCause::Protocol);
             }
             Some(_) if self.state != State::Cookie => {
-                if let Some(limits) = &tcntl.traffic.limits {
+                // One that was overtaken says what held before.
+                let is_latest = self.sync.peer.is_none_or(|peer| behind(peer, h.sync).is_some());
+                if let Some(limits) = &tcntl.traffic.limits
+                    && is_latest
+                    && !self.is_blind_end(h)
+                {
                     self.take_limits(limits);
                 }
                 return self.final_control(now, h, control, None);
@@ -325,6 +332,7 @@ impl Connection {
             return;
         }
         self.keys.peer = Some(tcntl.xkey);
+        self.sync.opened = self.sync.latest;
         self.state = State::Open;
         self.send.trailers = self.settings.cxor && h.options.has(Options::RES);
         self.settings.cxor = self.send.trailers;

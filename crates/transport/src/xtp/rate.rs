@@ -24,14 +24,17 @@ impl RateControl {
     /// The peer wants no more than this.
     pub fn bound(&mut self, rate: u32, burst: u32) {
         let peer = Rate { rate, burst };
-        self.bound = match (self.own.is_bounded(), peer.is_bounded()) {
+        let bound = match (self.own.is_bounded(), peer.is_bounded()) {
             (true, true) => {
                 Rate { rate: self.own.rate.min(rate), burst: least(self.own.burst, burst) }
             }
             (true, false) => self.own,
             (false, _) => peer,
         };
-        (self.credit, self.until) = (0, Instant::ZERO);
+        // It is told more than once: what left under it counts.
+        if bound != self.bound {
+            (self.bound, self.credit, self.until) = (bound, 0, Instant::ZERO);
+        }
     }
 
     /// When something may leave; `None`: now.
@@ -111,6 +114,20 @@ mod tests {
         let mut control = RateControl::new(Rate { rate: 100_000, burst: 100 });
         let (bytes, _) = run(&mut control, 1000);
         assert!((99_000..=101_000).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn a_bound_that_is_told_again_lets_no_second_burst_out() {
+        let now = Instant::from_ms(10);
+        let mut control = RateControl::new(Rate::NONE);
+        control.bound(5000, 1000);
+        control.on_sent(now, 1000);
+        let until = control.next_send(now);
+        assert_eq!(until, Some(now + Duration::from_millis(200)));
+        control.bound(5000, 1000);
+        assert_eq!(control.next_send(now), until);
+        control.bound(6000, 1000);
+        assert_eq!(control.next_send(now), None, "another rate begins anew");
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(super) struct Sync {
     pub latest: u32,
     /// The latest of ours that was echoed.
     pub answered: u32,
+    /// The latest of ours when we knew no key to return yet: an echo beyond is of a packet that had it.
+    pub opened: u32,
     asked: [Asked; ASKED],
     /// The latest of the peer's.
     pub peer: Option<u32>,
@@ -54,6 +56,7 @@ impl Sync {
         Sync {
             latest: start,
             answered: start,
+            opened: start,
             asked: [Asked::default(); ASKED],
             peer: None,
             bytes: 0,

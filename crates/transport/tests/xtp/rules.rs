@@ -6,7 +6,9 @@ use fusewire_base::Instant;
 use fusewire_transport::machine::{
     Cut, DropCause, Ends, Event, Header as _, Listener as _, ResetCause, Secrets,
 };
-use fusewire_transport::xtp::{Config, Connection, Header, Listener, ListenerAction, SPANS, State};
+use fusewire_transport::xtp::{
+    Config, Connection, Header, Listener, ListenerAction, Rate, SPANS, State,
+};
 use fusewire_wire::xtp::{
     Address, Body, Code, Control, Diag, First, Key, Options, Reason, Service, Span, SpanList,
     Spans as _, Traffic,
@@ -73,6 +75,85 @@ pub fn exchange(a: &mut Connection, b: &mut Connection) -> (u32, u32) {
     let said = deliver(a, b, NOW).pop().expect("data");
     let answer = deliver(b, a, NOW).pop().expect("an answer");
     (said.sync, answer.sync)
+}
+
+fn says(c: &mut Connection) -> Vec<Header> {
+    core::iter::from_fn(|| c.poll_transmit(NOW)).map(|t| t.header).collect()
+}
+
+/// What a TCNTL says of the rate.
+fn inrate(h: &Header) -> Option<u32> {
+    let Body::Tcntl(tcntl) = &h.body else { return None };
+    tcntl.traffic.limits.map(|limits| limits.inrate)
+}
+
+/// Section 8: where two answers are due TCNTL goes first, and what it cannot name follows as long as it is so.
+#[test]
+fn a_gap_that_is_asked_for_is_named_behind_tcntl() {
+    let (mut a, mut b) = open(&Config::default(), BEGAN);
+    let (sync, _) = exchange(&mut a, &mut b);
+    let comes = |b: &mut Connection, seq, options| {
+        let data = packet(b, sync, seq, 100, Body::Data { btag: None });
+        take(b, NOW, &Header { options, ..data });
+    };
+    comes(&mut b, 101, Options::FASTNAK);
+    assert!(matches!(says(&mut b)[..], [Header { body: Body::Ecntl(..), .. }]));
+    // It was reported. Who asks is told of it again.
+    comes(&mut b, 201, Options::SREQ);
+    b.set_in_rate(Rate { rate: 30_000, burst: 4000 });
+    let said = says(&mut b);
+    let [Header { body: Body::Tcntl(_), .. }, Header { body: Body::Ecntl(_, spans), .. }] =
+        &said[..]
+    else {
+        panic!("{said:?}");
+    };
+    assert!(spans.iter().eq([Span { left: 101, right: 301 }]), "{said:?}");
+    // Filled in the batch that opened it: there is nothing to name, and what goes again does not go at once.
+    comes(&mut b, 1, Options::NONE);
+    comes(&mut b, 401, Options::FASTNAK);
+    comes(&mut b, 301, Options::NONE);
+    b.set_in_rate(Rate { rate: 60_000, burst: 4000 });
+    let said = says(&mut b);
+    assert!(matches!(said[..], [Header { body: Body::Tcntl(_), .. }]), "{said:?}");
+}
+
+/// Section 7, rule 4: a FIRST without data lets no limits out before the key was shown; they are said then.
+#[test]
+fn limits_for_which_there_was_no_room_are_told_later() {
+    let mut a = Connection::connect(&Config::default(), Key::new(77).unwrap(), 7, BEGAN);
+    let first = a.poll_transmit(BEGAN).expect("FIRST").header;
+    let in_rate = Rate { rate: 30_000, burst: 4000 };
+    let mut b = called(&Config { in_rate, ..Config::default() }, &first);
+    let opens = deliver(&mut b, &mut a, BEGAN);
+    assert!(matches!(opens[0].body, Body::Tcntl(_)) && inrate(&opens[0]).is_none(), "{opens:?}");
+    assert_ne!(a.info().pacing_rate, Some(30_000));
+    deliver(&mut a, &mut b, NOW);
+    deliver(&mut b, &mut a, NOW);
+    assert_eq!(a.info().pacing_rate, Some(30_000));
+}
+
+/// Section 11: of two TCNTLs the later counts, whichever comes last; one that is not taken says nothing.
+#[test]
+fn a_tcntl_that_was_overtaken_or_is_dropped_changes_no_rate() {
+    let (mut a, mut b) = open(&Config::default(), BEGAN);
+    let (_, echo) = exchange(&mut a, &mut b);
+    let [early, late] = [30_000, 60_000].map(|rate| {
+        b.set_in_rate(Rate { rate, burst: 4000 });
+        says(&mut b).remove(0)
+    });
+    assert_eq!((inrate(&early), inrate(&late)), (Some(30_000), Some(60_000)));
+    take(&mut a, NOW, &late);
+    take(&mut a, NOW, &early);
+    assert_eq!(a.info().pacing_rate, Some(60_000));
+    // END in the name of who is further.
+    let data = packet(&a, echo, 0, 100, Body::Data { btag: None });
+    take(&mut a, NOW, &data);
+    b.set_in_rate(Rate { rate: 90_000, burst: 4000 });
+    let mut blind = says(&mut b).remove(0);
+    blind.options |= Options::END;
+    take(&mut a, NOW, &blind);
+    assert_eq!(a.counters().dropped(DropCause::BlindReset), 1);
+    assert_eq!(a.info().pacing_rate, Some(60_000));
 }
 
 /// Section 7, rule 7.
