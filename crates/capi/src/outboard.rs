@@ -43,6 +43,8 @@ pub struct Socket {
     descriptors: AtomicUsize,
     /// The beginning of a datagram that is not whole yet.
     begun: Mutex<Option<(Heading, Vec<u8>)>>,
+    /// What failed behind the messages that a call moved: the next call's to tell.
+    late: Mutex<Option<Errno>>,
 }
 
 /// Bytes of a file that are sent at a time.
@@ -88,8 +90,8 @@ impl Socket {
     }
 
     fn of(inner: client::Socket, family: Family, kind: Kind) -> Socket {
-        let (descriptors, begun) = (AtomicUsize::new(1), Mutex::default());
-        Socket { inner, kind, family, descriptors, begun }
+        let (descriptors, begun, late) = (AtomicUsize::new(1), Mutex::default(), Mutex::default());
+        Socket { inner, kind, family, descriptors, begun, late }
     }
 
     /// The kernel's number of its placeholder, as long as the socket is not closed.
@@ -99,7 +101,9 @@ impl Socket {
 
     /// What is the case, in the bits of `poll`, of what its placeholder shows.
     fn shows(&self, shown: PollFlags) -> i16 {
-        let shown = shown.bits() as i16;
+        const FAILED: i16 =
+            libc::POLLERR | libc::POLLIN | libc::POLLRDNORM | libc::POLLOUT | libc::POLLWRNORM;
+        let shown = shown.bits() as i16 | if self.is_late() { FAILED } else { 0 };
         match self.kind {
             Kind::Stream if self.inner.is_fresh() => libc::POLLHUP | libc::POLLOUT,
             Kind::Stream | Kind::Messages if self.inner.is_listening() => {
@@ -107,6 +111,27 @@ impl Socket {
             }
             _ => shown,
         }
+    }
+
+    /// Something failed that no call has told yet.
+    fn is_late(&self) -> bool {
+        lock(&self.late).is_some()
+    }
+
+    /// Tells what failed behind what the call before moved.
+    fn tell_late(&self) -> Result<()> {
+        lock(&self.late).take().map_or(Ok(()), Err)
+    }
+
+    /// What a call returns that fails with `error` behind so many messages: the next tells of it, unless it is to wait or meets
+    /// the same again.
+    fn cut_short(&self, done: usize, error: Errno) -> Result<usize> {
+        match (done, error.0) {
+            (0, _) => return Err(error),
+            (_, libc::EAGAIN | libc::EINTR | libc::EMSGSIZE | libc::EOPNOTSUPP) => {}
+            _ => *lock(&self.late) = Some(error),
+        }
+        Ok(done)
     }
 
     /// Takes pieces of one datagram, which leaves with the first that is not followed by more.
@@ -134,14 +159,12 @@ impl Socket {
         }
         for (sent, message) in messages.iter().enumerate() {
             if message.beside != Ancillary::default() {
-                return Err(Errno(libc::EOPNOTSUPP));
+                return self.cut_short(sent, Errno(libc::EOPNOTSUPP));
             }
             // Its peer is known: as on Linux the address is not looked at.
             let pieces = [IoSlice::new(&message.bytes)];
-            match self.inner.send_adu(&pieces, &About::default(), sending(flags)) {
-                Err(error) if sent == 0 => return Err(error.into()),
-                Err(_) => return Ok(sent),
-                Ok(_) => {}
+            if let Err(error) = self.inner.send_adu(&pieces, &About::default(), sending(flags)) {
+                return self.cut_short(sent, error.into());
             }
         }
         Ok(messages.len())
@@ -160,13 +183,6 @@ impl Socket {
                 beside: one.beside,
             }),
         })
-    }
-
-    /// The next message is one of which some will never come, which is told when it is the first of a call. Waits for it as
-    /// to receive it does.
-    fn is_next_broken(&self, flags: RecvFlags) -> bool {
-        let peeked = || self.inner.recv_adu(&mut [], flags | RecvFlags::PEEK);
-        self.kind == Kind::Messages && matches!(peeked(), Ok(Some(adu)) if adu.about.is_broken)
     }
 
     /// A datagram of such a length fits into a packet, behind the headers of UDP and IP.
@@ -228,9 +244,11 @@ pub fn wait_for(all: &mut [Awaited<'_>], timeout: Option<Duration>) -> Result<us
         };
         let mut fds: Vec<_> =
             all.iter().zip(&ends).map(|(one, p)| PollFd::new(p, wanted(one))).collect();
-        let is_fresh =
-            |one: &Awaited<'_>| one.socket.kind == Kind::Stream && one.socket.inner.is_fresh();
-        let left = match all.iter().any(is_fresh) {
+        let is_known = |one: &Awaited<'_>| {
+            let is_fresh = one.socket.kind == Kind::Stream && one.socket.inner.is_fresh();
+            is_fresh || one.socket.is_late()
+        };
+        let left = match all.iter().any(is_known) {
             true => Some(Duration::ZERO),
             false => timeout.map(|timeout| timeout.saturating_sub(begin.elapsed())),
         };
@@ -345,6 +363,9 @@ impl Posix for Socket {
             return set.value((level, name), &Config::default(), 0, true).map_err(Errno);
         }
         if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
+            if let Err(Errno(late)) = self.tell_late() {
+                return Ok(late.to_ne_bytes().to_vec());
+            }
             let error = self.inner.take_error()?;
             return Ok(error.map_or(0, rustix::io::Errno::raw_os_error).to_ne_bytes().to_vec());
         }
@@ -404,8 +425,13 @@ impl Posix for Socket {
     fn send_messages(&self, messages: &[Outgoing<'_>], flags: Flags) -> Result<usize> {
         match self.kind {
             Kind::Stream => return Err(Errno(libc::EOPNOTSUPP)),
-            Kind::Messages => return self.send_adus(messages, flags),
-            Kind::Datagram => {}
+            // That a message is gone is told to who receives.
+            Kind::Messages | Kind::Datagram => {
+                lock(&self.late).take_if(|late| late.0 != libc::EBADMSG).map_or(Ok(()), Err)?
+            }
+        }
+        if self.kind == Kind::Messages {
+            return self.send_adus(messages, flags);
         }
         if flags.more || lock(&self.begun).is_some() {
             return self.gather(messages, flags);
@@ -422,6 +448,7 @@ impl Posix for Socket {
         if self.kind == Kind::Stream {
             return Err(Errno(libc::EOPNOTSUPP));
         }
+        self.tell_late()?;
         let begin = Instant::now();
         for (done, incoming) in messages.iter_mut().enumerate() {
             let mut asked = receiving(flags);
@@ -430,11 +457,10 @@ impl Posix for Socket {
             }
             let left = most.map(|most| most.saturating_sub(begin.elapsed()));
             if let Some(left) = left.filter(|_| !asked.contains(RecvFlags::DONTWAIT)) {
-                self.await_datagram(left)?;
+                if let Err(error) = self.await_datagram(left) {
+                    return self.cut_short(done, error);
+                }
                 asked |= RecvFlags::DONTWAIT;
-            }
-            if done > 0 && self.is_next_broken(asked) {
-                return Ok(done);
             }
             let got = incoming.place.fill(|out| {
                 let room = out.len();
@@ -446,8 +472,7 @@ impl Posix for Socket {
                 Ok(Some(came)) => incoming.got = Some(came),
                 // It was shut down.
                 Ok(None) => return Ok(done),
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => return Ok(done),
+                Err(error) => return self.cut_short(done, error),
             }
             if flags.peek {
                 return Ok(1);

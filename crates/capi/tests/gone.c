@@ -1,5 +1,6 @@
-/* A message of which some is lost and not sent again, over outboards: each call tells of it that comes to it. The arguments are
- * the devices of two hosts, whose addresses are 10.81.0.2 and 10.81.0.3; the first loses a long packet. */
+/* A message of which some is lost and not sent again, over outboards: each call tells of it that comes to it, and
+ * why a context is over is told. The arguments are the devices of two hosts, whose addresses are 10.81.0.2 and 10.81.0.3; the
+ * first loses a long packet. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <arpa/inet.h>
@@ -38,5 +39,26 @@ int main(int count, char **words) {
     CHECK(fw_recvmmsg(server, all, 3, 0, NULL) == 1 && all[0].msg_len == 5 && memcmp(in[0], "first", 5) == 0);
     FAILS(fw_recvmmsg(server, all, 3, 0, NULL), EBADMSG);
     CHECK(fw_recvmmsg(server, all, 1, 0, NULL) == 1 && all[0].msg_len == 5 && memcmp(in[0], "third", 5) == 0);
+
+    /* Of what cannot be sent behind another too, and the other is gone. */
+    _Alignas(struct cmsghdr) char ttl[CMSG_SPACE(sizeof on)] = {0};
+    *(struct cmsghdr *)ttl = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof on), .cmsg_level = IPPROTO_IP, .cmsg_type = IP_TTL};
+    memcpy(CMSG_DATA((struct cmsghdr *)ttl), &on, sizeof on);
+    struct iovec piece = {"plain", 5};
+    struct mmsghdr two[2] = {{.msg_hdr = {.msg_iov = &piece, .msg_iovlen = 1}}};
+    two[1] = two[0];
+    two[1].msg_hdr.msg_control = ttl, two[1].msg_hdr.msg_controllen = sizeof ttl;
+    CHECK(fw_sendmmsg(client, two, 2, 0) == 1);
+    FAILS(fw_sendmmsg(client, two + 1, 1, 0), EOPNOTSUPP);
+
+    /* And so is why there will be no others. */
+    struct pollfd end = {server, 0, 0}, unread = {client, POLLIN, 0};
+    CHECK(fw_send(server, "unread", 6, 0) == 6 && fw_poll(&unread, 1, 10000) == 1);
+    CHECK(fw_close(client) == 0 && fw_poll(&end, 1, 10000) == 1 && (end.revents & POLLHUP));
+    CHECK(fw_recvmmsg(server, all, 3, 0, NULL) == 1 && all[0].msg_len == 5 && memcmp(in[0], "plain", 5) == 0);
+    end.events = POLLIN;
+    CHECK(fw_poll(&end, 1, 0) == 1 && (end.revents & POLLERR));
+    FAILS(fw_recvmmsg(server, all, 3, 0, NULL), ECONNRESET);
+    CHECK(fw_recvmmsg(server, all, 3, 0, NULL) == 0);
     return 0;
 }
