@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::Shared;
 use fusewire_device::interface::Link;
 use fusewire_device::interface::memory::{Config, pair};
-use fusewire_outboard::client::{Client, Datagram, Leaving, Rings, Way};
+use fusewire_outboard::client::{self, Client, Datagram, Leaving, Rings, Way};
 use fusewire_outboard::protocol::{
     Family, HEADING_LEN, Handle, Heading, Kind, Reply, Request, SocketType,
 };
@@ -299,6 +299,38 @@ fn a_lease_begins_while_datagrams_come() {
     }
     assert_eq!(b.recv(&mut bytes, RecvFlags::DONTWAIT), Err(Errno::AGAIN));
     a.close();
+    b.close();
+}
+
+#[test]
+fn where_no_record_begins_nothing_is_read_as_one() {
+    let outboards = both(false);
+    let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];
+    let b = far.leased(at(2));
+    let (control, key, files) = region(&outboards[0].path);
+    let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
+    let socket = near.bound(at(1));
+    let Reply::Leased(slot) = ask(&control, &Request::Lease(socket.handle, key)) else {
+        panic!("no lease");
+    };
+    // A message that has a record in it, where none may begin.
+    let inner = Head { len: 6, heading: Some(at(7)).into() }.emit();
+    let message = [&[0; 8][..], &inner, b"forged"].concat();
+    b.send(&message, at(1), SendFlags::empty()).unwrap();
+    let ring = (16 << 10) + (slot as usize * 2 + 1) * RING_BYTES as usize;
+    let end = Instant::now() + Duration::from_secs(10);
+    while rings.load(ring + HEAD_LEN + 8) != 6 {
+        assert!(Instant::now() < end, "it comes into the ring");
+    }
+    rings.store(WORDS_AT + slot as usize * WORDS_LEN + 64, HEAD_LEN as u64 + 8);
+    near.client.attach(socket.p.as_fd()).unwrap();
+    // What comes behind goes through the placeholder, and nothing before it.
+    b.send(b"behind", at(1), SendFlags::empty()).unwrap();
+    let mut bytes = [0; 64];
+    let mut address = [0; HEADING_LEN];
+    let mut pieces = [&mut address[..], &mut bytes].map(IoSliceMut::new);
+    let came = client::recv_from(&socket.p, &mut pieces, RecvFlags::empty()).unwrap().unwrap();
+    assert_eq!((came.from, &bytes[..came.len]), (at(2), &b"behind"[..]));
     b.close();
 }
 

@@ -403,7 +403,12 @@ impl Entered<'_> {
             let message = (read & ring::POSITION) + head.head_len() as u64;
             let copied = self.copy_out(message, head.len, &mut pieces[1..], 0);
             let (len, Heading { address, beside }) = (head.len, head.heading);
-            let from = address.ok_or(Lost)?;
+            let from = match address {
+                Some(from) => from,
+                // Somebody else has taken it meanwhile.
+                None if slot.load(Word::Read) != read => continue,
+                None => return Err(Lost),
+            };
             let datagram = Datagram { len, from, beside, is_cut: copied < len };
             if peeks {
                 // What was there is there, unless somebody has read it or the lease was taken back.

@@ -271,7 +271,9 @@ fn settle(socket: &mut Socket, lease: &mut Lease, slot: &Slot<'_>) -> Settled {
         }
         let at = |from, len| places(slot.index, Way::In, from, len);
         // We laid it there; who has written over it since has lost what he had.
-        let whole = head(slot, Way::In, position).filter(|head| head.len_in_ring() <= owed);
+        let is_record = position.is_multiple_of(UNIT as u64);
+        let whole = is_record.then(|| head(slot, Way::In, position)).flatten();
+        let whole = whole.filter(|head| head.len_in_ring() <= owed);
         let Some(head) = whole else {
             lease.progress.skip(owed);
             continue;
