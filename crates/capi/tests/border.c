@@ -417,6 +417,19 @@ static void datagrams(void) {
     FAILS(fw_recv(fd, text, 1, 0), hears_icmp && !over_outboard() ? ECONNREFUSED : EAGAIN);
     if (over_outboard())
         CHECK(error_of(fd) == ECONNREFUSED);
+    /* It is the next call's, whatever goes beside the datagram of that. */
+    if (hears_icmp && !over_outboard()) {
+        _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {0};
+        struct cmsghdr *ttl = (struct cmsghdr *)room;
+        struct iovec piece = {"x", 1};
+        struct msghdr beside = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+        *ttl = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = IPPROTO_IP, .cmsg_type = IP_TTL};
+        CMSG_DATA(ttl)[0] = 9;
+        CHECK(fw_sendmsg(fd, &beside, 0) == 1);
+        struct pollfd error = {fd, 0, 0};
+        CHECK(fw_poll(&error, 1, 5000) == 1 && (error.revents & POLLERR));
+        FAILS(fw_sendmsg(fd, &beside, 0), ECONNREFUSED);
+    }
     /* Nobody in particular again; echoes of many, received many at a time. */
     struct sockaddr nobody = {AF_UNSPEC, {0}};
     CHECK(fw_connect(fd, SA(nobody)) == 0);

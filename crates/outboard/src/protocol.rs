@@ -14,7 +14,8 @@
 //!    from it                 32 bytes: what became of it (8), handle
 //!
 //!  a datagram's placeholder, SEQPACKET, both ways
-//!    24 bytes of the peer's address (zeros: whom the socket is connected to), and the message
+//!    48 bytes of the peer's address (zeros: whom the socket is connected to) and of what goes beside it (`Heading`), and
+//!    the message
 //!
 //!  a context's placeholder, SEQPACKET, both ways
 //!    16 bytes of what is said of the ADU (`About`), and the ADU
@@ -39,7 +40,7 @@ pub use fusewire_stack::ip::posix::ancillary;
 pub use heading::{ANCILLARY_LEN, HEADING_LEN, Heading, emit_ancillary, parse_ancillary};
 
 /// What both sides speak.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Most bytes of a control message.
 pub const MESSAGE_MAX: usize = 512;
 /// Most bytes of an option's value.

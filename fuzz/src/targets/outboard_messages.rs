@@ -46,12 +46,11 @@ pub fn run(data: &[u8]) {
     {
         assert_eq!(heading.emit(), *bytes);
     }
-    if let Ok(beside) = ancillary::parse(data) {
-        let mut out = [0; 128];
-        for is_v6 in [false, true] {
-            let (len, is_cut) = ancillary::emit(&beside, is_v6, &mut out);
-            assert!(!is_cut && ancillary::parse(&out[..len]).is_ok());
-        }
+    for is_v6 in [false, true] {
+        let Ok(beside) = ancillary::parse(data, is_v6) else { continue };
+        let (told, mut out) = (Ancillary { as_v4: true, as_v6: is_v6, ..beside }, [0; 128]);
+        let (len, is_cut) = ancillary::emit(&told, is_v6, &mut out);
+        assert!(!is_cut && ancillary::parse(&out[..len], is_v6).is_ok());
     }
     if let Some((instance, socket)) = parse_name(data) {
         assert_eq!(name(instance, socket), *data);
@@ -96,6 +95,9 @@ pub fn seeds() -> Vec<Vec<u8>> {
         interface: 2,
         traffic_class: Some(0),
         hop_limit: Some(64),
+        is_shared: true,
+        as_v4: true,
+        as_v6: true,
     };
     for beside in [beside, Ancillary::default()] {
         let heading = Heading { address: Some(peer), beside };

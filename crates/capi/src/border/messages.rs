@@ -27,7 +27,7 @@ unsafe fn outgoing<'a>(socket: &dyn Posix, header: &msghdr) -> Result<Outgoing<'
     if !control.is_empty() && socket.is_stream() {
         return Err(Errno(libc::EOPNOTSUPP));
     }
-    let beside = ancillary::parse(control).map_err(Errno)?;
+    let beside = ancillary::parse(control, socket.family() == Family::V6).map_err(Errno)?;
     let to = if socket.is_stream() { None } else { destination(socket, addr)? };
     Ok(Outgoing { to, beside, bytes })
 }
@@ -46,7 +46,7 @@ unsafe fn fill_header(
     let room = incoming.place.len();
     // SAFETY: the caller's obligation is ours.
     let control = unsafe { memory::bytes_mut(header.msg_control, header.msg_controllen) };
-    let is_v6 = socket.family() == Family::V6;
+    let is_v6 = from.is_some_and(|from| from.is_ipv6());
     let (used, is_cut) = ancillary::emit(&beside, is_v6, control.unwrap_or_default());
     header.msg_controllen = used;
     header.msg_flags = if whole > room { libc::MSG_TRUNC } else { 0 };

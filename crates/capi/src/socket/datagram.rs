@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use fusewire_stack::ip::{Ancillary, Interest, Messages, SocketId, Stack, posix};
+use fusewire_stack::ip::{Ancillary, Interest, Messages, Received, SocketId, Stack, posix};
 
 use super::{Flags, Kind, Socket, State, Wait};
 use crate::address::Named;
@@ -177,7 +177,12 @@ impl Socket {
                 let rest = &bytes[(at * len).min(bytes.len())..];
                 at += match beside == Ancillary::default() {
                     true => stack.udp_send_batch(now, id, rest, len, to)??,
-                    false => usize::from(stack.udp_send_beside(now, id, rest, to, &beside)??),
+                    false => {
+                        if let Some(error) = stack.take_error(id)? {
+                            return Err(error.into());
+                        }
+                        usize::from(stack.udp_send_beside(now, id, rest, to, &beside)??)
+                    }
                 };
                 Ok((at >= run).then_some(()))
             });
@@ -321,7 +326,7 @@ fn look(
     stack: &mut Stack,
     id: SocketId,
     out: &mut [u8],
-) -> fusewire_stack::ip::Result<Option<fusewire_stack::ip::Received>> {
+) -> fusewire_stack::ip::Result<Option<Received>> {
     let Some(messages) = stack.udp_peek(id)? else {
         // An error, if there is one; nothing to take.
         return stack.udp_recv(id, &mut []);
@@ -329,8 +334,9 @@ fn look(
     let message = messages.iter().next().unwrap_or(&[]);
     let len = message.len().min(out.len());
     out[..len].copy_from_slice(&message[..len]);
-    let (len, Messages { from, to, traffic_class, hop_limit, .. }) = (message.len(), messages);
-    Ok(Some(fusewire_stack::ip::Received { len, from, to, traffic_class, hop_limit }))
+    let len = message.len();
+    let Messages { from, to, is_shared, traffic_class, hop_limit, .. } = messages;
+    Ok(Some(Received { len, from, to, is_shared, traffic_class, hop_limit }))
 }
 
 #[cfg(test)]

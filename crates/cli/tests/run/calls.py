@@ -657,8 +657,20 @@ def beside_what_came_as_ipv6():
         s.setsockopt(IPV6, option, 1)
     s.sendto(b"six", echo)
     data, items, flags, _ = s.recvmsg(10, 256)
-    return data, flags, [(level, kind, socket.inet_ntop(socket.AF_INET6, value[:16]) == "::ffff:" + OWN,
-                          struct.unpack("=I", value[16:])[0] == interface()) for level, kind, value in items]
+    mapped = [(level, kind, socket.inet_ntop(socket.AF_INET6, value[:16]) == "::ffff:" + OWN,
+               struct.unpack("=I", value[16:])[0] == interface()) for level, kind, value in items]
+
+    def came(*options):
+        for level, option, on in options:
+            s.setsockopt(level, option, on)
+        s.sendto(b"as four", echo)
+        return [(level, kind, addresses(value) if (level, kind) == (IP, IP_PKTINFO) else len(value) if level == IPV6 else value)
+                for level, kind, value in s.recvmsg(10, 256)[1]]
+
+    fields = came((IPV6, socket.IPV6_RECVPKTINFO, 0))
+    of_four = came((IP, IP_RECVTTL, 1)), came((IP, IP_RECVTOS, 1)), came((IP, IP_PKTINFO, 1))
+    was = [s.getsockopt(IP, IP_PKTINFO), s.getsockopt(IPV6, socket.IPV6_RECVPKTINFO)]
+    return data, flags, mapped, fields, of_four, was, came((IPV6, socket.IPV6_RECVPKTINFO, 1))
 
 
 @step
@@ -687,8 +699,10 @@ def beside_what_goes():
         s.sendmsg([b"%d" % n], [(IP, IP_TTL, int(9))] if n % 3 == 1 else [], 0, echo)
     order = [s.recv(10) for _ in range(9)]
     wrong = [said(asked, b"", item) for item in ((IP_TTL, int(0)), (IP_TTL, int(256)), (IP_TTL, b"abc"), (99, int(1)),
-                                                (IP_TOS, int(256)), (IP_PKTINFO, bytes(11)))]
-    return plain, marked, byte, from_here, by_option, order, wrong, asked(b"end")
+                                                (IP_TOS, int(256)), (IP_TOS, int(-1)), (IP_PKTINFO, bytes(11)))]
+    # IPv6's is nothing to a socket of IPv4.
+    s.sendmsg([b"passed"], [(IPV6, 9999, b"abc")], 0, echo)
+    return plain, marked, byte, from_here, by_option, order, wrong, s.recv(10), asked(b"end")
 
 
 @step

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!    0 24  address of who sent it, or of whom it is for (zeros: whom the socket is connected to)
-//!   24  1  which of the following count: 1 the address, 2 the traffic class, 4 the hops
+//!   24  1  which of the following count: 1 the address, 2 the traffic class, 4 the hops; of the address, 8: it is many's, 16: it is
+//!          wanted as `IP_PKTINFO` has it, 32: as `IPV6_PKTINFO` has it
 //!   25  1  traffic class
 //!   26  1  hops
 //!   27  1  zero
@@ -24,6 +25,10 @@ pub const HEADING_LEN: usize = ADDRESS_LEN + ANCILLARY_LEN;
 const HAS_LOCAL: u8 = 1;
 const HAS_CLASS: u8 = 2;
 const HAS_HOPS: u8 = 4;
+const IS_SHARED: u8 = 8;
+const AS_V4: u8 = 16;
+const AS_V6: u8 = 32;
+const OF_LOCAL: u8 = IS_SHARED | AS_V4 | AS_V6;
 
 /// What is said of a datagram besides its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,12 +74,12 @@ impl Heading {
 pub fn parse_ancillary(bytes: &[u8; ANCILLARY_LEN]) -> Result<Ancillary> {
     let [which, class, hops, zero, i0, i1, i2, i3, ip @ ..] = *bytes;
     let has = |flag| which & flag != 0;
-    if which & !(HAS_LOCAL | HAS_CLASS | HAS_HOPS) != 0 {
-        return malformed("what goes beside a datagram", "1, 2 and 4", which);
+    if which & !(HAS_LOCAL | HAS_CLASS | HAS_HOPS | OF_LOCAL) != 0 {
+        return malformed("what goes beside a datagram", "at most 63", which);
     }
     let is_clean = (has(HAS_CLASS) || class == 0)
         && (has(HAS_HOPS) || hops == 0)
-        && (has(HAS_LOCAL) || ip == [0; 16]);
+        && (has(HAS_LOCAL) || (ip == [0; 16] && !has(OF_LOCAL)));
     if zero != 0 || !is_clean {
         return malformed("what goes beside a datagram", "zero where nothing is said", zero);
     }
@@ -83,6 +88,9 @@ pub fn parse_ancillary(bytes: &[u8; ANCILLARY_LEN]) -> Result<Ancillary> {
         interface: u32::from_le_bytes([i0, i1, i2, i3]),
         traffic_class: has(HAS_CLASS).then_some(class),
         hop_limit: has(HAS_HOPS).then_some(hops),
+        is_shared: has(IS_SHARED),
+        as_v4: has(AS_V4),
+        as_v6: has(AS_V6),
     })
 }
 
@@ -93,6 +101,11 @@ pub fn emit_ancillary(beside: &Ancillary) -> [u8; ANCILLARY_LEN] {
     bytes[0] = flag(beside.local.is_some(), HAS_LOCAL)
         | flag(beside.traffic_class.is_some(), HAS_CLASS)
         | flag(beside.hop_limit.is_some(), HAS_HOPS);
+    if beside.local.is_some() {
+        bytes[0] |= flag(beside.is_shared, IS_SHARED)
+            | flag(beside.as_v4, AS_V4)
+            | flag(beside.as_v6, AS_V6);
+    }
     bytes[1] = beside.traffic_class.unwrap_or(0);
     bytes[2] = beside.hop_limit.unwrap_or(0);
     bytes[4..8].copy_from_slice(&beside.interface.to_le_bytes());
@@ -116,8 +129,11 @@ mod tests {
             interface: 3,
             traffic_class: Some(0),
             hop_limit: Some(255),
+            is_shared: local == "10.0.0.255",
+            as_v4: local != "fe80::1",
+            as_v6: local != "10.0.0.2",
         };
-        for beside in [Ancillary::default(), all("10.0.0.2"), all("fe80::1")] {
+        for beside in [Ancillary::default(), all("10.0.0.2"), all("10.0.0.255"), all("fe80::1")] {
             for address in [None, Some(peer)] {
                 let heading = Heading { address, beside };
                 assert_eq!(Heading::parse(&heading.emit()), Ok(heading));
@@ -125,7 +141,18 @@ mod tests {
         }
         let plain = Heading::from(Some(peer)).emit();
         // An address's prefix, a flag that is none, values that nobody has said, zero.
-        for (at, value) in [(1, 1), (24, 8), (25, 1), (26, 1), (27, 1), (32, 1), (47, 1)] {
+        for (at, value) in [
+            (1, 1),
+            (24, 64),
+            (24, 8),
+            (24, 16),
+            (24, 32),
+            (25, 1),
+            (26, 1),
+            (27, 1),
+            (32, 1),
+            (47, 1),
+        ] {
             let mut wrong = plain;
             wrong[at] = value;
             assert!(Heading::parse(&wrong).is_err(), "byte {at}");

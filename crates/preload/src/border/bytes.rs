@@ -298,7 +298,7 @@ unsafe fn receive_message(
     }
     // SAFETY: as above.
     let room = unsafe { memory::bytes_mut(header.msg_control, header.msg_controllen) };
-    let is_v6 = socket.of.family == Family::V6;
+    let is_v6 = received.from.is_some_and(|from| from.is_ipv6());
     let (len, is_cut) = ancillary::emit(&received.beside, is_v6, room.unwrap_or(&mut []));
     header.msg_controllen = len;
     header.msg_flags = received.flags | if is_cut { libc::MSG_CTRUNC } else { 0 };
@@ -400,7 +400,7 @@ unsafe fn beside_of(socket: &Socket, header: &msghdr) -> Result<Ancillary> {
     let control = unsafe { memory::bytes(header.msg_control, header.msg_controllen) }?;
     let beside = match socket.is_stream() {
         true => ancillary::check(control).map(|()| Ancillary::default()),
-        false => ancillary::parse(control),
+        false => ancillary::parse(control, socket.of.family == Family::V6),
     };
     beside.map_err(Errno::from_raw_os_error)
 }

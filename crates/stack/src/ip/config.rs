@@ -105,6 +105,12 @@ pub struct Ancillary {
     pub traffic_class: Option<u8>,
     /// Hops that it may go yet.
     pub hop_limit: Option<u8>,
+    /// Of one that came: `local` is a group's or all's on a network, so that nobody answers from there.
+    pub is_shared: bool,
+    /// Of one that came: `local` is wanted as `IP_PKTINFO` has it.
+    pub as_v4: bool,
+    /// The same as `IPV6_PKTINFO` has it.
+    pub as_v6: bool,
 }
 
 /// What happened to a socket. Told once, however often it happened since it was last told.

@@ -272,6 +272,7 @@ impl Core {
             messages: Messages {
                 from: SocketAddr::new(datagram.source, header.src_port),
                 to: datagram.destination,
+                is_shared: datagram.cast != Cast::Unicast,
                 traffic_class: datagram.traffic_class,
                 hop_limit: datagram.hop_limit,
                 bytes: payload,

@@ -116,7 +116,7 @@ impl<U: Unmarshal + ?Sized, F: FnMut(Received, &mut U) -> bool> Taker for Each<'
         }
         let messages = &incoming.messages;
         let (mut head, mut at) = (incoming.head, 0);
-        let Messages { from, to, traffic_class, hop_limit, .. } = *messages;
+        let Messages { from, to, is_shared, traffic_class, hop_limit, .. } = *messages;
         for message in messages.iter() {
             let sum = open(&mut self.passes, level, message, head.is_some(), self.into);
             at += message.len();
@@ -132,7 +132,7 @@ impl<U: Unmarshal + ?Sized, F: FnMut(Received, &mut U) -> bool> Taker for Each<'
                 }
             }
             let len = message.len();
-            let received = Received { len, from, to, traffic_class, hop_limit };
+            let received = Received { len, from, to, is_shared, traffic_class, hop_limit };
             self.is_done = !(self.told)(received, self.into);
             if self.is_done && at < messages.bytes.len() {
                 return Taken::Part(at);

@@ -194,10 +194,10 @@ impl Stack {
         to: Option<SocketAddr>,
         beside: &Ancillary,
     ) -> io::Result<Result<bool, Error>> {
-        if beside.hop_limit == Some(0) {
-            return Ok(Err(Error::Misuse("a packet has a hop at least")));
-        }
-        let is_foreign = beside.local.is_some_and(|local| !self.core.layer.is_own(local));
+        let layer = &self.core.layer;
+        // Who answers what was sent to many says of it where it came to.
+        let local = beside.local.filter(|local| !layer.is_shared(*local));
+        let is_foreign = local.is_some_and(|local| !layer.is_own(local));
         let is_elsewhere =
             beside.interface != 0 && self.interface().index() != Some(beside.interface);
         if is_foreign || is_elsewhere {
@@ -207,7 +207,8 @@ impl Stack {
         if !self.flush_udp(now, id)? {
             return Ok(Ok(false));
         }
-        let sent = self.udp_send_with_beside(now, id, bytes, bytes.len(), (to, *beside))?;
+        let beside = Ancillary { local, ..*beside };
+        let sent = self.udp_send_with_beside(now, id, bytes, bytes.len(), (to, beside))?;
         Ok(sent.map(|sent| sent > 0))
     }
 
@@ -236,6 +237,10 @@ impl Stack {
             Ok((_, Err(why))) => return Ok(Err(why.into())),
             Err(error) => return Ok(Err(error)),
         };
+        // Of IPv6 such a packet goes to a neighbour.
+        if beside.hop_limit == Some(0) && packet.dst.is_ipv4() {
+            return Ok(Err(Error::Misuse("a packet has a hop at least")));
+        }
         packet.marking.traffic_class = beside.traffic_class.unwrap_or(packet.marking.traffic_class);
         if beside.hop_limit.is_some() {
             (packet.marking.hop_limit, packet.marking.group_hops) =

@@ -26,6 +26,8 @@ pub struct Messages<'a> {
     pub from: SocketAddr,
     /// The address that they were sent to: ours, or a group's.
     pub to: IpAddr,
+    /// It is a group's or all's on a network, so that nobody answers from there.
+    pub is_shared: bool,
     /// Differentiated services of the IP header in the upper six bits, ECN's in the lower two.
     pub traffic_class: u8,
     /// Hops that its packet could still have gone.
@@ -49,8 +51,8 @@ impl<'a> Messages<'a> {
 
     /// What is told beside each of them, that came by the interface of this number.
     pub fn beside(&self, interface: u32) -> Ancillary {
-        let Messages { from, to, traffic_class, hop_limit, .. } = *self;
-        Received { len: 0, from, to, traffic_class, hop_limit }.beside(interface)
+        let Messages { from, to, is_shared, traffic_class, hop_limit, .. } = *self;
+        Received { len: 0, from, to, is_shared, traffic_class, hop_limit }.beside(interface)
     }
 
     /// Each message.
@@ -76,6 +78,8 @@ pub struct Received {
     /// The address that it was sent to.
     pub to: IpAddr,
     /// As in [`Messages`].
+    pub is_shared: bool,
+    /// As in [`Messages`].
     pub traffic_class: u8,
     /// As in [`Messages`].
     pub hop_limit: u8,
@@ -84,9 +88,11 @@ pub struct Received {
 impl Received {
     /// What is told beside it, that came by the interface of this number.
     pub fn beside(&self, interface: u32) -> Ancillary {
-        let Received { to, traffic_class, hop_limit, .. } = *self;
+        let Received { to, is_shared, traffic_class, hop_limit, .. } = *self;
         let (traffic_class, hop_limit) = (Some(traffic_class), Some(hop_limit));
-        Ancillary { local: Some(to), interface, traffic_class, hop_limit }
+        let local = Some(to);
+        let none = Ancillary::default();
+        Ancillary { local, interface, traffic_class, hop_limit, is_shared, ..none }
     }
 }
 
@@ -209,6 +215,7 @@ impl<S: AnyStage, F: FnMut(SocketAddr, Range<usize>)> Taker for Through<'_, S, F
 struct Entry {
     from: SocketAddr,
     to: IpAddr,
+    is_shared: bool,
     traffic_class: u8,
     hop_limit: u8,
     start: u32,
@@ -314,7 +321,8 @@ impl Queue {
 
     /// Copies what came into the queue, verifying it in the same pass. `None`: no room. False: wrong.
     pub fn push(&mut self, level: Level, incoming: &Incoming<'_>) -> Option<bool> {
-        let Messages { from, to, traffic_class, hop_limit, bytes, message_len } = incoming.messages;
+        let Messages { from, to, is_shared, traffic_class, hop_limit, bytes, message_len } =
+            incoming.messages;
         let start = self.slot(bytes.len())?;
         let place = &mut self.memory[start..start + bytes.len()];
         match incoming.head {
@@ -329,6 +337,7 @@ impl Queue {
         self.entries.push_back(Entry {
             from,
             to,
+            is_shared,
             traffic_class,
             hop_limit,
             start: start as u32,
@@ -347,9 +356,10 @@ impl Queue {
         let entry = self.entries.front_mut()?;
         let start = (entry.start + entry.read) as usize;
         let len = (entry.len - entry.read).min(entry.message_len);
-        let Entry { from, to, traffic_class, hop_limit, .. } = *entry;
-        let received = Received { len: len as usize, from, to, traffic_class, hop_limit };
-        entry.read += len;
+        let Entry { from, to, is_shared, traffic_class, hop_limit, .. } = *entry;
+        let len = len as usize;
+        let received = Received { len, from, to, is_shared, traffic_class, hop_limit };
+        entry.read += len as u32;
         let over = entry.read >= entry.len;
         let taken = received.len.min(out.len());
         out[..taken].copy_from_slice(&self.memory[start..start + taken]);
@@ -366,6 +376,7 @@ impl Queue {
         Some(Messages {
             from: entry.from,
             to: entry.to,
+            is_shared: entry.is_shared,
             traffic_class: entry.traffic_class,
             hop_limit: entry.hop_limit,
             bytes: &self.memory[start..(entry.start + entry.len) as usize],
@@ -475,8 +486,9 @@ mod tests {
     fn incoming(bytes: &[u8], message_len: usize) -> Incoming<'_> {
         let from = ([192, 0, 2, 7], 7).into();
         let to = [192, 0, 2, 1].into();
-        let (traffic_class, hop_limit) = (0, 64);
-        let messages = Messages { from, to, traffic_class, hop_limit, bytes, message_len };
+        let (is_shared, traffic_class, hop_limit) = (false, 0, 64);
+        let messages =
+            Messages { from, to, is_shared, traffic_class, hop_limit, bytes, message_len };
         Incoming { messages, head: None }
     }
 

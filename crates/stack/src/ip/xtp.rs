@@ -102,6 +102,7 @@ impl Core {
         let messages = Messages {
             from: SocketAddr::new(datagram.source, 0),
             to: datagram.destination,
+            is_shared: datagram.cast != Cast::Unicast,
             traffic_class: datagram.traffic_class,
             hop_limit: datagram.hop_limit,
             bytes,

@@ -119,6 +119,10 @@ fn what_goes_beside_a_datagram_is_in_its_packet_alone() {
         (beside(Some(other), None, None), (other, (0, 64))),
         (beside(None, Some(0x2d), None), (own, (0x2d, 64))),
         (beside(Some(own), Some(0), Some(5)), (own, (0, 5))),
+        // Where one came that is answered so: nobody's alone.
+        (beside(Some("10.77.0.255".parse().unwrap()), None, Some(6)), (own, (0, 6))),
+        (beside(Some("255.255.255.255".parse().unwrap()), None, Some(6)), (own, (0, 6))),
+        (beside(Some("239.1.2.3".parse().unwrap()), None, Some(6)), (own, (0, 6))),
     ] {
         assert_eq!(send(&what, 100), Ok(true));
         assert_eq!(seen(), [usual, is]);
@@ -131,6 +135,20 @@ fn what_goes_beside_a_datagram_is_in_its_packet_alone() {
     assert_eq!(send(&Ancillary { interface: 3, ..Ancillary::default() }, 1), Err(Error::NoRoute));
     assert!(matches!(send(&beside(None, None, Some(0)), 1), Err(Error::Misuse(_))));
     assert_eq!(seen(), [usual; 3]);
+}
+
+#[test]
+fn what_goes_to_a_neighbour_alone_has_no_hops_with_ipv6() {
+    let (a, mut b) = pair(Pair { link: Link::Ip, mtu: 1500, ..Pair::default() }).unwrap();
+    let now = fusewire_base::Instant::from_ms(5);
+    let net = net_config(&a, 0);
+    let mut stack = Stack::new(Box::new(a), net, Config::default(), [1; 32], now);
+    let id = stack.udp_bind((addr(true, 0), 9).into()).unwrap();
+    let (to, none) =
+        (Some((addr(true, 1), 7).into()), Ancillary { hop_limit: Some(0), ..Ancillary::default() });
+    assert_eq!(stack.udp_send_beside(now, id, b"near", to, &none).unwrap(), Ok(true));
+    let seen: Vec<_> = (0..b.receive().unwrap()).map(|i| marks(b.packet(i).bytes)).collect();
+    assert_eq!(seen, [(0, 0)]);
 }
 
 #[test]
@@ -149,7 +167,8 @@ fn who_receives_is_told_how_it_came() {
             let local = Some(net.addr(1, 7).ip());
             let (class, hops) = (beside.traffic_class.unwrap_or(0), beside.hop_limit.unwrap_or(64));
             let (traffic_class, hop_limit) = (Some(class), Some(hops));
-            assert_eq!(told, Ancillary { local, interface: 4, traffic_class, hop_limit });
+            let is = Ancillary { local, interface: 4, traffic_class, hop_limit, ..marked };
+            assert_eq!(told, is);
             let received = net.stacks[1].udp_recv(server, &mut [0; 9]).unwrap().unwrap();
             assert_eq!((received.traffic_class, received.hop_limit), (class, hops));
         }

@@ -66,12 +66,13 @@ pub fn check(mut bytes: &[u8]) -> Result<(), i32> {
     Ok(())
 }
 
-/// Reads what is to go beside a datagram. What is of levels other than IP's, UDP's and sockets' is passed over.
+/// Reads what is to go beside a datagram, of a socket of IPv6 or IPv4, at which IPv6's is passed over. So is what is of levels
+/// other than IP's, UDP's and sockets'.
 ///
 /// # Errors
 /// `EINVAL`: an item goes beyond the bytes, or has a value of another length; one is not known. `EPERM`: it sets a mark. `EIO`:
 /// what is sent were to be cut into several (`UDP_SEGMENT`), as where an interface cannot, and programs then cut it.
-pub fn parse(mut bytes: &[u8]) -> Result<Ancillary, i32> {
+pub fn parse(mut bytes: &[u8], is_v6: bool) -> Result<Ancillary, i32> {
     let mut beside = Ancillary::default();
     while let Some(((level, kind), value)) = take(&mut bytes)? {
         match (level, kind) {
@@ -84,6 +85,7 @@ pub fn parse(mut bytes: &[u8]) -> Result<Ancillary, i32> {
                 let own = Ipv4Addr::from(own);
                 beside.local = Some(own.into()).filter(|_| !own.is_unspecified());
             }
+            (libc::IPPROTO_IPV6, _) if !is_v6 => {}
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
                 let [own @ .., i0, i1, i2, i3] =
                     <[u8; 20]>::try_from(value).map_err(|_| libc::EINVAL)?;
@@ -95,9 +97,7 @@ pub fn parse(mut bytes: &[u8]) -> Result<Ancillary, i32> {
                 beside.traffic_class = Some(value[0]);
             }
             (libc::IPPROTO_IP, libc::IP_TTL) if int(value)? < 1 => return Err(libc::EINVAL),
-            (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) if int(value)? == 0 => {
-                return Err(libc::EINVAL);
-            }
+            (libc::IPPROTO_IP, libc::IP_TOS) if int(value)? < 0 => return Err(libc::EINVAL),
             (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
                 beside.hop_limit = field(value)?;
             }
@@ -113,49 +113,39 @@ pub fn parse(mut bytes: &[u8]) -> Result<Ancillary, i32> {
     Ok(beside)
 }
 
-/// Lays down what came beside a datagram, for a socket of IPv6 or IPv4: bytes of `out` that are used, and whether there was
+/// Lays down what came beside a datagram of IPv6 or IPv4: bytes of `out` that are used, and whether there was
 /// more than room (`MSG_CTRUNC`).
 pub fn emit(beside: &Ancillary, is_v6: bool, out: &mut [u8]) -> (usize, bool) {
     let mut items = Items { out, used: 0, is_cut: false };
-    let is_packet_v6 = match beside.local {
-        Some(IpAddr::V6(_)) => true,
-        Some(IpAddr::V4(_)) => false,
-        None => is_v6,
-    };
     let interface = beside.interface.to_ne_bytes();
-    match beside.local {
-        Some(local) if is_v6 => {
-            let local = match local {
-                IpAddr::V6(v6) => v6,
-                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-            };
-            let mut value = [0; 20];
-            value[..16].copy_from_slice(&local.octets());
-            value[16..].copy_from_slice(&interface);
-            items.put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &value);
-        }
-        Some(IpAddr::V4(local)) => {
-            // What nobody can answer from, the answer's way decides.
-            let is_one = !local.is_multicast() && !local.is_broadcast();
-            let own = if is_one { local } else { Ipv4Addr::UNSPECIFIED };
-            let mut value = [0; 12];
-            value[..4].copy_from_slice(&interface);
-            value[4..8].copy_from_slice(&own.octets());
-            value[8..].copy_from_slice(&local.octets());
-            items.put(libc::IPPROTO_IP, libc::IP_PKTINFO, &value);
-        }
-        _ => {}
+    if let Some(local) = beside.local.filter(|_| beside.as_v6) {
+        let local = match local {
+            IpAddr::V6(v6) => v6,
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        };
+        let mut value = [0; 20];
+        value[..16].copy_from_slice(&local.octets());
+        value[16..].copy_from_slice(&interface);
+        items.put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &value);
+    }
+    if let Some(IpAddr::V4(local)) = beside.local.filter(|_| beside.as_v4) {
+        // What nobody can answer from, the answer's way decides.
+        let own = if beside.is_shared { Ipv4Addr::UNSPECIFIED } else { local };
+        let mut value = [0; 12];
+        value[..4].copy_from_slice(&interface);
+        value[4..8].copy_from_slice(&own.octets());
+        value[8..].copy_from_slice(&local.octets());
+        items.put(libc::IPPROTO_IP, libc::IP_PKTINFO, &value);
     }
     let int = |value: u8| i32::from(value).to_ne_bytes();
-    // Of an IPv4 packet a socket of IPv6 is told its address alone, as the kernel's.
-    if is_v6 && is_packet_v6 {
+    if is_v6 {
         if let Some(hops) = beside.hop_limit {
             items.put(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &int(hops));
         }
         if let Some(class) = beside.traffic_class {
             items.put(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &int(class));
         }
-    } else if !is_v6 {
+    } else {
         if let Some(hops) = beside.hop_limit {
             items.put(libc::IPPROTO_IP, libc::IP_TTL, &int(hops));
         }
@@ -200,22 +190,34 @@ mod tests {
 
     #[test]
     fn what_is_said_beside_a_datagram_comes_back() {
-        for (is_v6, local) in [(false, "10.0.0.1"), (true, "fe80::1"), (true, "10.0.0.1")] {
+        for (as_v4, as_v6, local) in [
+            (true, false, "10.0.0.1"),
+            (false, true, "fe80::1"),
+            (false, true, "10.0.0.1"),
+            (true, true, "10.0.0.1"),
+        ] {
             let local: IpAddr = local.parse().unwrap();
+            let is_v6 = local.is_ipv6();
             let all = Ancillary {
                 local: Some(local),
                 interface: 7,
                 traffic_class: Some(0xb9),
                 hop_limit: Some(3),
+                is_shared: false,
+                as_v4,
+                as_v6,
             };
             let mut out = [9; 128];
             let (len, is_cut) = emit(&all, is_v6, &mut out);
             assert!(!is_cut && len % ALIGN == 0);
-            let told = match is_v6 && local.is_ipv4() {
-                true => Ancillary { traffic_class: None, hop_limit: None, ..all },
-                false => all,
-            };
-            assert_eq!(parse(&out[..len]), Ok(told));
+            let told = Ancillary { as_v4: false, as_v6: false, ..all };
+            assert_eq!(parse(&out[..len], true), Ok(told));
+            let of_v4 = parse(&out[..len], false).unwrap();
+            assert_eq!(
+                of_v4,
+                if as_v4 { told } else { Ancillary { local: None, interface: 0, ..of_v4 } }
+            );
+            assert_eq!(of_v4.hop_limit, told.hop_limit.filter(|_| !is_v6));
             // Whatever it is cut to, nothing is written behind it, and nothing is told that is not there.
             for room in 0..len {
                 let mut out = [9; 128];
@@ -224,9 +226,20 @@ mod tests {
                 assert!(is_cut || room >= len - (ALIGN - 1), "{room} of {len}");
             }
             for len in 1..len {
-                let _ = parse(&out[..len]);
+                let _ = parse(&out[..len], true);
             }
         }
+        // Who answers what was sent to all answers from where the way leads.
+        let shared = Ancillary {
+            local: Some("10.0.0.255".parse().unwrap()),
+            is_shared: true,
+            as_v4: true,
+            ..Ancillary::default()
+        };
+        let mut out = [9; 128];
+        let (len, _) = emit(&shared, false, &mut out);
+        assert_eq!(out[len - 8..len], [10, 0, 0, 255, 0, 0, 0, 0]);
+        assert_eq!(parse(&out[..len], false), Ok(Ancillary::default()));
         assert_eq!(emit(&Ancillary::default(), true, &mut [0; 8]), (0, false));
     }
 
@@ -247,32 +260,40 @@ mod tests {
             // Values that are none.
             (20, libc::IPPROTO_IP, libc::IP_TTL, &int(0)),
             (20, libc::IPPROTO_IP, libc::IP_TTL, &int(256)),
+            (20, libc::IPPROTO_IP, libc::IP_TOS, &int(-1)),
             (20, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &int(-2)),
+            (20, libc::IPPROTO_IPV6, 9999, &int(0)),
             // What would be forgotten to somebody's surprise.
             (20, libc::IPPROTO_UDP, libc::UDP_SEGMENT, &[1, 0, 0, 0]),
             (20, libc::IPPROTO_UDP, libc::UDP_GRO, &int(1)),
             (20, libc::SOL_SOCKET, 12345, &int(1)),
             (18, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &[1, 0]),
         ] {
-            assert_eq!(parse(&item(len, level, kind, value)), Err(libc::EINVAL), "{len} {kind}");
+            let item = item(len, level, kind, value);
+            assert_eq!(parse(&item, true), Err(libc::EINVAL), "{len} {kind}");
+            // IPv6's is nothing to a socket of IPv4, so that it is no item.
+            let is_passed = level == libc::IPPROTO_IPV6 && len as usize <= item.len();
+            assert_eq!(parse(&item, false).is_ok(), is_passed, "{len} {kind}");
         }
         let cut = item(18, libc::IPPROTO_UDP, libc::UDP_SEGMENT, &[1, 0]);
-        assert_eq!(parse(&cut), Err(libc::EIO));
+        assert_eq!(parse(&cut, true), Err(libc::EIO));
         let marked = item(20, libc::SOL_SOCKET, libc::SO_MARK, &int(1));
-        assert_eq!((parse(&marked), check(&marked)), (Err(libc::EPERM), Err(libc::EPERM)));
+        assert_eq!((parse(&marked, true), check(&marked)), (Err(libc::EPERM), Err(libc::EPERM)));
         for passed in [
             item(20, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &int(3)),
             item(20, libc::SOL_SOCKET, libc::SCM_RIGHTS, &int(3)),
             item(20, 12345, 1, &int(3)),
         ] {
-            assert_eq!((parse(&passed), check(&passed)), (Ok(Ancillary::default()), Ok(())));
+            assert_eq!((parse(&passed, true), check(&passed)), (Ok(Ancillary::default()), Ok(())));
         }
         // With a stream others' are passed over, what is no item is not.
         assert_eq!(check(&cut), Ok(()));
         assert_eq!(check(&cut[..17]), Err(libc::EINVAL));
         let behind = [&[cut, vec![0; 6]].concat()[..], &marked].concat();
-        assert_eq!((parse(&behind), check(&behind)), (Err(libc::EIO), Err(libc::EPERM)));
+        assert_eq!((parse(&behind, true), check(&behind)), (Err(libc::EIO), Err(libc::EPERM)));
         let usual = item(20, libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &int(-1));
-        assert_eq!(parse(&usual), Ok(Ancillary::default()));
+        assert_eq!(parse(&usual, true), Ok(Ancillary::default()));
+        let none = item(20, libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &int(0));
+        assert_eq!(parse(&none, true).map(|beside| beside.hop_limit), Ok(Some(0)));
     }
 }

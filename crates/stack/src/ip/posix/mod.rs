@@ -9,7 +9,7 @@ mod options;
 
 pub use bound::Bound;
 pub use membership::{is_membership, membership};
-pub use options::{Effect, Options};
+pub use options::{Effect, Options, Tells};
 
 use super::config::Error;
 

@@ -57,12 +57,10 @@ pub struct Options {
     pub broadcast: bool,
     /// `SO_BINDTOIFINDEX`: the stack's own interface, which is all that there is.
     pub interface: u32,
-    /// `IP_PKTINFO`, `IPV6_RECVPKTINFO`: datagrams come with the address that they were sent to.
-    pub tells_local: bool,
-    /// `IP_RECVTTL`, `IPV6_RECVHOPLIMIT`
-    pub tells_hops: bool,
-    /// `IP_RECVTOS`, `IPV6_RECVTCLASS`
-    pub tells_class: bool,
+    /// `IP_PKTINFO`, `IP_RECVTTL`, `IP_RECVTOS`: of IPv4 packets, also at sockets of IPv6.
+    pub tells_v4: Tells,
+    /// `IPV6_RECVPKTINFO`, of all packets; `IPV6_RECVHOPLIMIT`, `IPV6_RECVTCLASS`, of those of IPv6.
+    pub tells_v6: Tells,
     /// `IP_TOS`, `IPV6_TCLASS`, `IP_TTL`, `IPV6_UNICAST_HOPS`.
     pub marking: Marking,
     /// Those that change nothing.
@@ -96,9 +94,8 @@ impl Default for Options {
             syn_retries: None,
             broadcast: false,
             interface: 0,
-            tells_local: false,
-            tells_hops: false,
-            tells_class: false,
+            tells_v4: Tells::default(),
+            tells_v6: Tells::default(),
             marking: Marking::default(),
             kept: Kept::default(),
         }
@@ -179,6 +176,17 @@ fn is_marking(level: i32, name: i32) -> Option<Field> {
     }
 }
 
+/// What is told beside datagrams of a version of IP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tells {
+    /// The address that they were sent to.
+    pub local: bool,
+    /// Hops.
+    pub hops: bool,
+    /// Traffic class.
+    pub class: bool,
+}
+
 /// What an option lets be told beside datagrams.
 #[derive(Clone, Copy)]
 enum Told {
@@ -239,9 +247,9 @@ impl Options {
                 if let Some(told) = is_told(level, name) {
                     let on = number(level, value)? != 0;
                     match told {
-                        Told::Local => self.tells_local = on,
-                        Told::Hops => self.tells_hops = on,
-                        Told::Class => self.tells_class = on,
+                        Told::Local => self.tells_mut(level).local = on,
+                        Told::Hops => self.tells_mut(level).hops = on,
+                        Told::Class => self.tells_mut(level).class = on,
                     }
                     return Ok(Effect::None);
                 }
@@ -384,9 +392,9 @@ impl Options {
             (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => i32::from(self.v6_only),
             (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX) => self.interface as i32,
             _ => match (is_told(level, name), is_marking(level, name)) {
-                (Some(Told::Local), _) => self.tells_local.into(),
-                (Some(Told::Hops), _) => self.tells_hops.into(),
-                (Some(Told::Class), _) => self.tells_class.into(),
+                (Some(Told::Local), _) => self.tells(level).local.into(),
+                (Some(Told::Hops), _) => self.tells(level).hops.into(),
+                (Some(Told::Class), _) => self.tells(level).class.into(),
                 (_, Some(Field::TrafficClass)) => self.marking.traffic_class.into(),
                 (_, Some(Field::HopLimit)) => self.marking.hop_limit.unwrap_or(hops).into(),
                 (_, Some(Field::GroupHops)) => self.marking.group_hops.unwrap_or(1).into(),
@@ -411,12 +419,28 @@ impl Options {
 
     /// What of `beside` the application wants to be told.
     pub fn told(&self, beside: Ancillary) -> Ancillary {
+        let is_v4 = beside.local.is_some_and(|local| local.is_ipv4());
+        let tells = if is_v4 { self.tells_v4 } else { self.tells_v6 };
+        let (as_v4, as_v6) = (is_v4 && self.tells_v4.local, self.tells_v6.local);
+        let local = beside.local.filter(|_| as_v4 || as_v6);
         Ancillary {
-            local: beside.local.filter(|_| self.tells_local),
-            interface: if self.tells_local { beside.interface } else { 0 },
-            traffic_class: beside.traffic_class.filter(|_| self.tells_class),
-            hop_limit: beside.hop_limit.filter(|_| self.tells_hops),
+            local,
+            interface: local.map_or(0, |_| beside.interface),
+            traffic_class: beside.traffic_class.filter(|_| tells.class),
+            hop_limit: beside.hop_limit.filter(|_| tells.hops),
+            is_shared: local.is_some() && beside.is_shared,
+            as_v4: local.is_some() && as_v4,
+            as_v6: local.is_some() && as_v6,
         }
+    }
+
+    /// What options of this level let be told.
+    fn tells(&self, level: i32) -> Tells {
+        if level == libc::IPPROTO_IP { self.tells_v4 } else { self.tells_v6 }
+    }
+
+    fn tells_mut(&mut self, level: i32) -> &mut Tells {
+        if level == libc::IPPROTO_IP { &mut self.tells_v4 } else { &mut self.tells_v6 }
     }
 
     fn keep_alive(&self) -> Option<KeepAlive> {
