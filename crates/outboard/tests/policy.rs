@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::interface::{Link, memory};
 use fusewire_outboard::client::{self, Client};
-use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, Request, SocketType, VERSION};
+use fusewire_outboard::protocol::{
+    Ancillary, Family, Handle, Heading, Kind, OptionName, Request, SocketType, VERSION,
+};
 use fusewire_outboard::server::{Budget, Server, Settings, Stop};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::{Config, Stack};
@@ -28,6 +30,8 @@ const USER: u32 = 424_242;
 const OTHER: u32 = 424_243;
 const STRANGER: u32 = 424_244;
 const OTHER_STRANGER: u32 = 424_245;
+/// Who has other ports at each address.
+const DIVIDED: u32 = 424_246;
 /// Sockets that a user may have.
 const SOCKETS: usize = 200;
 
@@ -85,7 +89,12 @@ fn users_have_their_ports_and_addresses() {
     }
     let folder = Scratch::new();
     let path = folder.path().join("socket");
-    let allow = [format!("{USER}:80,2000-65535"), format!("{OTHER}@10.0.1.1")];
+    let allow = [
+        format!("{USER}:80,2000-65535"),
+        format!("{OTHER}@10.0.1.1"),
+        format!("{DIVIDED}:80@10.0.0.1"),
+        format!("{DIVIDED}:2000-65535@10.0.1.1"),
+    ];
     let (stop, thread) = outboard(&path, &allow);
 
     let of = SocketType { family: Family::V4, kind: Kind::Stream };
@@ -120,6 +129,7 @@ fn users_have_their_ports_and_addresses() {
         assert_eq!(bound(client, Family::V6, "[::]:2004"), Err(Errno::ACCESS));
         unbound(client);
     });
+    as_user(DIVIDED, &path, sends_from_his_own);
     // Root, whoever else may what.
     let client = Client::new(&path).unwrap();
     assert_eq!(bound(&client, Family::V4, "10.0.0.1:1"), Ok(at("10.0.0.1:1")));
@@ -227,5 +237,38 @@ fn unbound(client: &Client) {
     let end = Instant::now() + Duration::from_secs(10);
     while is(handle) != own {
         assert!(Instant::now() < end, "{:?}", client.local(handle));
+    }
+}
+
+/// What is said beside a datagram of where it leaves from is asked for with the port that its socket was bound to.
+fn sends_from_his_own(client: &Client) {
+    let end = Instant::now() + Duration::from_secs(10);
+    for (local, from, error) in [
+        ("10.0.0.1:80", "10.0.0.1", None),
+        ("10.0.0.1:80", "10.0.1.1", Some(Errno::ACCESS)),
+        ("10.0.1.1:2500", "10.0.1.1", None),
+        ("10.0.1.1:2500", "10.0.0.1", Some(Errno::ACCESS)),
+        // A group's is nobody's.
+        ("10.0.1.1:2500", "239.1.1.1", None),
+        // Chosen for it.
+        ("10.0.1.1:0", "10.0.0.1", None),
+    ] {
+        let (p, handle) = made(client, Family::V4, Kind::Datagram);
+        client.bind(handle, at(local)).unwrap();
+        let beside = Ancillary { local: Some(from.parse().unwrap()), ..Ancillary::default() };
+        let heading = Heading { address: Some(at("10.0.0.9:7")), beside };
+        client::send_to(&p, &[IoSlice::new(b"out")], heading, SendFlags::empty()).unwrap();
+        // One that nobody can send is told behind it.
+        let wrong = Ancillary { interface: 99, ..Ancillary::default() };
+        let heading = Heading { beside: wrong, ..heading };
+        let told = if error.is_none() { Some(Errno::NETUNREACH) } else { error };
+        if error.is_none() {
+            client::send_to(&p, &[IoSlice::new(b"out")], heading, SendFlags::empty()).unwrap();
+        }
+        let mut is = None;
+        while is.is_none() && Instant::now() < end {
+            is = client.error(handle).unwrap();
+        }
+        assert_eq!(is, told, "{local} from {from}");
     }
 }

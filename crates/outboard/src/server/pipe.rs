@@ -220,11 +220,14 @@ impl Leaving<'_> {
             // Those of one length to one peer leave together.
             return Ok(told(socket, stack.udp_stage(*now, *id, message, *address)?));
         }
+        // What was chosen for it is anybody's, as where nothing is said of where it leaves from.
+        let port = if let State::Datagrams { port, .. } = socket.state { port } else { 0 };
         let is_his = |local| {
-            let local = SocketAddr::new(local, 0);
+            let local = SocketAddr::new(local, port);
             policy.place(socket.owner(), local) == Ok(local)
         };
-        if !beside.local.is_none_or(is_his) {
+        let own = beside.local.filter(|local| !stack.layer().is_shared(*local));
+        if !own.is_none_or(is_his) {
             socket.error = Some(Errno::ACCESS);
             return Ok(true);
         }

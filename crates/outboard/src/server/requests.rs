@@ -624,7 +624,7 @@ pub fn bind_datagrams(stack: &mut Stack, socket: &mut Socket, local: SocketAddr)
     let id = stack.udp_bind_sharing(local, sharing).map_err(number_of)?;
     stack.set_marking(id, socket.options.marking).map_err(number_of)?;
     socket.options.make_room(stack, id).map_err(number_of)?;
-    socket.state = State::Datagrams { id, peer: None, pending: None };
+    socket.state = State::Datagrams { id, port: local.port(), peer: None, pending: None };
     Ok(())
 }
 

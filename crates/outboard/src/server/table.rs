@@ -113,7 +113,13 @@ pub enum State {
     /// A context of XTP.
     Context(Used),
     /// A socket for datagrams.
-    Datagrams { id: SocketId, peer: Option<SocketAddr>, pending: Option<Vec<u8>> },
+    Datagrams {
+        id: SocketId,
+        /// The port that it was to have; 0: any, which was chosen for it.
+        port: u16,
+        peer: Option<SocketAddr>,
+        pending: Option<Vec<u8>>,
+    },
 }
 
 impl State {
