@@ -131,7 +131,7 @@ ssize_t fw_sendfile(int fd, int file, off_t *offset, size_t count);
 /* Ancillary data of datagrams: IP_PKTINFO and IPV6_PKTINFO (the address to send from, and where it was sent to), IP_TTL and
  * IPV6_HOPLIMIT, IP_TOS and IPV6_TCLASS, received as far as IP_PKTINFO, IPV6_RECVPKTINFO, IP_RECVTTL, IPV6_RECVHOPLIMIT, IP_RECVTOS and
  * IPV6_RECVTCLASS are set. To send UDP_SEGMENT is EIO, others of IP's, UDP's or SOL_SOCKET's are EINVAL, and of other sockets any
- * EOPNOTSUPP. An address or an interface that is not the stack's is ENETUNREACH, over an outboard with a later call. */
+ * EOPNOTSUPP. An address or an interface that is not the stack's is ENETUNREACH, which over an outboard getsockopt(SO_ERROR) alone tells. */
 ssize_t fw_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t fw_recvmsg(int fd, struct msghdr *message, int flags);
 
