@@ -4,8 +4,8 @@
     group.py send GROUP PORT …      a stream to --members members
     group.py stranger GROUP PORT …  what may not join, and what is said of it
 
-The byte at offset o of a stream is (31 o ÷ 8) mod 256. At the end each says one line of JSON, and ends with 0 if all was as
-the page has it.
+The byte at offset o of a stream is (31 o ÷ 8) mod 256. Who receives says "hears" when it reads what
+comes. At the end each says one line of JSON, and ends with 0 if all was as the page has it.
 """
 
 import argparse
@@ -111,6 +111,7 @@ def receive(args):
                     sync=(1 << 32) - 2)
     member.deaf = args.deaf
     group.member = group.add(member)
+    print("hears", flush=True)
     if args.leave_after:
         group.until(lambda: member.rseq - member.begin >= args.leave_after or member.outcome)
         member.leave(time.monotonic())
@@ -118,7 +119,8 @@ def receive(args):
         group.until(lambda: member.rseq - member.begin >= args.silent_after or member.outcome)
         del group.by_key[member.key]
     group.until(lambda: member.outcome)
-    last = time.monotonic() + (6.0 if args.loss else 1.0)
+    # Who has left stays there for a minute, to say so again.
+    last = time.monotonic() + (1.0 if args.leave_after else 6.0)
     group.until(lambda: member.state == "over" or time.monotonic() > last)
     came = list(member.messages(proves=args.nocheck))
     wrong = sum(bytes_ != content(start, len(bytes_)) for _, start, bytes_ in came)

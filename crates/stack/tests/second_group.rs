@@ -250,6 +250,7 @@ fn strangers_read_our_stream_without_answers() {
         let more = if nocheck { "--nocheck" } else { "--seed=1" };
         let Some(all) = stranger("receive", group, &[more]) else { return };
         let Some(some) = stranger("receive", group, &["--loss", "0.05", more]) else { return };
+        let mut strangers = vec![all, some];
         let mut ours = Ours::new(SenderConfig {
             reliable: false,
             rate: Some(2_000_000),
@@ -257,10 +258,12 @@ fn strangers_read_our_stream_without_answers() {
             ..SenderConfig::new(group)
         });
         // Nobody says that he hears: FIRST goes out each second.
-        let begun = Instant::now();
-        ours.until(|_| begun.elapsed() > Duration::from_millis(2500));
+        std::thread::scope(|scope| {
+            let hear = scope.spawn(|| strangers.iter_mut().for_each(stranger::hears));
+            ours.until(|_| hear.is_finished());
+        });
         ours.send(1000, |n| if nocheck { 64 } else { 1 + len(n) / 10 });
-        let all = ours.finish(vec![all, some]);
+        let all = ours.finish(strangers);
         for said in &all {
             assert_said(said, &["\"outcome\": \"finished\"", "\"wrong\": 0"]);
         }
@@ -277,7 +280,9 @@ fn strangers_read_our_stream_without_answers() {
 #[test]
 fn our_sender_says_what_the_page_says_of_a_wrong_jcntl() {
     let group = group(7);
-    let mut ours = Ours::new(SenderConfig::new(group));
+    // Who joins in between says nothing more.
+    let silence = Duration::from_secs(60);
+    let mut ours = Ours::new(SenderConfig { silence, ..SenderConfig::new(group) });
     let Some(mut child) = stranger("stranger", group, &[]) else { return };
     while child.try_wait().unwrap().is_none() {
         ours.turn();

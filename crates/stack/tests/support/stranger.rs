@@ -22,7 +22,19 @@ pub fn start(program: &str, arguments: &[&str]) -> Option<Child> {
     }
 }
 
-/// The line that it ends with, and ended well.
+/// Waits for the line by which it says that it hears; what follows is left.
+pub fn hears(child: &mut Child) {
+    let pipe = child.stdout.as_mut().expect("a pipe");
+    let (mut line, mut byte) = (String::new(), [0]);
+    // A buffer would take what follows.
+    while byte != *b"\n" {
+        pipe.read_exact(&mut byte).expect("a line");
+        line.push(byte[0].into());
+    }
+    assert_eq!(line, "hears\n");
+}
+
+/// What it says until it ends, which it does well.
 pub fn said(child: &mut Child) -> String {
     let mut text = String::new();
     child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("what it says");

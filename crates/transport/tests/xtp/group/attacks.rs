@@ -279,6 +279,10 @@ fn forged_packets_change_nothing() {
         world.assert_all_have_all();
     });
     println!("{forged:?}");
+    if std::env::var_os("FUSEWIRE_SEED").is_some() {
+        // Few seeds do not make each.
+        return;
+    }
     for (to_sender, joins, kinds) in
         [(true, false, &TO_SENDER[..]), (false, false, &TO_RECEIVER), (false, true, &TO_RECEIVER)]
     {
