@@ -130,8 +130,8 @@ pub(super) struct Send {
     pub in_flight_round: u64,
     /// One past what leaves whether it fills a segment or not.
     pub pushed: u64,
-    /// One past what the application has committed last and was not followed by more: [`Cork::more`] does not hold it back.
-    pub ended: u64,
+    /// Bytes at the end that the application says are followed by more: [`Cork::more`] does not hold back what lies before them.
+    pub followed: u32,
     /// Below this, things were sent over an earlier path.
     pub path_from: u64,
 }

@@ -157,9 +157,7 @@ impl Connection {
             });
             self.send.end += u64::from(len);
         }
-        if pushes {
-            self.send.ended = self.send.end;
-        }
+        self.send.followed = if pushes { 0 } else { self.send.followed + reservation.len() };
         if cut == Cut::StreamEnd {
             self.send.queue.end_stream();
         }
@@ -191,6 +189,7 @@ impl Connection {
             });
         }
         self.send.end += 1;
+        self.send.followed = 0;
         match self.state {
             State::Established => self.state = State::FinWait1,
             State::CloseWait => self.state = State::LastAck,
@@ -459,7 +458,8 @@ impl Connection {
         let waits = self.send.queue.sent() > 0;
         let nagle = self.settings.nagle && waits;
         let cork = self.send.cork;
-        let ended = self.send.ended.saturating_sub(s.start).min(s.len.into()) as u32;
+        let ended = self.send.end - u64::from(self.send.followed);
+        let ended = ended.saturating_sub(s.start).min(s.len.into()) as u32;
         if ended > 0 && cork.more && !cork.on && !nagle {
             if ended < s.len {
                 // What came behind it with more to follow waits alone.
