@@ -315,7 +315,7 @@ fn where_no_record_begins_nothing_is_read_as_one() {
     };
     // A message that has a record in it, where none may begin.
     let inner = Head { len: 6, heading: Some(at(7)).into() }.emit();
-    let message = [&[0; 8][..], &inner, b"forged"].concat();
+    let message = [&[0; 8][..], &inner, b"forged", &[0; 64]].concat();
     b.send(&message, at(1), SendFlags::empty()).unwrap();
     let ring = (16 << 10) + (slot as usize * 2 + 1) * RING_BYTES as usize;
     let end = Instant::now() + Duration::from_secs(10);
