@@ -335,6 +335,7 @@ fn a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody() {
         kill_process(Pid::from_child(&frozen), Signal::STOP).unwrap();
         let began = Instant::now();
         let another = world.here("to1");
+        support::wait_for_part(&another, 0);
         let watch = std::thread::spawn(move || support::longest_pause(&another));
         killed.kill().unwrap();
         killed.wait().unwrap();
