@@ -128,7 +128,7 @@ impl Socket {
     fn cut_short(&self, done: usize, error: Errno) -> Result<usize> {
         match (done, error.0) {
             (0, _) => return Err(error),
-            (_, libc::EAGAIN | libc::EINTR | libc::EMSGSIZE | libc::EOPNOTSUPP) => {}
+            (_, libc::EAGAIN | libc::EINTR | libc::EMSGSIZE | libc::EOPNOTSUPP | libc::EPIPE) => {}
             _ => *lock(&self.late) = Some(error),
         }
         Ok(done)

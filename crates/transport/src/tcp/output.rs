@@ -157,7 +157,9 @@ impl Connection {
             });
             self.send.end += u64::from(len);
         }
-        self.send.followed = if pushes { 0 } else { self.send.followed + reservation.len() };
+        // What a cork holds for ever counts as the most there is: the last segment alone is asked about.
+        let followed = self.send.followed.saturating_add(reservation.len());
+        self.send.followed = if pushes { 0 } else { followed };
         if cut == Cut::StreamEnd {
             self.send.queue.end_stream();
         }
