@@ -423,13 +423,10 @@ impl Posix for Socket {
     }
 
     fn send_messages(&self, messages: &[Outgoing<'_>], flags: Flags) -> Result<usize> {
-        match self.kind {
-            Kind::Stream => return Err(Errno(libc::EOPNOTSUPP)),
-            // That a message is gone is told to who receives.
-            Kind::Messages | Kind::Datagram => {
-                lock(&self.late).take_if(|late| late.0 != libc::EBADMSG).map_or(Ok(()), Err)?
-            }
+        if self.kind == Kind::Stream {
+            return Err(Errno(libc::EOPNOTSUPP));
         }
+        self.tell_late()?;
         if self.kind == Kind::Messages {
             return self.send_adus(messages, flags);
         }
@@ -461,6 +458,14 @@ impl Posix for Socket {
                     return self.cut_short(done, error);
                 }
                 asked |= RecvFlags::DONTWAIT;
+            }
+            if done > 0 && self.kind == Kind::Messages {
+                // One of which some will never come is told when it is the first of a call, and is seen by who waits until then.
+                match self.inner.recv_adu(&mut [], asked | RecvFlags::PEEK) {
+                    Ok(Some(next)) if !next.about.is_broken => asked |= RecvFlags::DONTWAIT,
+                    Ok(_) => return Ok(done),
+                    Err(error) => return self.cut_short(done, error.into()),
+                }
             }
             let got = incoming.place.fill(|out| {
                 let room = out.len();

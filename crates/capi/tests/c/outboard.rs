@@ -36,7 +36,7 @@ impl Outboard {
     pub fn two_that_lose() -> [Outboard; 2] {
         let config = Config { link: Link::Ip, segmentation: false, ..Config::default() };
         let (a, b) = pair(config).unwrap();
-        let ends: [Box<dyn Interface>; 2] = [Box::new(Loses(a, 0)), Box::new(b)];
+        let ends: [Box<dyn Interface>; 2] = [Box::new(Loses(a, false)), Box::new(b)];
         let mut host = 1;
         ends.map(|interface| {
             host += 1;
@@ -62,8 +62,12 @@ impl Outboard {
     }
 }
 
-/// An interface that loses the second long packet, of those that it has counted.
-struct Loses(Memory, usize);
+/// An interface that loses the first packet with the mark in it, and whether it has: a long one may also be one that looks for
+/// the size of the path.
+struct Loses(Memory, bool);
+
+/// What `gone.c` has in its long message.
+const MARK: [u8; 8] = [b'L'; 8];
 
 impl Interface for Loses {
     fn capabilities(&self) -> &Capabilities {
@@ -71,9 +75,9 @@ impl Interface for Loses {
     }
     fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
         for packet in packets {
-            let len: usize = packet.payload.iter().map(|piece| piece.len()).sum();
-            self.1 += usize::from(len > 1000);
-            if self.1 == 2 && len > 1000 {
+            let is_marked = |piece: &&[u8]| piece.windows(MARK.len()).any(|bytes| bytes == MARK);
+            if !self.1 && packet.payload.iter().any(|piece| is_marked(&&**piece)) {
+                self.1 = true;
                 continue;
             }
             self.0.transmit(std::slice::from_ref(packet))?;
