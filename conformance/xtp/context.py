@@ -186,7 +186,6 @@ class Context(Received):
             self.put(p.seq, p.data)
         if p.has(x.NOERR):  # 10: what is missing before it never comes
             self.pass_gaps()
-            self.counts["missing"] = sum(right - left for left, right in self.passed)
         elif p.has(x.FASTNAK) and p.data and p.seq > highest:
             self.owe("answer")
 

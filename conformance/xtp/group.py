@@ -126,7 +126,7 @@ def receive(args):
     wrong = sum(bytes_ != content(start, len(bytes_)) for _, start, bytes_ in came)
     group.result(outcome=member.outcome, state=member.state, begin=member.begin, end=member.rseq, messages=len(came),
                  bytes=sum(len(b) for *_, b in came), wrong=wrong,
-                 missing=sum(right - left for left, right in member.passed),
+                 missing=member.missing(),
                  gaps=member.counts["gaps"], delay=round(member.delay * 1e6))
     return 1 if wrong else 0
 

@@ -195,7 +195,7 @@ def finished(peer, context, **more):
     peer.until(lambda: context.state == "quiescent" or time.monotonic() > last)
     peer.result(outcome=context.outcome, again=context.counts["again"], cxor=context.sends_cxor,
                 cookie=context.cookie is not None, sizes=context.path.sizes, asked=context.path.asked,
-                missing=context.counts["missing"], **more)
+                missing=context.missing(), **more)
     return 0 if context.outcome == "in order" else 1
 
 

@@ -53,6 +53,10 @@ class Received:
             self.passed.append((self.rseq, left))
             self.rseq = right
 
+    def missing(self):
+        """Bytes that never come."""
+        return sum(right - left for left, right in self.passed)
+
     def named(self):
         """The spans of an ECNTL."""
         if len(self.spans) <= 16:

@@ -15,6 +15,7 @@ use fusewire_testkit::Random;
 use fusewire_transport::either::{self, Protocol};
 use fusewire_wire::xtp::{self, Packet};
 
+use crate::calls_bounds::dropped;
 use crate::world::{A, B, World};
 
 /// All frames that an end sent.
@@ -240,9 +241,8 @@ fn a_damaged_request_is_not_refused() {
             at += if at + 1 == LIMITS.start { LIMITS.len() + 1 } else { 1 };
         }
         let [_, (asked, _)] = asker_and_asked(&mut world, from_server);
-        let dropped = asked.dropped();
-        let strays = dropped.iter().find(|(name, _)| *name == "call-stray").map_or(0, |(_, n)| *n);
-        assert!(len > LIMITS.end && strays > 8, "{len} {dropped:?}");
+        let strays = dropped(asked, "call-stray");
+        assert!(len > LIMITS.end && strays > 8, "{len} {:?}", asked.dropped());
     }
 }
 

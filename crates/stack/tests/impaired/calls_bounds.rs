@@ -13,7 +13,7 @@ use crate::calls::{Taps, answer_to, call, clean, serve, taps};
 use crate::world::{A, B, C, World};
 
 /// How often an end dropped something for this.
-fn dropped(stack: &fusewire_stack::Stack, cause: &str) -> u64 {
+pub fn dropped(stack: &fusewire_stack::Stack, cause: &str) -> u64 {
     stack.dropped().iter().filter(|(name, _)| *name == cause).map(|(_, count)| *count).sum()
 }
 

@@ -2,13 +2,10 @@
 #![allow(dead_code)]
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use fusewire_device::{Capabilities, Device, RxBatch, TxFrame, Waker, udp};
+use fusewire_device::{Capabilities, Device, RxBatch, TxFrame, udp};
 use fusewire_session::{ClientConfig, Identity, ServerConfig, Trust};
 use fusewire_stack::{Config, Connection, Endpoint, Listener};
 
@@ -41,12 +38,10 @@ pub fn shown<L, C>(max_datagram: usize, left: L, came: C) -> Shown<L, C> {
 }
 
 impl<L: FnMut(&[TxFrame<'_>]) + Send, C: FnMut(&RxBatch) + Send> Device for Shown<L, C> {
+    fusewire_device::forward!(self => self.inner; local_addr wait next_timeout waker as_fd);
+
     fn caps(&self) -> &Capabilities {
         &self.caps
-    }
-
-    fn local_addr(&self) -> SocketAddr {
-        self.inner.local_addr()
     }
 
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
@@ -59,22 +54,6 @@ impl<L: FnMut(&[TxFrame<'_>]) + Send, C: FnMut(&RxBatch) + Send> Device for Show
         let count = self.inner.receive(batch)?;
         (self.came)(batch);
         Ok(count)
-    }
-
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        self.inner.wait(timeout, want_write)
-    }
-
-    fn next_timeout(&self) -> Option<Duration> {
-        self.inner.next_timeout()
-    }
-
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
     }
 }
 

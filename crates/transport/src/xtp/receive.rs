@@ -138,18 +138,23 @@ impl Receive {
         self.adv = self.adv.max(self.consumed + u64::from(self.window));
     }
 
+    /// `from..to` never comes. Nobody asks: where there are too many gaps the last grows, over what has come between.
+    fn note_gap(&mut self, from: u64, to: u64) {
+        let full = self.gaps.len() >= GAPS_MAX;
+        match self.gaps.back_mut() {
+            _ if from >= to => {}
+            Some(last) if full => last.1 = to,
+            _ => self.gaps.push_back((from, to)),
+        }
+    }
+
     /// What of `consumed..start` has come counts as missing, too, and is passed over with the rest.
     pub fn give_up(&mut self, start: u64) {
         let mut from = self.consumed;
         while let Some(gap) = self.gaps.pop_back_if(|gap| gap.1 > self.consumed) {
             from = from.min(gap.0);
         }
-        let full = self.gaps.len() >= GAPS_MAX;
-        match self.gaps.back_mut() {
-            _ if from >= start => {}
-            Some(last) if full => last.1 = start,
-            _ => self.gaps.push_back((from, start)),
-        }
+        self.note_gap(from, start);
         self.nxt = self.nxt.max(start);
     }
 
@@ -162,13 +167,7 @@ impl Receive {
     pub fn pass_over(&mut self, start: u64, end: u64) {
         while self.nxt < start {
             let (from, to) = self.ranges.first_gap(self.nxt, start);
-            let full = self.gaps.len() >= GAPS_MAX;
-            match self.gaps.back_mut() {
-                _ if from >= to => {}
-                // Nobody asks: the last grows, over what has come between.
-                Some(last) if full => last.1 = to,
-                _ => self.gaps.push_back((from, to)),
-            }
+            self.note_gap(from, to);
             self.nxt = self.ranges.advance(to);
         }
         self.nxt = self.ranges.advance(self.nxt.max(end));

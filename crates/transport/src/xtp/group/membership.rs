@@ -346,13 +346,13 @@ impl Sender {
             let since = [unanswered, m.all_since.filter(|_| !m.done)].into_iter().flatten().min();
             since.is_some_and(|since| now - since >= silence)
         };
-        let silent: Vec<Key> =
-            self.members.iter().filter(|(_, m)| silent(m)).map(|(id, _)| *id).collect();
-        for id in silent.into_iter().filter(|_| !is_late) {
-            self.drop_member(now, id, Leaving::Silent);
-        }
         let grown = (u128::from(self.cfg.floor) * since.as_micros() / 1_000_000) as u64;
         if !is_late {
+            let silent: Vec<Key> =
+                self.members.iter().filter(|(_, m)| silent(m)).map(|(id, _)| *id).collect();
+            for id in silent {
+                self.drop_member(now, id, Leaving::Silent);
+            }
             for id in self.slow(grown) {
                 self.drop_member(now, id, Leaving::Slow);
             }
