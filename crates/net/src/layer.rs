@@ -180,14 +180,6 @@ impl Layer {
         self.addresses.is_own(address) || (self.config.loopback && address.is_loopback())
     }
 
-    /// Whether packets to `address` are for many: a group's, or all's on a network of ours.
-    pub fn is_shared(&self, address: IpAddr) -> bool {
-        match address {
-            IpAddr::V4(v4) if v4.is_broadcast() || self.addresses.is_broadcast(v4) => true,
-            address => address.is_multicast(),
-        }
-    }
-
     /// The address of ours that packets to `destination` come from, unless a path says otherwise.
     pub fn source_for(&self, destination: IpAddr) -> Option<IpAddr> {
         self.addresses.source_for(destination)

@@ -12,6 +12,7 @@
 use crate::protocol::{
     ANCILLARY_LEN, Heading, Malformed, emit_address, emit_ancillary, parse_address, parse_ancillary,
 };
+use crate::region::{Slot, Way, places};
 
 /// Bytes before a message, where nothing goes beside it.
 pub const HEAD_LEN: usize = UNIT;
@@ -89,11 +90,28 @@ impl Head {
         debug_assert!(self.len <= MESSAGE_MAX);
         let mut laid = Laid { bytes: [0; HEAD_LEN + UNIT], len: self.head_len() };
         laid.set_len(self.len);
-        laid.bytes[4] = u8::from(self.head_len() > HEAD_LEN);
         laid.bytes[8..HEAD_LEN].copy_from_slice(&emit_address(self.heading.address));
-        let beside = emit_ancillary(&self.heading.beside);
-        laid.bytes[HEAD_LEN..][..ANCILLARY_LEN].copy_from_slice(&beside);
+        if laid.len > HEAD_LEN {
+            laid.bytes[4] = 1;
+            let beside = emit_ancillary(&self.heading.beside);
+            laid.bytes[HEAD_LEN..][..ANCILLARY_LEN].copy_from_slice(&beside);
+        }
         laid
+    }
+
+    /// Reads the one at `position` of a ring.
+    ///
+    /// # Errors
+    /// As [`Head::parse`].
+    pub fn read(slot: &Slot<'_>, way: Way, position: u64) -> Result<Head, Malformed> {
+        // A unit lies in one piece, but where none begins.
+        let unit = |position| {
+            let mut unit = [0; UNIT];
+            let [(at, len), _] = places(slot.index, way, position, UNIT);
+            slot.rings.read(at, &mut unit[..len]);
+            unit
+        };
+        Head::parse(&unit(position), || unit(position + HEAD_LEN as u64))
     }
 
     /// Bytes before its message.

@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use fusewire_stack::ip::{Ancillary, Interest, Messages, Received, SocketId, Stack, posix};
+use fusewire_stack::ip::{Ancillary, Interest, Received, SocketId, Stack, posix};
 
 use super::{Flags, Kind, Socket, State, Wait};
 use crate::address::Named;
@@ -233,14 +233,14 @@ impl Socket {
         most: Option<std::time::Duration>,
     ) -> Result<usize> {
         let id = self.datagram()?;
-        let (timeout, told) = {
+        let (timeout, tells) = {
             let mut inner = self.lock();
             if let Some(error) = inner.error.take() {
                 return Err(error);
             }
-            let told = inner.options.set.clone();
+            let tells = inner.options.set.tells;
             let timeout = [inner.options.recv_wait(flags), most].into_iter().flatten().min();
-            (timeout, told)
+            (timeout, tells)
         };
         if messages.is_empty() {
             return Ok(0);
@@ -249,7 +249,7 @@ impl Socket {
         let wait = Wait { id, interest: Interest::Read, timeout };
         let result = self.wait(&wait, |stack, _| {
             while done < messages.len()
-                && receive(stack, id, &mut messages[done], &told, flags.peek)?
+                && receive(stack, id, &mut messages[done], tells, flags.peek)?
             {
                 done += 1;
                 if flags.peek {
@@ -304,7 +304,7 @@ fn receive(
     stack: &mut Stack,
     id: SocketId,
     incoming: &mut Incoming<'_>,
-    told: &posix::Options,
+    tells: posix::Telling,
     peek: bool,
 ) -> io::Result<bool> {
     let interface = stack.interface().index().unwrap_or(0);
@@ -316,7 +316,7 @@ fn receive(
     incoming.got = got.map(|received| Got {
         from: Some(received.from),
         len: received.len,
-        beside: told.told(received.beside(interface)),
+        beside: tells.told(received.beside(interface)),
     });
     Ok(got.is_some())
 }
@@ -334,9 +334,7 @@ fn look(
     let message = messages.iter().next().unwrap_or(&[]);
     let len = message.len().min(out.len());
     out[..len].copy_from_slice(&message[..len]);
-    let len = message.len();
-    let Messages { from, to, is_shared, traffic_class, hop_limit, .. } = messages;
-    Ok(Some(Received { len, from, to, is_shared, traffic_class, hop_limit }))
+    Ok(Some(messages.received(message.len())))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use super::way::Way;
 use super::{Client, Datagram, Result, recv_from, send_to};
 use crate::placeholder;
 use crate::protocol::{HEADING_LEN, Handle, Heading};
-use crate::record::{HEAD_LEN, Head, MESSAGE_MAX, UNIT};
+use crate::record::{Head, MESSAGE_MAX, UNIT};
 use crate::region::{self, ENDED, places};
 use crate::ring::{self, After, Lost, Word, Words};
 
@@ -370,15 +370,7 @@ impl Entered<'_> {
             if unread == 0 {
                 return Ok(None);
             }
-            // A unit lies in one piece.
-            let unit = |position| {
-                let mut unit = [0; UNIT];
-                let [(at, len), _] = places(slot.index, region::Way::In, position, UNIT);
-                slot.rings.read(at, &mut unit[..len]);
-                unit
-            };
-            let position = read & ring::POSITION;
-            match Head::parse(&unit(position), || unit(position + HEAD_LEN as u64)) {
+            match Head::read(&slot, region::Way::In, read & ring::POSITION) {
                 Ok(head) if head.len_in_ring() <= unread => {
                     return Ok(Some((read, unread, head)));
                 }

@@ -226,7 +226,7 @@ impl Leaving<'_> {
             let local = SocketAddr::new(local, port);
             policy.place(socket.owner(), local) == Ok(local)
         };
-        let own = beside.local.filter(|local| !stack.layer().is_shared(*local));
+        let own = beside.local.filter(|local| !stack.layer().is_group(*local));
         if !own.is_none_or(is_his) {
             socket.error = Some(Errno::ACCESS);
             return Ok(true);
@@ -309,7 +309,7 @@ fn bring(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, E
             }
             return Ok(false);
         };
-        let beside = socket.options.told(messages.beside(interface));
+        let beside = socket.options.tells.told(messages.beside(interface));
         let heading = Heading { address: Some(messages.from), beside }.emit();
         let message = messages.iter().next().unwrap_or(&[]);
         let pieces = [IoSlice::new(&heading), IoSlice::new(message)];

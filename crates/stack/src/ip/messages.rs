@@ -24,7 +24,7 @@ use super::options::SendFlags;
 use super::reader::Reader;
 use super::stack::{Core, Stack};
 use super::tcp::Stream;
-use super::udp::{Incoming, Messages, Received, Taken, Taker};
+use super::udp::{Incoming, Received, Taken, Taker};
 
 /// The bit of a record mark that says that no fragment of the record follows.
 const LAST: u32 = 1 << 31;
@@ -116,7 +116,6 @@ impl<U: Unmarshal + ?Sized, F: FnMut(Received, &mut U) -> bool> Taker for Each<'
         }
         let messages = &incoming.messages;
         let (mut head, mut at) = (incoming.head, 0);
-        let Messages { from, to, is_shared, traffic_class, hop_limit, .. } = *messages;
         for message in messages.iter() {
             let sum = open(&mut self.passes, level, message, head.is_some(), self.into);
             at += message.len();
@@ -131,9 +130,7 @@ impl<U: Unmarshal + ?Sized, F: FnMut(Received, &mut U) -> bool> Taker for Each<'
                     return Taken::Wrong;
                 }
             }
-            let len = message.len();
-            let received = Received { len, from, to, is_shared, traffic_class, hop_limit };
-            self.is_done = !(self.told)(received, self.into);
+            self.is_done = !(self.told)(messages.received(message.len()), self.into);
             if self.is_done && at < messages.bytes.len() {
                 return Taken::Part(at);
             }

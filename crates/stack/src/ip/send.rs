@@ -196,7 +196,7 @@ impl Stack {
     ) -> io::Result<Result<bool, Error>> {
         let layer = &self.core.layer;
         // Who answers what was sent to many says of it where it came to.
-        let local = beside.local.filter(|local| !layer.is_shared(*local));
+        let local = beside.local.filter(|local| !layer.is_group(*local));
         let is_foreign = local.is_some_and(|local| !layer.is_own(local));
         let is_elsewhere =
             beside.interface != 0 && self.interface().index() != Some(beside.interface);

@@ -49,10 +49,15 @@ impl<'a> Messages<'a> {
         }
     }
 
+    /// What is said of one of them that is so long.
+    pub fn received(&self, len: usize) -> Received {
+        let Messages { from, to, is_shared, traffic_class, hop_limit, .. } = *self;
+        Received { len, from, to, is_shared, traffic_class, hop_limit }
+    }
+
     /// What is told beside each of them, that came by the interface of this number.
     pub fn beside(&self, interface: u32) -> Ancillary {
-        let Messages { from, to, is_shared, traffic_class, hop_limit, .. } = *self;
-        Received { len: 0, from, to, is_shared, traffic_class, hop_limit }.beside(interface)
+        self.received(0).beside(interface)
     }
 
     /// Each message.

@@ -175,7 +175,7 @@ fn record<'a>(
     if left < HEAD_LEN as u64 {
         return None;
     }
-    let head = head(slot, Way::Out, position)?;
+    let head = Head::read(slot, Way::Out, position).ok()?;
     let len = head.len_in_ring();
     if len > left {
         return None;
@@ -189,18 +189,6 @@ fn record<'a>(
     slot.rings.read(first, &mut whole[..front]);
     slot.rings.read(second, &mut whole[front..]);
     Some((head.heading, whole, len))
-}
-
-/// The head of the record at `position`; `None`: it is none.
-fn head(slot: &Slot<'_>, way: Way, position: u64) -> Option<Head> {
-    // A unit lies in one piece.
-    let unit = |position| {
-        let mut unit = [0; UNIT];
-        let [(at, _), _] = places(slot.index, way, position, UNIT);
-        slot.rings.read(at, &mut unit);
-        unit
-    };
-    Head::parse(&unit(position), || unit(position + HEAD_LEN as u64)).ok()
 }
 
 /// What has come goes into the ring, and the doorbell is rung if somebody wants to hear it; true when there may be more at
@@ -223,7 +211,7 @@ fn arrive(
         };
         let (position, mut room) = lease.progress.room(slot)?;
         let (mut laid, mut taken) = (0, 0);
-        let beside = socket.options.told(messages.beside(interface));
+        let beside = socket.options.tells.told(messages.beside(interface));
         let heading = Heading { address: Some(messages.from), beside };
         let mut head = Head { len: 0, heading };
         let mut begin = head.emit();
@@ -272,7 +260,7 @@ fn settle(socket: &mut Socket, lease: &mut Lease, slot: &Slot<'_>) -> Settled {
         let at = |from, len| places(slot.index, Way::In, from, len);
         // We laid it there; who has written over it since has lost what he had.
         let is_record = position.is_multiple_of(UNIT as u64);
-        let whole = is_record.then(|| head(slot, Way::In, position)).flatten();
+        let whole = is_record.then(|| Head::read(slot, Way::In, position).ok()).flatten();
         let whole = whole.filter(|head| head.len_in_ring() <= owed);
         let Some(head) = whole else {
             lease.progress.skip(owed);

@@ -57,10 +57,8 @@ pub struct Options {
     pub broadcast: bool,
     /// `SO_BINDTOIFINDEX`: the stack's own interface, which is all that there is.
     pub interface: u32,
-    /// `IP_PKTINFO`, `IP_RECVTTL`, `IP_RECVTOS`: of IPv4 packets, also at sockets of IPv6.
-    pub tells_v4: Tells,
-    /// `IPV6_RECVPKTINFO`, of all packets; `IPV6_RECVHOPLIMIT`, `IPV6_RECVTCLASS`, of those of IPv6.
-    pub tells_v6: Tells,
+    /// What is told beside datagrams.
+    pub tells: Telling,
     /// `IP_TOS`, `IPV6_TCLASS`, `IP_TTL`, `IPV6_UNICAST_HOPS`.
     pub marking: Marking,
     /// Those that change nothing.
@@ -94,8 +92,7 @@ impl Default for Options {
             syn_retries: None,
             broadcast: false,
             interface: 0,
-            tells_v4: Tells::default(),
-            tells_v6: Tells::default(),
+            tells: Telling::default(),
             marking: Marking::default(),
             kept: Kept::default(),
         }
@@ -187,24 +184,44 @@ pub struct Tells {
     pub class: bool,
 }
 
-/// What an option lets be told beside datagrams.
-#[derive(Clone, Copy)]
-enum Told {
-    Local,
-    Hops,
-    Class,
+/// What options let be told beside datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Telling {
+    /// `IP_PKTINFO`, `IP_RECVTTL`, `IP_RECVTOS`: of packets of IPv4, also at sockets of IPv6.
+    pub v4: Tells,
+    /// `IPV6_RECVPKTINFO`, of all packets; `IPV6_RECVHOPLIMIT`, `IPV6_RECVTCLASS`, of those of IPv6.
+    pub v6: Tells,
 }
 
-/// An option of that kind.
-fn is_told(level: i32, name: i32) -> Option<Told> {
-    match (level, name) {
-        (libc::IPPROTO_IP, libc::IP_PKTINFO) => Some(Told::Local),
-        (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) => Some(Told::Local),
-        (libc::IPPROTO_IP, libc::IP_RECVTTL) => Some(Told::Hops),
-        (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT) => Some(Told::Hops),
-        (libc::IPPROTO_IP, libc::IP_RECVTOS) => Some(Told::Class),
-        (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS) => Some(Told::Class),
-        _ => None,
+impl Telling {
+    /// What an option of that kind sets.
+    fn of(&mut self, option: (i32, i32)) -> Option<&mut bool> {
+        Some(match option {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => &mut self.v4.local,
+            (libc::IPPROTO_IP, libc::IP_RECVTTL) => &mut self.v4.hops,
+            (libc::IPPROTO_IP, libc::IP_RECVTOS) => &mut self.v4.class,
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) => &mut self.v6.local,
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT) => &mut self.v6.hops,
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS) => &mut self.v6.class,
+            _ => return None,
+        })
+    }
+
+    /// What of `beside` the application wants to be told.
+    pub fn told(self, beside: Ancillary) -> Ancillary {
+        let is_v4 = beside.local.is_some_and(|local| local.is_ipv4());
+        let tells = if is_v4 { self.v4 } else { self.v6 };
+        let (as_v4, as_v6) = (is_v4 && self.v4.local, self.v6.local);
+        let local = beside.local.filter(|_| as_v4 || as_v6);
+        Ancillary {
+            local,
+            interface: local.map_or(0, |_| beside.interface),
+            traffic_class: beside.traffic_class.filter(|_| tells.class),
+            hop_limit: beside.hop_limit.filter(|_| tells.hops),
+            is_shared: local.is_some() && beside.is_shared,
+            as_v4: local.is_some() && as_v4,
+            as_v6: local.is_some() && as_v6,
+        }
     }
 }
 
@@ -244,13 +261,8 @@ impl Options {
                 Ok(Effect::None)
             }
             _ => {
-                if let Some(told) = is_told(level, name) {
-                    let on = number(level, value)? != 0;
-                    match told {
-                        Told::Local => self.tells_mut(level).local = on,
-                        Told::Hops => self.tells_mut(level).hops = on,
-                        Told::Class => self.tells_mut(level).class = on,
-                    }
+                if let Some(told) = self.tells.of((level, name)) {
+                    *told = number(level, value)? != 0;
                     return Ok(Effect::None);
                 }
                 let field = is_marking(level, name).ok_or(libc::ENOPROTOOPT)?;
@@ -349,6 +361,7 @@ impl Options {
     ) -> Result<Vec<u8>, i32> {
         let seconds = |time: Duration| time.as_secs() as i32;
         let (tcp, datagrams) = (&config.tcp, config.udp_queue_bytes);
+        let mut tells = self.tells;
         let int = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_REUSEADDR) => i32::from(self.reuse),
             (libc::SOL_SOCKET, libc::SO_REUSEPORT) => i32::from(self.reuse_port),
@@ -391,10 +404,8 @@ impl Options {
             }
             (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => i32::from(self.v6_only),
             (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX) => self.interface as i32,
-            _ => match (is_told(level, name), is_marking(level, name)) {
-                (Some(Told::Local), _) => self.tells(level).local.into(),
-                (Some(Told::Hops), _) => self.tells(level).hops.into(),
-                (Some(Told::Class), _) => self.tells(level).class.into(),
+            _ => match (tells.of((level, name)), is_marking(level, name)) {
+                (Some(told), _) => (*told).into(),
                 (_, Some(Field::TrafficClass)) => self.marking.traffic_class.into(),
                 (_, Some(Field::HopLimit)) => self.marking.hop_limit.unwrap_or(hops).into(),
                 (_, Some(Field::GroupHops)) => self.marking.group_hops.unwrap_or(1).into(),
@@ -415,32 +426,6 @@ impl Options {
         }
         self.interface = wanted;
         Ok(())
-    }
-
-    /// What of `beside` the application wants to be told.
-    pub fn told(&self, beside: Ancillary) -> Ancillary {
-        let is_v4 = beside.local.is_some_and(|local| local.is_ipv4());
-        let tells = if is_v4 { self.tells_v4 } else { self.tells_v6 };
-        let (as_v4, as_v6) = (is_v4 && self.tells_v4.local, self.tells_v6.local);
-        let local = beside.local.filter(|_| as_v4 || as_v6);
-        Ancillary {
-            local,
-            interface: local.map_or(0, |_| beside.interface),
-            traffic_class: beside.traffic_class.filter(|_| tells.class),
-            hop_limit: beside.hop_limit.filter(|_| tells.hops),
-            is_shared: local.is_some() && beside.is_shared,
-            as_v4: local.is_some() && as_v4,
-            as_v6: local.is_some() && as_v6,
-        }
-    }
-
-    /// What options of this level let be told.
-    fn tells(&self, level: i32) -> Tells {
-        if level == libc::IPPROTO_IP { self.tells_v4 } else { self.tells_v6 }
-    }
-
-    fn tells_mut(&mut self, level: i32) -> &mut Tells {
-        if level == libc::IPPROTO_IP { &mut self.tells_v4 } else { &mut self.tells_v6 }
     }
 
     fn keep_alive(&self) -> Option<KeepAlive> {
