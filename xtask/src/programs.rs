@@ -4,7 +4,7 @@
 //! which writes down what it is called with, and [`run`] runs them from that list. Those that measure time, or suffer from
 //! neighbours, run alone in the end (`only`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -173,6 +173,15 @@ impl fmt::Display for Failure<'_> {
     }
 }
 
+/// What a step ran, all of which passed.
+#[derive(Debug)]
+pub struct Ran {
+    /// How many tests.
+    pub tests: Tests,
+    /// The programs, by their paths, of which a test did not run to its end.
+    pub skipping: BTreeSet<PathBuf>,
+}
+
 /// What ran.
 #[derive(Default)]
 struct Outcome<'a> {
@@ -180,6 +189,8 @@ struct Outcome<'a> {
     failed: Vec<Failure<'a>>,
     /// What tests say that did not run to their end, and how many say it.
     skipped: BTreeMap<String, usize>,
+    /// Where they are.
+    skipping: BTreeSet<PathBuf>,
 }
 
 /// Runs programs as a step, each as `command` has it, all of them whatever fails, and counts. The output of each is shown when it
@@ -189,13 +200,13 @@ pub fn run(
     name: &str,
     programs: &[Program],
     command: impl Fn(&Program) -> Command + Sync,
-) -> Result<Tests> {
+) -> Result<Ran> {
     let (together, alone) = parts(programs);
     timed(name, || {
         let outcome = Mutex::default();
         several(&together, AT_ONCE, &command, &outcome);
         several(&alone, 1, &command, &outcome);
-        let Outcome { mut tests, failed, skipped } =
+        let Outcome { mut tests, failed, skipped, skipping } =
             outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
         let (failed, unsteady) = again(failed, &command, &mut tests);
         if !skipped.is_empty() {
@@ -207,7 +218,7 @@ pub fn run(
             unsteady.iter().for_each(|failed| println!("   {failed}"));
         }
         if failed.is_empty() {
-            return Ok(tests);
+            return Ok(Ran { tests, skipping });
         }
         println!("── failed:");
         failed.iter().for_each(|failed| println!("   {failed}"));
@@ -298,6 +309,7 @@ impl<'a> Part<'a> {
                 // Whose need it is, each test has said.
                 let why = why.find(" needs ").map_or(why, |at| &why[at + 1..]);
                 *outcome.skipped.entry(why.to_owned()).or_default() += 1;
+                outcome.skipping.insert(self.program.path.clone());
             }
         }
         let Some(end) = end else { return };
@@ -421,7 +433,7 @@ mod tests {
         let both = [program("a", "fails"), program("a", "passes"), program("b", "passes")];
         let script = "echo test one ... ok; echo \"test result: ok. 2 passed; 0 failed\"; echo \"$SAYS\" >&2";
         let ran = run("programs that pass", &both[1..], shell(script)).unwrap();
-        assert_eq!(ran.to_string(), "tests: 4, programs: 2, left out: 0");
+        assert_eq!(ran.tests.to_string(), "tests: 4, programs: 2, left out: 0");
         let fails = |program: &Program| match program.name() {
             "fails" => shell("echo test two ... FAILED; exit 101")(program),
             _ => shell(script)(program),
@@ -442,7 +454,7 @@ mod tests {
         let fails = "echo test two ... FAILED; exit 101";
         let script = |what: &str| -> &'static str { format!("{passes} {what}").leak() };
         let ran = run("programs that fail once", &one, shell(script(fails))).unwrap();
-        assert_eq!(ran.to_string(), "tests: 1, programs: 0, left out: 0");
+        assert_eq!(ran.tests.to_string(), "tests: 1, programs: 0, left out: 0");
         // Who fails without a test that says so, or with many, is not asked again.
         run("a program that fails", &one, shell(script("exit 101"))).unwrap_err();
         let many = "for n in 1 2 3 4; do echo test $n ... FAILED; done; exit 101";

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::changed::{self, Reach};
 use crate::only::Which;
-use crate::programs::{self, Program};
+use crate::programs;
 use crate::shell::{Result, cargo, has, install, is_root, say_what_steps_took, step, tests};
 use crate::{fuzz, lean, packetdrill, tidy, user};
 
@@ -144,7 +144,7 @@ fn steps(options: &Options) -> Result {
     // Before a build puts another of the same contents in its place.
     let ourselves = std::env::current_exe().map_err(|e| format!("our own path: {e}"))?;
     let Some(Choices { changed, reached }) = before_tests(options)? else { return Ok(()) };
-    let programs = all_tests(&ourselves, &changed, &reached)?;
+    all_tests(&ourselves, &changed, &reached)?;
     if changed.has(PROGRAM) {
         // Of the workspace, so that what it depends on is what all tests have, and not built again; lints see it alone.
         let mut lean = cargo();
@@ -155,10 +155,6 @@ fn steps(options: &Options) -> Result {
     }
     if changed.has(lean::PACKAGE) || changed.has("fusewire-device") {
         lean::run()?;
-    }
-    if is_root() {
-        let have_changed = programs.iter().filter(|program| changed.has(&program.package));
-        user::all(&have_changed.cloned().collect::<Vec<_>>())?;
     }
     if reached.has("fusewire-packetdrill") {
         packetdrill::own(false)?;
@@ -199,22 +195,28 @@ fn before_tests(options: &Options) -> Result<Option<Choices>> {
     })
 }
 
-/// Builds all tests and runs those of the packages that have changed, and that depend on them. Returns what ran.
-fn all_tests(ourselves: &Path, changed: &Choice, reached: &Choice) -> Result<Vec<Program>> {
+/// Builds all tests and runs those of the packages that have changed, and that depend on them. As root: those that have changed
+/// without rights first, and then the programs of which that left something out.
+fn all_tests(ourselves: &Path, changed: &Choice, reached: &Choice) -> Result {
     let which = Which { packages: reached.packages(), changed: changed.packages() };
     let mut command = cargo();
     choose(command.arg("test"), None).arg("--no-fail-fast");
     let name = "build of tests, and examples of the documentation";
-    let (programs, examples) = programs::built(name, &mut command, ourselves, which)?;
+    let (mut programs, examples) = programs::built(name, &mut command, ourselves, which)?;
+    if is_root() {
+        let have_changed = programs.iter().filter(|program| changed.has(&program.package));
+        let whole = user::all(&have_changed.cloned().collect::<Vec<_>>())?;
+        programs.retain(|program| !whole.contains(&program.path));
+    }
     let ran = programs::run("tests", &programs, |program| {
         let mut command = Command::new(&program.path);
         program.prepare(&mut command);
         command
     });
     let mut all = examples?;
-    all += ran?;
+    all += ran?.tests;
     println!("   {all}");
-    Ok(programs)
+    Ok(())
 }
 
 fn lints(choice: &Choice) -> Result {

@@ -1,6 +1,7 @@
-//! The tests once more as a user without rights: what is built as root is run as `nobody`, which gives up the rights of root,
-//! and root's places.
+//! The tests as a user without rights: what is built as root is run as `nobody`, which gives up the rights of root, and
+//! root's places.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -88,15 +89,16 @@ fn command(program: &str, folder: &Path) -> Command {
 }
 
 /// Runs these test programs as the user, but for those of packages that have no use for it, and those that measure. Only for root.
+/// Returns those, by their paths, that ran and left out nothing: of more rights, they would make nothing.
 ///
 /// Where the user cannot read the tree at all, as below `/root`, it says so, and what to do.
-pub fn all(programs: &[Program]) -> Result {
+pub fn all(programs: &[Program]) -> Result<BTreeSet<PathBuf>> {
     let is_run = |program: &&Program| {
         let package = program.package.as_str();
         !LEFT_OUT.contains(&package) && !only::measures(package, program.name())
     };
     let programs: Vec<Program> = programs.iter().filter(is_run).cloned().collect();
-    let Some(first) = programs.first() else { return Ok(()) };
+    let Some(first) = programs.first() else { return Ok(BTreeSet::new()) };
     let folder = Folder::new()?;
     let readable = command("/bin/sh", &folder.0)
         .args(["-c", "test -r \"$0/Cargo.toml\" && test -x \"$1\""])
@@ -108,15 +110,16 @@ pub fn all(programs: &[Program]) -> Result {
             "── tests without rights: skipped, nobody but root can read {} (`cargo xtask ci` takes a clone that all can)",
             root().display()
         );
-        return Ok(());
+        return Ok(BTreeSet::new());
     }
     let ran = programs::run("tests without rights", &programs, |program| {
         let mut command = Command::new(&program.path);
         give_up(program.prepare(&mut command), &folder.0);
         command
     })?;
-    println!("   without rights: {ran}");
-    Ok(())
+    println!("   without rights: {}", ran.tests);
+    let paths = programs.into_iter().map(|program| program.path);
+    Ok(paths.filter(|path| !ran.skipping.contains(path)).collect())
 }
 
 #[cfg(test)]
