@@ -47,10 +47,11 @@ struct fw_config {
      * kernel uses too ("xdp:INTERFACE/QUEUE" on one queue of it); "auto" or "auto:INTERFACE" takes the best that may be opened.
      * "outboard:PATH" attaches to the outboard whose socket lies at PATH ("outboard": where one lies by default), whose addresses,
      * routers and MTU are its own: those of this struct are null and 0. Its sockets do what others do but for this: MSG_MORE of
-     * a stream's first few messages changes nothing and MSG_EOR is EOPNOTSUPP; TCP_INFO may be two milliseconds old; what ICMP
-     * says of datagrams is told by SO_ERROR alone; epoll says nothing of a stream that was never connected; who waits on a
-     * descriptor that is closed goes on; closing does not wait for SO_LINGER, as the outboard goes on sending; FUSEWIRE_OBSERVE
-     * is the outboard's to have; and whether a socket blocks is the same for all processes that have it. */
+     * a stream's first few messages changes nothing and MSG_EOR is EOPNOTSUPP; TCP_INFO may be two milliseconds old; that a
+     * datagram was refused is seen by who waits to receive, and epoll shows it as EPOLLIN alone; epoll says nothing of a stream that
+     * was never connected; who waits on a descriptor that is closed goes on; closing does not wait for SO_LINGER, as the outboard
+     * goes on sending; FUSEWIRE_OBSERVE is the outboard's to have; and whether a socket blocks is the same for all processes that
+     * have it. */
     const char *device;
     /* "ADDRESS/PREFIX", "dhcp", "slaac", with commas between: addresses that the kernel does not have; with "loopback" among
      * them 127.0.0.0/8, ::1 and these addresses lead from the stack's sockets to its sockets, without the device. dhcp waits
@@ -131,7 +132,8 @@ ssize_t fw_sendfile(int fd, int file, off_t *offset, size_t count);
 /* Ancillary data of datagrams: IP_PKTINFO and IPV6_PKTINFO (the address to send from, and where it was sent to), IP_TTL and
  * IPV6_HOPLIMIT, IP_TOS and IPV6_TCLASS, received as far as IP_PKTINFO, IPV6_RECVPKTINFO, IP_RECVTTL, IPV6_RECVHOPLIMIT, IP_RECVTOS and
  * IPV6_RECVTCLASS are set. To send UDP_SEGMENT is EIO, others of IP's, UDP's or SOL_SOCKET's are EINVAL, and of other sockets any
- * EOPNOTSUPP. An address or an interface that is not the stack's is ENETUNREACH, which over an outboard getsockopt(SO_ERROR) alone tells. */
+ * EOPNOTSUPP. An address or an interface that is not the stack's is ENETUNREACH, which over an outboard getsockopt(SO_ERROR) tells, and of a
+ * connected socket the next call. */
 ssize_t fw_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t fw_recvmsg(int fd, struct msghdr *message, int flags);
 

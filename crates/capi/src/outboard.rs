@@ -103,7 +103,9 @@ impl Socket {
     fn shows(&self, shown: PollFlags) -> i16 {
         const FAILED: i16 =
             libc::POLLERR | libc::POLLIN | libc::POLLRDNORM | libc::POLLOUT | libc::POLLWRNORM;
-        let shown = shown.bits() as i16 | if self.is_late() { FAILED } else { 0 };
+        let has_failed = shown.contains(PollFlags::IN) && self.inner.has_failed();
+        let failed = if has_failed || self.is_late() { FAILED } else { 0 };
+        let shown = shown.bits() as i16 | failed;
         match self.kind {
             Kind::Stream if self.inner.is_fresh() => libc::POLLHUP | libc::POLLOUT,
             Kind::Stream | Kind::Messages if self.inner.is_listening() => {

@@ -264,6 +264,8 @@ fn calls_say_what_they_say_on_the_kernels_sockets() {
             hosts.peer.pid()
         ));
         hosts.peer.sh("ip addr add 10.8.0.1/24 dev k1 && ip link set k1 up");
+        // Each refused datagram is told of.
+        hosts.peer.sh("echo 0 > /proc/sys/net/ipv4/icmp_ratelimit");
         let said = |far: &str, own: &str, used: &str, options: Option<&[&str]>| {
             let mut echo = hosts.peer.command("python3");
             let mut echo =

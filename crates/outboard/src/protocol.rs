@@ -15,7 +15,7 @@
 //!
 //!  a datagram's placeholder, SEQPACKET, both ways
 //!    48 bytes of the peer's address (zeros: whom the socket is connected to) and of what goes beside it (`Heading`), and
-//!    the message
+//!    the message; to the application 48 zeros alone are word of an error, for which the outboard is asked (`FAILURE`)
 //!
 //!  a context's placeholder, SEQPACKET, both ways
 //!    16 bytes of what is said of the ADU (`About`), and the ADU
@@ -40,7 +40,7 @@ pub use fusewire_stack::ip::posix::ancillary;
 pub use heading::{ANCILLARY_LEN, HEADING_LEN, Heading, emit_ancillary, parse_ancillary};
 
 /// What both sides speak.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Most bytes of a control message.
 pub const MESSAGE_MAX: usize = 512;
 /// Most bytes of an option's value.
@@ -137,6 +137,10 @@ impl Kind {
 /// An option, of `SOL_SOCKET`, that the kernel has a call of its own for (`TIOCOUTQ`), whose number it is: bytes of a stream that the
 /// outboard has and its peer does not.
 pub const UNSENT: i32 = libc::TIOCOUTQ as i32;
+
+/// An option, of `SOL_SOCKET`, that no program names: `SO_ERROR` for a client that has taken out word of it, which there may be of
+/// the next error from then on.
+pub const FAILURE: i32 = -1;
 
 /// Family and kind of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

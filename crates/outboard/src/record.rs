@@ -4,7 +4,8 @@
 //! ```text
 //!   0  4  bytes of the message
 //!   4  4  1: something goes beside it, which lies in 32 bytes behind this; 0: nothing does
-//!   8  24 address of who sent it, or of whom it is for (zeros: whom the socket is connected to)
+//!   8  24 address of who sent it, or of whom it is for (zeros: whom the socket is connected to; of a record without a message
+//!         that the outboard has laid down: an error waits, for which it is asked)
 //!  32  24 what goes beside it (`protocol::Heading`), 8 of zero
 //!  32 or 64 … the message, which may go on at the ring's beginning, and anything up to the next multiple of 32
 //! ```

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::Shared;
 use fusewire_device::interface::Link;
 use fusewire_device::interface::memory::{Config, pair};
-use fusewire_outboard::client::{self, Client, Datagram, Leaving, Rings, Way};
+use fusewire_outboard::client::{Client, Datagram, Leaving, Rings, Way};
 use fusewire_outboard::protocol::{
     Family, HEADING_LEN, Handle, Heading, Kind, Reply, Request, SocketType,
 };
@@ -29,6 +29,7 @@ use nonsense::{WORDS_AT, WORDS_LEN, ask, nonsense, region};
 
 const DATAGRAM: SocketType = SocketType { family: Family::V4, kind: Kind::Datagram };
 const PORT: u16 = 7000;
+const NOTHING: SendFlags = SendFlags::NOSIGNAL;
 /// Calls before a socket has its lease.
 const BEFORE: usize = 8;
 
@@ -329,9 +330,72 @@ fn where_no_record_begins_nothing_is_read_as_one() {
     let mut bytes = [0; 64];
     let mut address = [0; HEADING_LEN];
     let mut pieces = [&mut address[..], &mut bytes].map(IoSliceMut::new);
-    let came = client::recv_from(&socket.p, &mut pieces, RecvFlags::empty()).unwrap().unwrap();
+    let with = (socket.p.as_fd(), socket.handle);
+    let came = near.client.recv_from(with, &mut pieces, RecvFlags::empty()).unwrap().unwrap();
     assert_eq!((came.from, &bytes[..came.len]), (at(2), &b"behind"[..]));
     b.close();
+}
+
+#[test]
+fn who_is_connected_is_told_once_of_what_became_of_what_he_sent() {
+    let outboards = both(false);
+    let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];
+    for is_leased in [false, true] {
+        let piped = || Socket { way: Way::never(), ..near.bound(at(1)) };
+        let a = if is_leased { near.leased(at(1)) } else { piped() };
+        near.client.connect(a.p.as_fd(), a.handle, Some(at(2))).unwrap();
+        let mut bytes = [0; 64];
+        let mut recv = |flags| a.recv(&mut bytes, flags).map(|came| came.map(|came| came.len));
+        let send = |to: Option<SocketAddr>| {
+            near.rings.send_to(&near.client, a.with(), &[IoSlice::new(b"hello")], to, NOTHING)
+        };
+        let refused = || {
+            assert_eq!(send(None), Ok(5), "rings: {is_leased}");
+            assert_eq!(a.shown(PollFlags::IN, 5000), PollFlags::IN);
+        };
+        let is_over = || a.shown(PollFlags::IN, 0).is_empty();
+        refused();
+        assert_eq!(recv(RecvFlags::empty()), Err(Errno::CONNREFUSED));
+        assert_eq!((recv(RecvFlags::DONTWAIT), is_over()), (Err(Errno::AGAIN), true));
+        // Who looks has been told, and so has who sends, and who asks.
+        refused();
+        assert_eq!(recv(RecvFlags::PEEK), Err(Errno::CONNREFUSED));
+        assert_eq!((recv(RecvFlags::DONTWAIT), is_over()), (Err(Errno::AGAIN), true));
+        refused();
+        assert_eq!((send(None), is_over()), (Err(Errno::CONNREFUSED), true));
+        refused();
+        assert!(near.rings.has_failed(a.p.as_fd(), &a.way));
+        let error = || near.rings.take_error(&near.client, a.with());
+        assert_eq!((error(), is_over(), error()), (Ok(Some(Errno::CONNREFUSED)), true, Ok(None)));
+        assert!(!near.rings.has_failed(a.p.as_fd(), &a.way));
+        // One word, however often it fails; and what was told by another way is told no more.
+        refused();
+        (0..3).for_each(|_| {
+            let _ = send(Some(at(2)));
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        let asked = near.client.error(a.handle);
+        // By rings some of these were told.
+        assert!(asked == Ok(Some(Errno::CONNREFUSED)) || is_leased && asked == Ok(None));
+        assert_eq!((recv(RecvFlags::DONTWAIT), is_over()), (Err(Errno::AGAIN), true));
+        // It goes with the lease.
+        refused();
+        assert_eq!(a.way.is_leased(), is_leased);
+        near.client.attach(a.p.as_fd()).unwrap();
+        assert_eq!(recv(RecvFlags::empty()), Err(Errno::CONNREFUSED));
+        assert_eq!(recv(RecvFlags::DONTWAIT), Err(Errno::AGAIN));
+        // What comes comes.
+        let b = far.bound(at(2));
+        b.send(b"there", at(1), NOTHING).unwrap();
+        assert_eq!(recv(RecvFlags::empty()), Ok(Some(5)));
+        b.close();
+        // Who is connected to nobody hears nothing.
+        near.client.connect(a.p.as_fd(), a.handle, None).unwrap();
+        assert_eq!(send(Some(at(2))), Ok(5));
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!((recv(RecvFlags::DONTWAIT), is_over()), (Err(Errno::AGAIN), true));
+        a.close();
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fusewire_outboard::client::{self, Client};
+use fusewire_outboard::client::{self, Client, Datagram};
 use fusewire_outboard::protocol::{Family, HEADING_LEN, Handle, Kind, OptionName, SocketType};
 use fusewire_outboard::server::{Server, Settings};
 use fusewire_stack::{ip, on_interface};
@@ -358,7 +358,7 @@ fn datagrams(client: &Client) {
         assert_eq!(client::send_to(&p, &pieces, to, SendFlags::empty()), Ok(len));
         wait_for(&p, PollFlags::IN);
         let mut back = vec![0; 65_535];
-        let received = receive(&p, &mut back);
+        let received = receive(client, (&p, handle), &mut back);
         assert_eq!((received.len, received.from, received.is_cut), (len, at(PEER, 7000), false));
         assert_eq!(&back[..len], sent);
     }
@@ -367,14 +367,14 @@ fn datagrams(client: &Client) {
     let pieces = [IoSlice::new(b"connected")];
     client::send_to(&p, &pieces, None, SendFlags::empty()).unwrap();
     wait_for(&p, PollFlags::IN);
-    let received = receive(&p, &mut [0; 4]);
+    let received = receive(client, (&p, handle), &mut [0; 4]);
     assert_eq!((received.len, received.is_cut), (9, true));
 }
 
-fn receive(p: &OwnedFd, into: &mut [u8]) -> client::Datagram {
+fn receive(client: &Client, (p, handle): (&OwnedFd, Handle), into: &mut [u8]) -> Datagram {
     let mut address = [0; HEADING_LEN];
     let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(into)];
-    client::recv_from(p, &mut pieces, RecvFlags::empty()).unwrap().unwrap()
+    client.recv_from((p.as_fd(), handle), &mut pieces, RecvFlags::empty()).unwrap().unwrap()
 }
 
 fn accepts(client: &Client, kernel: &mut Process) {

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 
 use fusewire_outboard::client::{self, Datagram, Leaving, Result};
 use fusewire_outboard::placeholder;
-use fusewire_outboard::protocol::{Ancillary, Family, HEADING_LEN, Heading};
+use fusewire_outboard::protocol::{Ancillary, Family, Heading};
 use fusewire_outboard::rules::{Owner, Purpose};
 use rustix::event::PollFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -133,7 +133,7 @@ fn receive_datagram(
             let (p, handle) = (socket.p(), socket.handle);
             rings.recv_from(&library.client, (p, handle, way), pieces, flags)
         }
-        None => client::recv_from(socket.p(), pieces, flags),
+        None => library.client.recv_from((socket.p(), socket.handle), pieces, flags),
     };
     let Some(Datagram { len, from, beside, is_cut }) = came.map_err(gone)? else {
         // It was shut down, or the outboard is gone.
@@ -262,7 +262,8 @@ fn send_datagram(
             let (p, handle) = (socket.p(), socket.handle);
             rings.send_to(&library.client, (p, handle, way), pieces, heading, flags)
         }
-        None => client::send_to(socket.p(), pieces, heading, flags),
+        None => (library.client.told((socket.p(), socket.handle), &heading))
+            .and_then(|()| client::send_to(socket.p(), pieces, heading, flags)),
     };
     Some(sent.map_err(gone))
 }
@@ -322,14 +323,7 @@ pub fn next_len(library: &Library, socket: &Socket) -> Result<usize> {
     if let Some(len) = library.rings(socket).and_then(|(rings, way)| rings.next_len(way)) {
         return Ok(len);
     }
-    let mut heading = [0; HEADING_LEN];
-    let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
-    let mut pieces = [IoSliceMut::new(&mut heading)];
-    match recvmsg(socket.p(), &mut pieces, &mut RecvAncillaryBuffer::default(), flags) {
-        Ok(message) => Ok(message.bytes.saturating_sub(HEADING_LEN)),
-        Err(Errno::AGAIN) => Ok(0),
-        Err(error) => Err(error),
-    }
+    client::next_len(socket.p())
 }
 
 /// `FIONREAD` of a stream; `None`: it is what the placeholder says.

@@ -485,7 +485,11 @@ fn error(library: &Library, socket: &mut Socket) -> Result<i32> {
     if socket.is(stage::CONNECTING) {
         return Ok(settle(library, socket).err().map_or(0, Errno::raw_os_error));
     }
-    match library.client.error(socket.handle) {
+    let found = match library.rings(socket).filter(|_| !socket.is_stream()) {
+        Some((rings, way)) => rings.take_error(&library.client, (socket.p(), socket.handle, way)),
+        None => library.client.error(socket.handle),
+    };
+    match found {
         Ok(error) => Ok(error.map_or(0, Errno::raw_os_error)),
         // It is long over, and forgotten.
         Err(Errno::BADF) => Ok(0),

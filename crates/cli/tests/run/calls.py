@@ -620,6 +620,30 @@ def used_datagrams(family=socket.AF_INET):
     return s, (far, 7000), (far, 7010)
 
 
+@step
+def nobody_there():
+    (s, echo, _), (t, _, _) = used_datagrams(), used_datagrams()
+    s.settimeout(None)
+    t.settimeout(None)
+    s.connect(CLOSED)
+    watch = select.poll()
+    watch.register(s, select.POLLIN)
+    out = []
+    for told in (s.recv, 10), (s.recv, 10, socket.MSG_PEEK), (s.send, b"x"), (s.sendmsg, [b"x"]):
+        s.send(b"x")
+        shown = [bool(events & (select.POLLIN | select.POLLERR)) for _, events in watch.poll(5000)]
+        out.append((shown, said(*told), said(s.recv, 10, socket.MSG_DONTWAIT), watch.poll(0)))
+    s.send(b"x")
+    watch.poll(5000)
+    out.append((name_of(s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)), watch.poll(0)))
+    # Who is not connected hears nothing; and all is as it was.
+    t.sendto(b"x", CLOSED)
+    time.sleep(0.1)
+    s.connect(echo)
+    s.send(b"there")
+    return out, said(t.recv, 10, socket.MSG_DONTWAIT), s.recv(10)
+
+
 def addresses(info):
     index, own, to = struct.unpack("=I4s4s", info)
     return index == interface(), socket.inet_ntoa(own) == OWN, socket.inet_ntoa(to) == OWN

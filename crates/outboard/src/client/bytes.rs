@@ -13,8 +13,8 @@ use rustix::net::{
     SendFlags, recv, recvmsg, send, sendmsg,
 };
 
-use super::Result;
 use super::leased::PIECES_MAX;
+use super::{Client, Result};
 use crate::protocol::{
     ABOUT_LEN, ADU_MAX, About, HEADING_LEN, Handle, Heading, OFFER_LEN, Offer, Verdict,
 };
@@ -62,7 +62,7 @@ pub fn accept(listener: BorrowedFd<'_>, with_cloexec: bool) -> Result<Accepted> 
     taken.map(|p| Accepted { p, handle: offer.handle, peer: offer.peer, local: offer.local })
 }
 
-/// Sends a datagram to `to`, or to whom the socket is connected.
+/// Sends a datagram to `to`, or to whom the socket is connected. What became of others before, [`Client::told`] says.
 ///
 /// # Errors
 /// `EAGAIN`, `EINTR`, `EMSGSIZE`; `ECONNRESET` and `EPIPE`: the outboard is gone.
@@ -154,16 +154,22 @@ pub struct Datagram {
     pub is_cut: bool,
 }
 
-/// Receives a datagram by the placeholder into `pieces`, of which the first is room for its heading ([`HEADING_LEN`]); `None`:
-/// the socket was shut down, or the outboard is gone.
-///
-/// # Errors
-/// As `recvmsg(2)`.
-pub fn recv_from(
+/// What a socket for datagrams is found to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A datagram.
+    Datagram(Datagram),
+    /// Word of an error, which is taken out: the outboard knows which.
+    Word,
+}
+
+/// Takes what comes first in a placeholder; `None`: the socket was shut down, or the outboard is gone.
+pub(super) fn take(
     p: impl AsFd,
     pieces: &mut [IoSliceMut<'_>],
     flags: RecvFlags,
-) -> Result<Option<Datagram>> {
+) -> Result<Option<Found>> {
+    let peeks = flags.contains(RecvFlags::PEEK);
     loop {
         let none = &mut RecvAncillaryBuffer::default();
         let bytes = recvmsg(&p, pieces, none, flags | RecvFlags::TRUNC)?.bytes;
@@ -172,16 +178,86 @@ pub fn recv_from(
                 let heading = pieces.first().and_then(|heading| heading.first_chunk());
                 let heading = heading.and_then(|heading| Heading::parse(heading).ok());
                 let room: usize = pieces.iter().skip(1).map(|piece| piece.len()).sum();
-                let Heading { address, beside } = heading.ok_or(Errno::PROTO)?;
-                let from = address.ok_or(Errno::PROTO)?;
-                return Ok(Some(Datagram { len, from, beside, is_cut: len > room }));
+                return match heading.ok_or(Errno::PROTO)? {
+                    Heading { address: Some(from), beside } => {
+                        Ok(Some(Found::Datagram(Datagram {
+                            len,
+                            from,
+                            beside,
+                            is_cut: len > room,
+                        })))
+                    }
+                    _ if len > 0 => Err(Errno::PROTO),
+                    _ if peeks && !takes_word(&p) => continue,
+                    _ => Ok(Some(Found::Word)),
+                };
             }
             None if bytes == 0 => return Ok(None),
             // A doorbell of a lease that is over.
-            None if flags.contains(RecvFlags::PEEK) => {
+            None if peeks => {
                 let _ = recv(&p, &mut [0], RecvFlags::DONTWAIT);
             }
             None => {}
+        }
+    }
+}
+
+/// Word of an error comes first in a placeholder.
+pub(super) fn has_word(p: impl AsFd) -> bool {
+    let mut heading = [0; HEADING_LEN];
+    let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+    let found = recv(p, &mut heading, flags).map(|(_, len)| len);
+    found == Ok(HEADING_LEN) && heading == [0; HEADING_LEN]
+}
+
+/// Takes it out then. Of two who do that at once one may find what came behind it, which is lost, as a datagram may be.
+pub(super) fn takes_word(p: impl AsFd) -> bool {
+    has_word(&p) && recv(p, &mut [0; HEADING_LEN], RecvFlags::DONTWAIT).is_ok()
+}
+
+/// How long the next datagram is that a placeholder has; 0 where there is none.
+///
+/// # Errors
+/// As `recv(2)`.
+pub fn next_len(p: impl AsFd) -> Result<usize> {
+    let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+    match recv(p, &mut [0; HEADING_LEN], flags) {
+        Ok((_, len)) => Ok(len.saturating_sub(HEADING_LEN)),
+        Err(Errno::AGAIN) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+impl Client {
+    /// Receives a datagram by the placeholder into `pieces`, of which the first is room for its heading ([`HEADING_LEN`]); `None`:
+    /// the socket was shut down, or the outboard is gone.
+    ///
+    /// # Errors
+    /// As `recvmsg(2)`; of a connected socket what became of a datagram that it has sent: `ECONNREFUSED`, `EHOSTUNREACH`, …
+    pub fn recv_from(
+        &self,
+        (p, handle): (BorrowedFd<'_>, Handle),
+        pieces: &mut [IoSliceMut<'_>],
+        flags: RecvFlags,
+    ) -> Result<Option<Datagram>> {
+        loop {
+            match take(p, pieces, flags)? {
+                None => return Ok(None),
+                Some(Found::Datagram(datagram)) => return Ok(Some(datagram)),
+                Some(Found::Word) => self.failure(handle)?.map_or(Ok(()), Err)?,
+            }
+        }
+    }
+
+    /// What became of a datagram that was sent before: what is to leave with this heading, to whom the socket is connected, leaves
+    /// when it was told.
+    ///
+    /// # Errors
+    /// That: `ECONNREFUSED`, `EHOSTUNREACH`, …
+    pub fn told(&self, (p, handle): (BorrowedFd<'_>, Handle), heading: &Heading) -> Result<()> {
+        match heading.address.is_none() && takes_word(p) {
+            true => self.failure(handle)?.map_or(Ok(()), Err),
+            false => Ok(()),
         }
     }
 }

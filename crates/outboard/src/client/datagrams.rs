@@ -18,10 +18,11 @@ use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::arriving::Woken;
+use super::bytes::{self, Found};
 use super::leased::{Done, Part, SPIN_MAX, SPIN_MIN, lock};
 use super::rings::{Entered, Rings, UNKNOWN};
 use super::way::Way;
-use super::{Client, Datagram, Result, recv_from, send_to};
+use super::{Client, Datagram, Result, send_to};
 use crate::placeholder;
 use crate::protocol::{HEADING_LEN, Handle, Heading};
 use crate::record::{Head, MESSAGE_MAX, UNIT};
@@ -90,6 +91,9 @@ impl Rings {
         let (lease, inside) = self.enter_either(way)?;
         let mut sent = 0;
         if let Some(lease) = lease {
+            if lease.takes_word(p) {
+                client.failure(handle)?.map_or(Ok(()), Err)?;
+            }
             match lease.send_datagrams(p, all, flags)? {
                 Done::Yes(count) => return Ok(count),
                 Done::Lost(count) => {
@@ -100,7 +104,11 @@ impl Rings {
         }
         let mut failed = None;
         while sent < all.count() && failed.is_none() {
-            match all.with(sent, |pieces, to| send_to(p, pieces, to, flags)) {
+            let send = |pieces: &[IoSlice<'_>], to: Heading| {
+                client.told((p, handle), &to)?;
+                send_to(p, pieces, to, flags)
+            };
+            match all.with(sent, send) {
                 Ok(_) => sent += 1,
                 Err(error) => failed = Some(error),
             }
@@ -119,7 +127,7 @@ impl Rings {
     /// socket was shut down, or the outboard is gone.
     ///
     /// # Errors
-    /// As `recvmsg(2)`.
+    /// As [`Client::recv_from`].
     pub fn recv_from(
         &self,
         client: &Client,
@@ -129,12 +137,15 @@ impl Rings {
     ) -> Result<Option<Datagram>> {
         let (lease, inside) = self.enter_either(way)?;
         if let Some(lease) = lease {
-            match lease.recv_datagram(p, pieces, flags)? {
-                Some(datagram) => return Ok(Some(datagram)),
-                None => lease.lose_if_revoked(client, p, way),
+            loop {
+                match lease.recv_datagram(p, pieces, flags)? {
+                    Some(Found::Datagram(datagram)) => return Ok(Some(datagram)),
+                    Some(Found::Word) => client.failure(handle)?.map_or(Ok(()), Err)?,
+                    None => break lease.lose_if_revoked(client, p, way),
+                }
             }
         }
-        let came = recv_from(p, pieces, flags)?;
+        let came = client.recv_from((p, handle), pieces, flags)?;
         drop(inside);
         if came.is_some() && way.moved() {
             let _ = self.lease(client, p, handle, way);
@@ -144,11 +155,31 @@ impl Rings {
 
     /// How long the next datagram is that a lease has; `None`: the placeholder may know.
     pub fn next_len(&self, way: &Way) -> Option<usize> {
-        let lease = self.enter(way)?;
-        match lease.local.before.load(Ordering::Acquire) {
-            0 => lease.next().ok()?.map(|(_, _, head)| head.len),
-            _ => None,
+        self.enter(way)?.first().map(|head| head.len)
+    }
+
+    /// An error waits to be told where datagrams come.
+    pub fn has_failed(&self, p: BorrowedFd<'_>, way: &Way) -> bool {
+        match self.enter(way) {
+            Some(lease) => lease.first().is_some_and(|head| head.heading.address.is_none()),
+            None => bytes::has_word(p),
         }
+    }
+
+    /// The error of a socket for datagrams that was not told yet (`SO_ERROR`), which waits no longer where they come.
+    ///
+    /// # Errors
+    /// As [`Client::error`].
+    pub fn take_error(
+        &self,
+        client: &Client,
+        (p, handle, way): (BorrowedFd<'_>, Handle, &Way),
+    ) -> Result<Option<Errno>> {
+        let takes = match self.enter(way) {
+            Some(lease) => lease.takes_word(p),
+            None => bytes::takes_word(p),
+        };
+        if takes { client.failure(handle) } else { client.error(handle) }
     }
 }
 
@@ -306,7 +337,7 @@ impl Entered<'_> {
         p: BorrowedFd<'_>,
         pieces: &mut [IoSliceMut<'_>],
         flags: RecvFlags,
-    ) -> Result<Option<Datagram>> {
+    ) -> Result<Option<Found>> {
         loop {
             if self.local.before.load(Ordering::Acquire) > 0 {
                 match self.take_datagram_before(p, pieces, flags) {
@@ -317,7 +348,7 @@ impl Entered<'_> {
             }
             match self.take_datagram(p, pieces, flags.contains(RecvFlags::PEEK)) {
                 Err(Lost) => return Ok(None),
-                Ok(Some(datagram)) => return Ok(Some(datagram)),
+                Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
             }
             match self.wait(p, flags.contains(RecvFlags::DONTWAIT))? {
@@ -333,7 +364,7 @@ impl Entered<'_> {
         p: BorrowedFd<'_>,
         pieces: &mut [IoSliceMut<'_>],
         flags: RecvFlags,
-    ) -> Result<Option<Datagram>> {
+    ) -> Result<Option<Found>> {
         let before = self.local.before;
         self.await_begin();
         let interrupted =
@@ -346,14 +377,19 @@ impl Entered<'_> {
             most => most,
         };
         let peeks = flags & RecvFlags::PEEK;
-        let came = match recv_from(p, pieces, peeks | RecvFlags::DONTWAIT) {
+        let came = match bytes::take(p, pieces, peeks | RecvFlags::DONTWAIT) {
             Err(Errno::INTR) => return Ok(None),
             Ok(Some(came)) => Some(came),
             // Somebody has taken it who did not ask.
             _ => None,
         };
-        if peeks.is_empty() || came.is_none() {
-            let len = came.map_or(most, |came| (HEADING_LEN + came.len) as u64);
+        let len = match came {
+            Some(Found::Datagram(_)) if !peeks.is_empty() => None,
+            Some(Found::Datagram(came)) => Some((HEADING_LEN + came.len) as u64),
+            Some(Found::Word) => Some(HEADING_LEN as u64),
+            None => Some(most),
+        };
+        if let Some(len) = len {
             before.store(most.saturating_sub(len), Ordering::Release);
             if len >= most {
                 self.arm(p);
@@ -382,41 +418,75 @@ impl Entered<'_> {
         }
     }
 
+    /// What is said of the first record of the ring, where that comes before anything in the placeholder.
+    fn first(&self) -> Option<Head> {
+        match self.local.before.load(Ordering::Acquire) {
+            0 => self.next().ok()?.map(|(_, _, head)| head),
+            _ => None,
+        }
+    }
+
+    /// Takes word of an error out, if that comes first.
+    fn takes_word(&self, p: BorrowedFd<'_>) -> bool {
+        while self.local.before.load(Ordering::Acquire) == 0
+            && let Ok(Some((read, unread, head))) = self.next()
+            && head.heading.address.is_none()
+        {
+            match self.take_out(p, (read, unread), &head) {
+                Ok(false) => {}
+                taken => return taken.is_ok(),
+            }
+        }
+        false
+    }
+
+    /// Takes the first record out, as [`Entered::next`] has found it; false: look again.
+    fn take_out(
+        &self,
+        p: BorrowedFd<'_>,
+        (read, unread): (u64, u64),
+        head: &Head,
+    ) -> std::result::Result<bool, Lost> {
+        match ring::consume(&self.slot(), read, unread, head.len_in_ring())? {
+            None => return Ok(false),
+            Some(After::Rest) => {}
+            Some(After::Tell) => self.tell(),
+            Some(After::Drain) => drop(self.drain(p)),
+        }
+        Ok(true)
+    }
+
     /// Copies the first record out of the ring; `None`: there is none.
     fn take_datagram(
         &self,
         p: BorrowedFd<'_>,
         pieces: &mut [IoSliceMut<'_>],
         peeks: bool,
-    ) -> std::result::Result<Option<Datagram>, Lost> {
+    ) -> std::result::Result<Option<Found>, Lost> {
         let slot = self.slot();
         loop {
             let Some((read, unread, head)) = self.next()? else { return Ok(None) };
             let message = (read & ring::POSITION) + head.head_len() as u64;
             let copied = self.copy_out(message, head.len, &mut pieces[1..], 0);
             let (len, Heading { address, beside }) = (head.len, head.heading);
-            let from = match address {
-                Some(from) => from,
+            let found = match address {
+                Some(from) => Found::Datagram(Datagram { len, from, beside, is_cut: copied < len }),
+                None if len == 0 => Found::Word,
                 // Somebody else has taken it meanwhile.
                 None if slot.load(Word::Read) != read => continue,
                 None => return Err(Lost),
             };
-            let datagram = Datagram { len, from, beside, is_cut: copied < len };
-            if peeks {
+            if peeks && found != Found::Word {
                 // What was there is there, unless somebody has read it or the lease was taken back.
                 match slot.load(Word::Read) {
                     now if now & ring::REVOKED != 0 => return Err(Lost),
-                    now if (now ^ read) & ring::POSITION == 0 => return Ok(Some(datagram)),
+                    now if (now ^ read) & ring::POSITION == 0 => return Ok(Some(found)),
                     _ => continue,
                 }
             }
-            match ring::consume(&slot, read, unread, head.len_in_ring())? {
-                None => continue,
-                Some(After::Rest) => {}
-                Some(After::Tell) => self.tell(),
-                Some(After::Drain) => drop(self.drain(p)),
+            if self.take_out(p, (read, unread), &head)? {
+                return Ok(Some(found));
             }
-            return Ok(Some(datagram));
         }
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! A call on a socket needs its [`Handle`], which [`Client::socket`] and [`accept`] give, and [`Client::attach`] to a
 //! process that has the placeholder from elsewhere: from before an `exec`, or by `SCM_RIGHTS`. Bytes of a stream are the
-//! placeholder's own; a datagram goes by [`send_to`] and [`recv_from`].
+//! placeholder's own; a datagram goes by [`send_to`] and [`Client::recv_from`].
 //!
 //! When a placeholder shows a hangup, ask [`Client::error`] why: nobody there is `ENETDOWN`, the outboard is gone.
 
@@ -36,7 +36,7 @@ use rustix::net::{
     sendmsg, socket_with,
 };
 
-pub use bytes::{Accepted, Came, Datagram, accept, recv_from, recv_message, send_message, send_to};
+pub use bytes::{Accepted, Came, Datagram, accept, next_len, recv_message, send_message, send_to};
 pub use datagrams::Leaving;
 pub use rings::Rings;
 pub use socket::{Outboard, Placeholder, Socket};
@@ -45,12 +45,14 @@ pub use way::Way;
 
 use crate::placeholder;
 use crate::protocol::{
-    ADDRESSES_MAX, Handle, KEY_LEN, MESSAGE_MAX, OptionName, Reply, Request, SocketType as Of,
-    UNSENT, VERSION,
+    ADDRESSES_MAX, FAILURE, Handle, KEY_LEN, MESSAGE_MAX, OptionName, Reply, Request,
+    SocketType as Of, UNSENT, VERSION,
 };
 
 /// `SO_ERROR`, which [`Client::error`] asks for.
 const ERROR: OptionName = OptionName { level: libc::SOL_SOCKET, name: libc::SO_ERROR };
+/// The same for who has taken out word of it.
+const TOLD: OptionName = OptionName { level: libc::SOL_SOCKET, name: FAILURE };
 /// The lowest number of a control connection, where so many are allowed.
 const NUMBERS_FROM: u64 = 960;
 /// Numbers left above it, where fewer are.
@@ -259,8 +261,17 @@ impl Client {
     /// # Errors
     /// `EBADF`: the outboard knows neither the socket nor how it ended; `ENETDOWN`: the outboard is gone.
     pub fn error(&self, handle: Handle) -> Result<Option<Errno>> {
+        self.error_by(handle, ERROR)
+    }
+
+    /// The same by who has taken out word of it, where datagrams come. None, when somebody else was told of it.
+    fn failure(&self, handle: Handle) -> Result<Option<Errno>> {
+        self.error_by(handle, TOLD)
+    }
+
+    fn error_by(&self, handle: Handle, name: OptionName) -> Result<Option<Errno>> {
         let mut number = [0; 4];
-        self.option(handle, ERROR, &mut number)?;
+        self.option(handle, name, &mut number)?;
         Ok(match i32::from_ne_bytes(number) {
             0 => None,
             number => Some(Errno::from_raw_os_error(number)),

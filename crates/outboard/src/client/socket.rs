@@ -21,7 +21,8 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
 
 use super::{
-    Came, Client, Datagram, Leaving, Result, Rings, Way, accept, recv_message, send_message,
+    Came, Client, Datagram, Leaving, Result, Rings, Way, accept, next_len, recv_message,
+    send_message,
 };
 use crate::placeholder;
 use crate::protocol::{About, HEADING_LEN, Handle, Heading, Kind, OptionName, SocketType};
@@ -621,13 +622,13 @@ impl Socket {
             return self.outboard.rings.unread(end.p.as_fd(), &end.way);
         }
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let found = match self.of.kind {
-            Kind::Messages => self.recv_adu(&mut [], flags).map(|adu| adu.map(|adu| adu.len)),
-            _ => self.recv_from(&mut [], flags).map(|datagram| datagram.map(|one| one.len)),
-        };
-        match found {
+        if self.of.kind == Kind::Datagram {
+            let leased = self.outboard.rings.next_len(&end.way);
+            return leased.map_or_else(|| next_len(&end.p), Ok);
+        }
+        match self.recv_adu(&mut [], flags) {
             Err(Errno::AGAIN) => Ok(0),
-            found => Ok(found?.unwrap_or(0)),
+            found => Ok(found?.map_or(0, |adu| adu.len)),
         }
     }
 
@@ -718,9 +719,21 @@ impl Socket {
         }
         // That of the placeholder says less, and is told with it.
         let _ = sockopt::socket_error(&end.p);
-        match self.client().error(end.handle) {
+        let with = (end.p.as_fd(), end.handle, &end.way);
+        let error = match self.of.kind {
+            Kind::Datagram => self.outboard.rings.take_error(self.client(), with),
+            Kind::Stream | Kind::Messages => self.client().error(end.handle),
+        };
+        match error {
             Err(Errno::BADF) => Ok(None),
             done => done,
         }
+    }
+
+    /// Of a connected socket for datagrams: an error waits to be told, where they come.
+    pub fn has_failed(&self) -> bool {
+        let end = lock(&self.end).clone();
+        let is_connected = self.of.kind == Kind::Datagram && self.is(stage::CONNECTED);
+        is_connected && self.outboard.rings.has_failed(end.p.as_fd(), &end.way)
     }
 }

@@ -33,7 +33,7 @@ const OF_LOCAL: u8 = IS_SHARED | AS_V4 | AS_V6;
 /// What is said of a datagram besides its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heading {
-    /// Who sent it, or whom it is for; `None`: to whom the socket is connected.
+    /// Who sent it, or whom it is for; `None`: to whom the socket is connected, or nobody: word of an error.
     pub address: Option<SocketAddr>,
     /// What goes beside it.
     pub beside: Ancillary,

@@ -10,7 +10,9 @@ use fusewire_base::Instant;
 use fusewire_stack::ip::posix::errno;
 use fusewire_stack::ip::{Ancillary, Error, SocketId, Stack};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown,
+};
 
 use super::policy::Policy;
 use super::table::{Socket, State};
@@ -296,7 +298,15 @@ pub fn leave_datagrams(
     Ok(Ok(goes))
 }
 
-/// Datagrams from the stack into the placeholder.
+/// Keeps what failed in the stack until it is told.
+pub fn note_error(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<(), Error> {
+    if let Some(error) = stack.take_error(id)? {
+        socket.error = Some(number_of(error));
+    }
+    Ok(())
+}
+
+/// Datagrams from the stack into the placeholder, and word of an error behind them.
 fn bring(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, Error> {
     let interface = stack.interface().index().unwrap_or(0);
     for _ in 0..DATAGRAMS {
@@ -304,8 +314,13 @@ fn bring(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, E
             return Ok(false);
         }
         let Some(messages) = stack.udp_peek(id)? else {
-            if let Some(error) = stack.take_error(id)? {
-                socket.error = Some(number_of(error));
+            note_error(socket, stack, id)?;
+            if socket.owes_word() {
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                let sent = send(&socket.q, &Heading::default().emit(), flags);
+                socket.has_word = sent.is_ok();
+                socket.has_piped |= sent.is_ok();
+                socket.shown.writable &= !matches!(sent, Err(Errno::AGAIN | Errno::NOBUFS));
             }
             return Ok(false);
         };

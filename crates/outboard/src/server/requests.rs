@@ -16,8 +16,8 @@ use super::pipe::number_of;
 use super::table::{Listens, Owner, Shown, Socket, State};
 use crate::placeholder;
 use crate::protocol::{
-    Addresses, Family, Handle, KEY_LEN, Kind, Message, OptionName, Reply, Request, SOL_XTP,
-    SocketType, UNSENT, VALUE_MAX, VERSION, emit_addresses,
+    Addresses, FAILURE, Family, Handle, KEY_LEN, Kind, Message, OptionName, Reply, Request,
+    SOL_XTP, SocketType, UNSENT, VALUE_MAX, VERSION, emit_addresses,
 };
 
 /// What a request is answered, before it is laid down.
@@ -139,7 +139,11 @@ impl Engine {
                     engine.option(stack, now, socket, name).map(Answer::Value)
                 }),
                 // It ended; its placeholder may be asked why.
-                None if (name.level, name.name) == (libc::SOL_SOCKET, libc::SO_ERROR) => {
+                None if matches!(
+                    (name.level, name.name),
+                    (libc::SOL_SOCKET, libc::SO_ERROR | FAILURE)
+                ) =>
+                {
                     let error = self.table.exhume(&handle)?.map_or(0, Errno::raw_os_error);
                     Ok(Answer::Value(error.to_ne_bytes().to_vec()))
                 }
@@ -270,6 +274,7 @@ impl Engine {
             options: Default::default(),
             bound: None,
             error: None,
+            has_word: false,
             shown: Shown { writable: true, ..Shown::default() },
             has_finished: false,
             peer_is_told: false,
@@ -501,7 +506,8 @@ impl Engine {
         let is_tcp = socket.of.kind == Kind::Stream;
         let is_listening = matches!(socket.state, State::Listening { .. });
         let int = match (name.level, name.name) {
-            (libc::SOL_SOCKET, libc::SO_ERROR) => {
+            (libc::SOL_SOCKET, libc::SO_ERROR | FAILURE) => {
+                socket.has_word &= name.name != FAILURE;
                 socket.error.take().map_or(0, Errno::raw_os_error)
             }
             (libc::SOL_SOCKET, libc::SO_TYPE) => match socket.of.kind {

@@ -63,6 +63,8 @@ pub struct Socket {
     pub bound: Option<SocketAddr>,
     /// An error that waits to be told.
     pub error: Option<Errno>,
+    /// Word of an error lies where datagrams come, as far as is known.
+    pub has_word: bool,
     pub shown: Shown,
     /// The application has finished its stream.
     pub has_finished: bool,
@@ -84,6 +86,12 @@ impl Socket {
     /// Whose it is.
     pub fn owner(&self) -> Owner {
         Owner { uid: self.uid, pid: self.pid, payer: self.payer }
+    }
+
+    /// Its application is to find an error where datagrams come, as that of a socket of the kernel's would which is connected.
+    pub fn owes_word(&self) -> bool {
+        let is_connected = matches!(self.state, State::Datagrams { peer: Some(_), .. });
+        is_connected && self.error.is_some() && !self.has_word
     }
 
     /// Its user has all the memory that he may have, and what was sent to it by the placeholder lies there yet.
@@ -409,6 +417,7 @@ mod tests {
             options: Options::default(),
             bound: None,
             error: None,
+            has_word: false,
             shown: Shown::default(),
             has_finished: false,
             peer_is_told: false,

@@ -20,7 +20,7 @@ use crate::placeholder::is_left;
 use crate::protocol::Heading;
 use crate::record::{HEAD_LEN, Head, UNIT};
 use crate::region::{Slot, Way, places};
-use crate::ring::Progress;
+use crate::ring::{Progress, Violation};
 use crate::server::pipe::{self, DATAGRAM_MAX, Leaving, Turn, number_of};
 use crate::server::policy::Policy;
 use crate::server::table::{Socket, State};
@@ -204,8 +204,10 @@ fn arrive(
     let interface = stack.interface().index().unwrap_or(0);
     while count < RECORDS && !wants {
         let Some(messages) = stack.udp_peek(id)? else {
-            if let Some(error) = stack.take_error(id)? {
-                socket.error = Some(number_of(error));
+            pipe::note_error(socket, stack, id)?;
+            if socket.owes_word() {
+                socket.has_word = lay_word(lease, slot)?;
+                wants = !socket.has_word;
             }
             break;
         };
@@ -245,6 +247,23 @@ fn arrive(
         ring_bell(&socket.q);
     }
     Ok(count >= RECORDS && !wants)
+}
+
+/// Lays word of an error down; false: there is no room yet.
+fn lay_word(lease: &mut Lease, slot: &Slot<'_>) -> Result<bool, Violation> {
+    let word = Head { len: 0, heading: Heading::default() };
+    let (position, mut room) = lease.progress.room(slot)?;
+    if room < word.len_in_ring() {
+        lease.wants_room = true;
+        lease.progress.want_room(slot, true);
+        room = lease.progress.room(slot)?.1;
+    }
+    let has_room = room >= word.len_in_ring();
+    if has_room {
+        lay(slot, position, &word.emit());
+        lease.progress.show(slot, word.len_in_ring());
+    }
+    Ok(has_room)
 }
 
 /// What was not read goes through the placeholder.
