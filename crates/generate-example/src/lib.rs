@@ -21,6 +21,11 @@ pub mod short {
     include!(concat!(env!("OUT_DIR"), "/short.rs"));
 }
 
+/// What must arrive beside what may not.
+pub mod mixed {
+    include!(concat!(env!("OUT_DIR"), "/mixed.rs"));
+}
+
 /// More types than a session has terms for their clauses.
 pub mod many {
     include!(concat!(env!("OUT_DIR"), "/many.rs"));

@@ -20,6 +20,11 @@ mod short {
     include!(concat!(env!("OUT_DIR"), "/short_contract.rs"));
 }
 
+mod mixed {
+    use fusewire_generate_example::mixed::{Game, Player};
+    include!(concat!(env!("OUT_DIR"), "/mixed_contract.rs"));
+}
+
 mod many {
     use fusewire_generate_example::many::{Adu, Session};
     include!(concat!(env!("OUT_DIR"), "/many_contract.rs"));

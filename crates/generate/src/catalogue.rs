@@ -282,7 +282,7 @@ pub const CATALOGUE: [Entry; 52] = [
     },
     Entry {
         needs: &[
-            &[NoResend, UntilDeadline],
+            &[NoResend, UntilDeadline, Selective],
             &[Explicit],
             &[Reports, AckEach],
             &[Media, Bucket],
@@ -294,7 +294,7 @@ pub const CATALOGUE: [Entry; 52] = [
             Datagram,
             F::Machine,
             "datagram",
-            "carries records that stand for themselves",
+            "carries records that stand for themselves; what is sent again goes beside them, in a stream of the same session",
             cost(1, 1, 1),
         )
     },

@@ -246,7 +246,7 @@ fn one_way<A: Profile, B: Profile>(
             }
             Ok::<(), Error>(())
         });
-        let mut seen = Seen { adus, all: BTreeSet::new(), last: BTreeMap::new() };
+        let mut seen = Seen::of(adus);
         let found = seen.take_all(to);
         if found.is_err() {
             // Who still sends is not left waiting for room.
@@ -282,7 +282,16 @@ struct Seen<'a> {
     last: BTreeMap<u8, u32>,
 }
 
-impl Seen<'_> {
+impl<'a> Seen<'a> {
+    fn of(adus: &'a [Adu]) -> Seen<'a> {
+        Seen { adus, all: BTreeSet::new(), last: BTreeMap::new() }
+    }
+
+    /// How many have come.
+    fn len(&self) -> usize {
+        self.all.len()
+    }
+
     fn take_all<B: Profile>(&mut self, from: &mut Stream<B>) -> std::result::Result<(), Broken> {
         for _ in 0..EACH * self.adus.len() as u32 {
             let Some((number, body)) = from.receiving.recv()? else { break };

@@ -2,6 +2,7 @@
 //! `const`, so that the compiler leaves out what was not chosen. Streams, datagrams and groups have one list of them; each
 //! says at a constant where it is for some of them alone.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use fusewire_session::Cipher;
@@ -216,6 +217,10 @@ pub trait Profile: Sized {
     /// Of datagrams: when to stop, where nobody answers, and where so much is lost at the least rate.
     const BREAKER: media::Limits =
         media::Limits { interval: Duration::from_secs(1), loss: 0.2, intervals: 10 };
+    /// Of datagrams: what this end sends beside them, on the session's stream, until it has arrived: the peer's `TAKES_BESIDE`.
+    const SENDS_BESIDE: &'static [Adu] = &[];
+    /// Of datagrams: what it takes from there.
+    const TAKES_BESIDE: &'static [Adu] = &[];
     /// Of datagrams: what is vouched for.
     const NETWORK: Network = Network {
         one_way: Duration::from_millis(20),
@@ -234,6 +239,24 @@ pub trait Profile: Sized {
     const CAST_RATES: [u32; 2] = [125_000, 12_500];
     /// Of groups: bytes of memory for each of the two, at both ends, at least.
     const CAST_BUFFERS: [usize; 2] = [1 << 20, 64 << 10];
+}
+
+/// The stream of the session of an end over datagrams, as a profile: its types are those that go beside them.
+#[derive(Debug)]
+pub struct Beside<P>(PhantomData<fn() -> P>);
+
+impl<P: Profile> Profile for Beside<P> {
+    const NAME: &'static str = P::NAME;
+    const CLAUSES: &'static [&'static str] = P::CLAUSES;
+    const MACHINE: Machine = P::MACHINE;
+    const CONGESTION: Congestion = P::CONGESTION;
+    const CIPHERS: &'static [Cipher] = P::CIPHERS;
+    const PACKS: bool = P::PACKS;
+    const SPIN: Duration = P::SPIN;
+    const DSCP: u8 = P::DSCP;
+    const SENDS: &'static [Adu] = P::SENDS_BESIDE;
+    const TAKES: &'static [Adu] = P::TAKES_BESIDE;
+    const MTU: usize = P::MTU;
 }
 
 /// Names a type of ADU where code is generic over it. What its values are in Rust is not said here: two types may have the

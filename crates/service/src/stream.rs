@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fusewire_codec::lws::{self, Word};
@@ -142,9 +143,13 @@ pub fn config<P: Profile>() -> Config {
     Config { transport, max_adu, packs: P::PACKS, spin: P::SPIN, ..Config::default() }
 }
 
-/// Bytes of the longest ADU that this end takes, with its header.
+/// Bytes of the longest ADU that this end takes, with its header. Datagrams beside the stream are no longer, either.
 pub(crate) const fn taken_len_max<P: Profile>() -> usize {
-    HEADER_LEN + profile::len_max(P::TAKES)
+    let longest = HEADER_LEN + profile::len_max(P::TAKES);
+    match P::MACHINE {
+        Machine::Datagram if longest < P::MTU => P::MTU,
+        _ => longest,
+    }
 }
 
 /// Opens the connection of an end to a server with this key.
@@ -213,6 +218,11 @@ pub struct Stream<P> {
 
 impl<P: Profile> Stream<P> {
     fn new(connection: Connection) -> Stream<P> {
+        Stream::behind(0, connection)
+    }
+
+    /// Of a connection of which so many of the peer's ADUs are taken already.
+    pub(crate) fn behind(taken: u64, connection: Connection) -> Stream<P> {
         let connection = Arc::new(connection);
         Stream {
             sending: Sending {
@@ -221,7 +231,7 @@ impl<P: Profile> Stream<P> {
                 is_late: false,
                 profile: PhantomData,
             },
-            receiving: Receiving::new(connection),
+            receiving: Receiving::behind(taken, connection),
         }
     }
 
@@ -265,6 +275,32 @@ impl<P: Profile> Sending<P> {
         A::Encoding: Encoding<T>,
     {
         self.send_with(&A::ADU, &Headed::of::<A>(adu)?)
+    }
+
+    /// [`Sending::send`], where there is room at once.
+    ///
+    /// # Errors
+    /// As [`Sending::send`]; [`Error::NoRoom`].
+    #[inline]
+    pub fn try_send<A: AduType, T>(&self, adu: &T) -> Result<()>
+    where
+        A::Encoding: Encoding<T>,
+    {
+        self.try_send_with(&A::ADU, &Headed::of::<A>(adu)?)
+    }
+
+    /// The same with an ADU of which only the bytes are known.
+    pub(crate) fn try_send_bytes(&self, adu: &Adu, bytes: &[u8]) -> Result<()> {
+        self.try_send_with(adu, &Headed { number: adu.number, message: bytes })
+    }
+
+    #[inline]
+    fn try_send_with(&self, adu: &Adu, message: &impl Marshal) -> Result<()> {
+        fits(adu, message.marshalled_len() - HEADER_LEN)?;
+        match self.connection.try_send_message(message) {
+            Poll::Ready(sent) => Ok(sent?),
+            Poll::Pending => Err(Error::NoRoom { adu: adu.name }),
+        }
     }
 
     /// An ADU of which only the bytes are known.
@@ -364,12 +400,12 @@ impl<P: Profile> Receiving<P> {
     /// All are.
     const IS_FREE: bool = Self::FREE == profile::numbers(P::TAKES);
 
-    fn new(connection: Arc<Connection>) -> Receiving<P> {
+    fn behind(taken: u64, connection: Arc<Connection>) -> Receiving<P> {
         Receiving {
             connection,
             memory: Vec::new(),
             last: Vec::new(),
-            early: Early::default(),
+            early: Early { next: taken, slots: VecDeque::new() },
             calls_first: false,
             profile: PhantomData,
         }
@@ -426,6 +462,31 @@ impl<P: Profile> Receiving<P> {
         }
         self.early.hold(index, adu);
         Ok(None)
+    }
+
+    /// [`Receiving::recv`] for a task that polls, which is woken: the number of its type; its bytes are those of
+    /// [`Receiving::last`].
+    pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u8>>> {
+        self.connection.recycle(std::mem::take(&mut self.last));
+        loop {
+            if let Some(adu) = self.early.take_next() {
+                self.last = adu;
+                break;
+            }
+            let Some((index, adu)) = std::task::ready!(self.connection.poll_recv_any(cx))? else {
+                return Poll::Ready(Ok(None));
+            };
+            if let Some(adu) = self.free(index, adu)? {
+                self.last = adu;
+                break;
+            }
+        }
+        Poll::Ready(parsed::<P>(&self.last).map(|(number, _)| Some(number)))
+    }
+
+    /// The ADU that [`Receiving::poll_recv`] has taken.
+    pub(crate) fn last(&self) -> &[u8] {
+        self.last.get(HEADER_LEN..).unwrap_or_default()
     }
 
     /// What the peer asks next: the number of its type, its bytes, which stay until the next call, and what it is answered

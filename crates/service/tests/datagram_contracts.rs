@@ -16,7 +16,7 @@ const fn ms(ms: u64) -> Duration {
 
 /// An end: what it sends and takes, and at which rates.
 macro_rules! end {
-    ($name:ident: $sends:expr, $takes:expr, $rates:expr) => {
+    ($name:ident: $sends:expr, $takes:expr, $rates:expr $(, beside $sent:expr, $taken:expr)?) => {
         struct $name(#[expect(dead_code)] Session<$name>);
 
         impl From<Session<$name>> for $name {
@@ -32,6 +32,10 @@ macro_rules! end {
             const SENDS: &'static [Adu] = $sends;
             const TAKES: &'static [Adu] = $takes;
             const RATES: (u64, u64) = $rates;
+            $(
+                const SENDS_BESIDE: &'static [Adu] = $sent;
+                const TAKES_BESIDE: &'static [Adu] = $taken;
+            )?
             const NETWORK: Network =
                 Network { one_way: ms(60), jitter: ms(30), loss: 0.02, loss_burst: 2.0 };
         }
@@ -200,4 +204,34 @@ fn without_its_bounds_more_and_longer_is_sent() {
     const LONG: &[Adu] = &[Adu { len_max: 400, ..SOUND }, PICTURE];
     end!(SendsLong: LONG, ALL, RATES);
     says(datagrams::bounds::<SendsLong, Whole>(), ["Sound: ", "too long"]);
+}
+
+/// What must arrive, beside sound.
+const BESIDE: &[Adu] = &[
+    Adu { len_max: 2000, ..Adu::new("Event", 2) },
+    Adu { order: Order::None, len_max: 300, ..Adu::new("Line", 3) },
+    Adu { order: Order::None, after: 0b100, len_max: 10, ..Adu::new("Mark", 4) },
+];
+
+#[test]
+fn what_must_arrive_does_beside_what_may_not() {
+    end!(Mixed: &[SOUND], &[SOUND], RATES, beside BESIDE, BESIDE);
+    datagrams::arrives::<Mixed, Mixed>().unwrap();
+    datagrams::bounds::<Mixed, Mixed>().unwrap();
+    datagrams::hides::<Mixed, Mixed>().unwrap();
+    // One that only takes, and one whose datagrams go the other way.
+    end!(Speaks: &[SOUND], &[], RATES, beside &[], BESIDE);
+    end!(Hears: &[], &[SOUND], RATES, beside BESIDE, &[]);
+    datagrams::arrives::<Speaks, Hears>().unwrap();
+}
+
+#[test]
+fn what_is_beside_datagrams_without_its_clauses_is_seen() {
+    const FREE: &[Adu] = &[Adu { order: Order::None, ..BESIDE[0] }];
+    end!(Sends: &[SOUND], &[SOUND], RATES, beside &[BESIDE[0]], &[]);
+    end!(TakesFree: &[SOUND], &[SOUND], RATES, beside &[], FREE);
+    says(datagrams::arrives::<Sends, TakesFree>(), ["Event: ", "has come b"]);
+    const SHORT: &[Adu] = &[Adu { len_max: 300, ..BESIDE[0] }];
+    end!(TakesShort: &[SOUND], &[SOUND], RATES, beside &[], SHORT);
+    says(datagrams::arrives::<Sends, TakesShort>(), ["Event of ", "clauses let it have 300"]);
 }

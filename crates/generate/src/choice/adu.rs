@@ -51,6 +51,17 @@ pub struct Carrier {
 }
 
 impl Carrier {
+    /// What carries a type that has these mechanisms: beside datagrams what is sent again goes in a stream.
+    pub fn of_way(self, set: Set) -> Carrier {
+        let machine = if self.is_beside(set) { M::Tcp } else { self.machine };
+        Carrier { machine, ..self }
+    }
+
+    /// Whether such a type goes beside datagrams.
+    pub fn is_beside(&self, set: Set) -> bool {
+        self.machine == M::Datagram && set.has(M::Selective)
+    }
+
     /// Bytes in front of and behind an ADU in its packet.
     pub fn overhead(&self) -> f64 {
         let machine = match self.machine {
@@ -200,12 +211,48 @@ impl Subject<'_> {
                 for fec in of(Function::Fec) {
                     for playout in of(Function::Playout) {
                         let set = Set::of([order, resend, fec, playout]);
-                        ways.push((set, self.way(set, resend, fec, playout)));
+                        let subject = Subject { carrier: self.carrier.of_way(set), ..*self };
+                        let way = match self.carrier.is_beside(set) {
+                            true => self
+                                .unlike_a_stream(fec, playout)
+                                .map_or_else(|| subject.way(set, resend, fec, playout), Err),
+                            false => subject.way(set, resend, fec, playout),
+                        };
+                        ways.push((set, way));
                     }
                 }
             }
         }
         ways
+    }
+
+    /// Why a stream beside datagrams does not carry this.
+    fn unlike_a_stream(&self, fec: M, playout: M) -> Option<Failure> {
+        let adu = self.adu();
+        let (why, own, network): (_, &[&str], &[&str]) = if fec != M::NoFec {
+            ("what is sent again needs no correction", &["reliability"], &[])
+        } else if playout != M::NoPlayout {
+            (
+                "what is sent again comes when it comes",
+                &["reliability", "jitter_ms"],
+                &["jitter_ms"],
+            )
+        } else if !adu.adapt.value.is_empty() {
+            (
+                "a target is one for datagrams, and what is sent again is none",
+                &["reliability", "adapt"],
+                &[],
+            )
+        } else if adu.deadline_ms.value.is_some() && adu.late.value == Late::Drop {
+            (
+                "what is sealed into a stream cannot be dropped",
+                &["reliability", "deadline_ms", "late"],
+                &[],
+            )
+        } else {
+            return None;
+        };
+        Some(Failure { why: why.to_owned(), clauses: self.clauses(own, network) })
     }
 
     /// Bytes of an ADU and how many a second, at each corner of what the application makes.

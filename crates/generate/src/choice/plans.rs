@@ -138,9 +138,10 @@ fn adu_plan(
     machine: Option<&Machine>,
 ) -> (AduPlan, String) {
     let (adu, way) = (&of.adus[place], &chosen.ways[place]);
-    let size = chosen.carrier.size(adu);
+    let carrier = chosen.carrier.of_way(way.set);
+    let size = carrier.size(adu);
     let number = |name: &String| of.adus.iter().position(|a| a.name == *name).map(|n| n as u8);
-    let (execution, why) = execution(&chosen.carrier, way.figures.bytes, machine);
+    let (execution, why) = execution(&carrier, way.figures.bytes, machine);
     let (module, ty) = adu.ty.value.split_once('.').unwrap_or_default();
     let scaled =
         |range: Option<Range>| range.map(|r| ((r.low * 1000.0) as u64, (r.high * 1000.0) as u64));
@@ -158,7 +159,7 @@ fn adu_plan(
         from: adu.from.value,
         codec: codec.map_or(Codec::Lws, |(codec, _)| *codec),
         size_bytes: (size.low as u64, size.high as u64),
-        is_cut: size.high > chosen.carrier.payload(of),
+        is_cut: size.high > carrier.payload(of),
         resend,
         order: adu.order.value,
         after: adu.after.value.iter().filter_map(number).collect(),
@@ -173,9 +174,7 @@ fn adu_plan(
         bucket: way.figures.most_bits.map(|bits| Bucket {
             bytes_per_s: (bits / 8.0).ceil() as u64,
             burst_bytes: (way.figures.bytes * way.figures.load.max(1.0)
-                + f64::from(way.figures.packets)
-                    * chosen.carrier.overhead()
-                    * way.figures.load.max(1.0))
+                + f64::from(way.figures.packets) * carrier.overhead() * way.figures.load.max(1.0))
             .ceil() as u64,
         }),
         playout: way.playout,

@@ -18,6 +18,9 @@ pub const STREAM_RING_BYTES: u64 = 2 << 20;
 /// Answers that are kept for requests that come again.
 const REPLIES_KEPT: f64 = 256.0;
 
+/// What a stream beside datagrams is made of, which costs what it costs.
+const BESIDE: [M; 5] = [M::Tcp, M::AckDelayed, M::Cubic, M::Window, M::StreamOffset];
+
 /// A combination that is feasible.
 #[derive(Clone, Debug)]
 pub struct Combination {
@@ -188,6 +191,10 @@ fn joined(
             }
         }
     }
+    if chosen.iter().all(|way| carrier.is_beside(way.set)) {
+        let why = "all of it is sent again: a stream alone carries it".to_owned();
+        return Err(Failure { why, clauses: Vec::new() });
+    }
     let mut totals = totals(of, shared, carrier, &chosen);
     if let Err(failure) = feasible(of, &totals) {
         // What loads least, whatever it costs besides.
@@ -300,7 +307,7 @@ fn totals(of: &Specification, shared: Set, carrier: Carrier, ways: &[Way]) -> To
     let promised = least_bits / 8.0 * (rtt_s + timer_s);
     let unbounded = ways.iter().any(|way| way.figures.most_bits.is_none());
     let rings = matches!(carrier.machine, M::Tcp | M::Xtp | M::Group)
-        || ways.iter().any(|way| way.set.has(M::UntilDeadline));
+        || ways.iter().any(|way| way.set.has_any(&[M::UntilDeadline, M::Selective]));
     let largest = ways.iter().map(|way| way.figures.bytes).fold(0.0, f64::max);
     let wished = if fast.is_finite() { fast / 8.0 * (rtt_s + timer_s) } else { RING_BYTES_MAX };
     let memory = of.platform.memory_kib.value.map_or(f64::INFINITY, |kib| kib * 1024.0);
@@ -419,7 +426,9 @@ fn check_bucket(
     if of_function(shared, Function::Congestion) != M::Bucket || carrier.machine == M::Group {
         return Ok(());
     }
-    let most: f64 = ways.iter().map(|way| way.figures.most_bits.unwrap_or(f64::INFINITY)).sum();
+    // What goes beside datagrams has a controller of its own.
+    let held = ways.iter().filter(|way| !carrier.is_beside(way.set));
+    let most: f64 = held.map(|way| way.figures.most_bits.unwrap_or(f64::INFINITY)).sum();
     let allowed = totals(of, shared, carrier, ways).allowed_bits;
     if most <= allowed {
         return Ok(());
@@ -479,7 +488,10 @@ fn score(of: &Specification, shared: Set, ways: &[Way], totals: &Totals) -> Scor
     let all = || ways.iter().map(|way| way.set).chain([shared]);
     let chosen =
         all().flat_map(|set| Function::ALL.into_iter().flat_map(move |f| set.of_function(f)));
-    let chosen: Vec<M> = chosen.collect();
+    let mut chosen: Vec<M> = chosen.collect();
+    if shared.has(M::Datagram) && ways.iter().any(|way| way.set.has(M::Selective)) {
+        chosen.extend(BESIDE);
+    }
     let sum = |cost: fn(&M) -> u32| chosen.iter().map(cost).sum::<u32>();
     let load: f64 = ways.iter().map(|way| way.figures.load).sum::<f64>() / ways.len().max(1) as f64;
     let work = f64::from(sum(|m| m.entry().cost.cpu)) * load.max(1.0);

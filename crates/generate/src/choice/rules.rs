@@ -118,6 +118,12 @@ impl Candidates {
                 self.remove_all(&[M::Group], None, why, &["peers.shape"]);
             }
         }
+        if of.adus.iter().all(|adu| adu.reliability.value == Preference::Require) {
+            let by: Vec<_> =
+                of.adus.iter().map(|adu| adu.reliability.clause.name.as_str()).collect();
+            let why = "all of it must arrive, and a stream alone carries that";
+            self.remove(M::Datagram, None, why.to_owned(), &by);
+        }
         let foreign = match of.peers.foreign.value {
             Foreign::None => None,
             Foreign::Xdr => Some(M::Xdr),
@@ -232,7 +238,9 @@ impl Candidates {
             self.remove(M::Media, None, "nobody adapts to its target".to_owned(), &adapt);
         }
         let is_bounded = adu.rate_hz.value.is_some() || adu.bitrate_kbit.value.is_some();
-        if !is_bounded && of.peers.shape.value == Shape::Pair {
+        // What is sent again goes beside datagrams.
+        let is_resent = matches!(adu.reliability.value, Preference::Require | Preference::Prefer);
+        if !is_bounded && !is_resent && of.peers.shape.value == Shape::Pair {
             let by = [adu.rate_hz.clause.name.as_str(), &adu.bitrate_kbit.clause.name];
             let why = format!("nobody says how much of {} there is", adu.name);
             self.remove(M::Bucket, None, why, &by);

@@ -70,9 +70,12 @@ impl Why<'_> {
         let planned = &plan.adus[place];
         let (least, most) = planned.size_bytes;
         let bytes = if least == most { format!("{least}") } else { format!("{least} to {most}") };
+        let combination = &self.choice.combination;
+        let carrier = combination.carrier.of_way(combination.ways[place].set);
+        let room = carrier.payload(self.of) as u32;
         let packets = match planned.is_cut {
-            false => format!("one packet, which has room for {}", plan.payload_bytes),
-            true => format!("packets with room for {} each", plan.payload_bytes),
+            false => format!("one packet, which has room for {room}"),
+            true => format!("packets with room for {room} each"),
         };
         let mut all = vec![Figure {
             of: "size",
@@ -116,6 +119,12 @@ impl Why<'_> {
                 Function::Machine if chosen.carrier.machine == M::Tcp => {
                     let nagle = if plan.is_nagle { "with" } else { "without" };
                     Some(format!("{nagle} waiting to fill packets (Nagle)"))
+                }
+                Function::Machine => {
+                    let ways = chosen.ways.iter().zip(&plan.adus);
+                    let beside = ways.filter(|(way, _)| chosen.carrier.is_beside(way.set));
+                    let names: Vec<_> = beside.map(|(_, adu)| adu.name.as_str()).collect();
+                    (!names.is_empty()).then(|| format!("in TCP's stream {}", names.join(", ")))
                 }
                 Function::Congestion if found != M::Bucket && found != M::Media => {
                     let finds = rate(chosen.totals.found_bits);

@@ -4,7 +4,7 @@ use fusewire_asn1::rust::camel;
 
 use super::ends::{Adu, Kind, Writer};
 use super::role::SESSION;
-use crate::plan::{Adapt, AduPlan, Congestion, Fec, Plan, Playout};
+use crate::plan::{Adapt, AduPlan, Congestion, Fec, Machine, Plan, Playout, Resend};
 
 /// Bytes around an ADU's piece in a datagram that is copied, or has parity behind it: no fewer than there are
 /// (`docs/service.md`, section Datagrams).
@@ -19,6 +19,16 @@ const RATE_MAX: u64 = 1_000_000_000;
 const LATE: f64 = 0.001;
 /// Bits a second below which no rate is a rate.
 const RATE_MIN: u64 = 16_000;
+
+/// Whether a type goes beside datagrams, in the stream of their session.
+pub fn is_beside(plan: &Plan, of: &AduPlan) -> bool {
+    plan.machine == Machine::Datagram && of.resend == Resend::Selective
+}
+
+/// Whether a plan has a stream beside its datagrams.
+pub fn has_beside(plan: &Plan) -> bool {
+    plan.adus.iter().any(|adu| is_beside(plan, adu))
+}
 
 /// Bytes of an ADU in one datagram, at least.
 pub fn piece(plan: &Plan, of: &AduPlan) -> u64 {
@@ -120,9 +130,10 @@ pub fn fields(plan: &Plan, of: &AduPlan) -> Vec<String> {
     fields
 }
 
-/// Rates of all that a role sends, in bits a second: alike, where nothing adapts.
+/// Rates of all datagrams that a role sends, in bits a second: alike, where nothing adapts.
 pub fn rates(plan: &Plan, role: usize) -> (u64, u64) {
-    let sent: Vec<&AduPlan> = plan.adus.iter().filter(|adu| adu.from.is(role)).collect();
+    let sent = plan.adus.iter().filter(|adu| adu.from.is(role) && !is_beside(plan, adu));
+    let sent: Vec<&AduPlan> = sent.collect();
     let least: u64 = sent.iter().map(|adu| adu.load_bits_per_s.0).sum();
     let most: Option<u64> = sent.iter().map(|adu| adu.load_bits_per_s.1).sum();
     let path = plan.network.rate_bytes_per_s.1 * 8;
@@ -188,6 +199,12 @@ impl<'a> Writer<'a> {
         writeln!(self, "const MTU: usize = {};", plan.mtu_bytes);
         writeln!(self, "const RATES: (u64, u64) = {:?};", rates(plan, role));
         writeln!(self, "const NETWORK: service::profile::Network = NETWORK;");
+        if has_beside(plan) {
+            self.waits();
+            let [sends, takes] = [role, 1 - role].map(|role| self.list(role, true));
+            writeln!(self, "const SENDS_BESIDE: &'static [service::profile::Adu] = {sends};");
+            writeln!(self, "const TAKES_BESIDE: &'static [service::profile::Adu] = {takes};");
+        }
     }
 
     fn datagrams_sends(&mut self, role: usize) {
@@ -195,6 +212,20 @@ impl<'a> Writer<'a> {
             let Adu { camel, snake, .. } = adu;
             let ty = adu.ty("'_");
             writeln!(self);
+            if is_beside(self.plan, adu.plan) {
+                writeln!(
+                    self,
+                    "/// Sends one, which arrives, if there is room for it now: until others have arrived there may be none."
+                );
+                self.errors(&["Codec", "TooLong", "NoRoom", "Stack"]);
+                writeln!(
+                    self,
+                    "pub fn send_{snake}(&self, value: &{ty}) -> service::Result<()> {{"
+                );
+                writeln!(self, "self.session.send_beside::<adu::{camel}, _>(value)");
+                writeln!(self, "}}");
+                continue;
+            }
             writeln!(
                 self,
                 "/// Sends one as soon as the path lets it; its number. What else becomes of it is told."
@@ -220,7 +251,7 @@ impl<'a> Writer<'a> {
             self,
             "/// is sent in that time: it is called whenever there is nothing else to do."
         );
-        self.errors(&["Codec", "Stack"]);
+        self.errors(&["Codec", "Unknown", "TooLong", "Stack"]);
         writeln!(
             self,
             "pub fn recv(&mut self, timeout: std::time::Duration) -> service::Result<Option<To{name}{lifetime}>> {{"
@@ -232,8 +263,20 @@ impl<'a> Writer<'a> {
             "Some(service::datagram::session::Heard::Told(told)) => Some(To{name}::Told(told)),"
         );
         let taken = self.adus.iter().filter(|adu| adu.plan.from.is(1 - role));
-        let taken: Vec<&Adu<'_>> = taken.collect();
-        for (lane, Adu { camel, .. }) in taken.iter().enumerate() {
+        let (beside, lanes): (Vec<&Adu<'_>>, Vec<_>) =
+            taken.partition(|adu| is_beside(self.plan, adu.plan));
+        for Adu { camel, plan, .. } in beside {
+            let number = plan.number;
+            writeln!(
+                self,
+                "Some(service::datagram::session::Heard::Beside({number}, adu)) => Some(To{name}::{camel}(service::stream::read::<adu::{camel}, _>(adu)?)),"
+            );
+        }
+        writeln!(
+            self,
+            "Some(service::datagram::session::Heard::Beside(number, _)) => return service::stream::unknown(number),"
+        );
+        for (lane, Adu { camel, .. }) in lanes.iter().enumerate() {
             writeln!(
                 self,
                 "Some(service::datagram::session::Heard::Adu({lane}, adu, came)) => Some(To{name}::{camel}(service::stream::read::<adu::{camel}, _>(adu)?, came)),"
@@ -253,6 +296,11 @@ impl<'a> Writer<'a> {
         writeln!(self, "pub enum To{name}{lifetime} {{");
         for adu in self.of(other, Kind::Message) {
             let (camel, ty) = (&adu.camel, adu.ty("'a"));
+            if is_beside(self.plan, adu.plan) {
+                writeln!(self, "/// `{camel}`.");
+                writeln!(self, "{camel}({ty}),");
+                continue;
+            }
             writeln!(self, "/// `{camel}`, and how it came.");
             writeln!(self, "{camel}({ty}, service::datagram::session::Came),");
         }

@@ -132,6 +132,9 @@ impl<'a> Writer<'a> {
         let (plan, specification) = (self.plan, &self.input.specification);
         let carrier = match plan.machine {
             Machine::Xtp => "XTP",
+            Machine::Datagram if super::datagrams::has_beside(plan) => {
+                "datagrams, and TCP beside them"
+            }
             Machine::Datagram => "datagrams",
             Machine::Group => "XTP to a group",
             _ => "TCP",
@@ -203,7 +206,9 @@ impl<'a> Writer<'a> {
                 fields.push(format!("drops_late: {}", plan.late == Late::Drop));
             }
             fields.push(format!("len_max: {}", plan.size_bytes.1));
-            if self.plan.machine == Machine::Datagram {
+            if self.plan.machine == Machine::Datagram
+                && !super::datagrams::is_beside(self.plan, plan)
+            {
                 fields.extend(super::datagrams::fields(self.plan, plan));
             }
             if self.plan.machine == Machine::Group {
@@ -250,14 +255,7 @@ impl<'a> Writer<'a> {
 
     fn profile(&mut self, role: usize, name: &str) {
         let plan = self.plan;
-        let list = |role: usize| {
-            let sent = self.adus.iter().filter(|adu| adu.plan.from.is(role));
-            let all: Vec<_> = sent
-                .map(|adu| format!("<adu::{} as service::profile::AduType>::ADU", adu.camel))
-                .collect();
-            format!("&[{}]", all.join(", "))
-        };
-        let (sends, takes) = (list(role), list(1 - role));
+        let [sends, takes] = [role, 1 - role].map(|role| self.list(role, false));
         writeln!(self);
         writeln!(self, "impl service::profile::Profile for {name} {{");
         writeln!(self, "const NAME: &'static str = {};", quoted(&plan.name));
@@ -283,6 +281,17 @@ impl<'a> Writer<'a> {
         writeln!(self, "}}");
     }
 
+    /// Types that a role sends: those beside datagrams, or all others.
+    pub(super) fn list(&self, role: usize, is_beside: bool) -> String {
+        let plan = self.plan;
+        let is_one = |adu: &AduPlan| super::datagrams::is_beside(plan, adu) == is_beside;
+        let sent = self.adus.iter().filter(|adu| adu.plan.from.is(role) && is_one(adu.plan));
+        let all: Vec<_> = sent
+            .map(|adu| format!("<adu::{} as service::profile::AduType>::ADU", adu.camel))
+            .collect();
+        format!("&[{}]", all.join(", "))
+    }
+
     /// What of a profile is of records in a stream.
     fn of_stream(&mut self) {
         let congestion = match self.plan.congestion {
@@ -295,6 +304,11 @@ impl<'a> Writer<'a> {
             "const CONGESTION: service::Congestion = service::Congestion::{congestion};"
         );
         writeln!(self, "const CIPHERS: &'static [service::Cipher] = &service::Cipher::DEFAULT;");
+        self.waits();
+    }
+
+    /// Whether short ADUs in a stream wait for others, and who waits for them sleeps.
+    pub(super) fn waits(&mut self) {
         // Who packs waits for nothing, but a packet of several is there when its last is.
         if is_low_latency(self.plan) {
             writeln!(self, "const PACKS: bool = false;");

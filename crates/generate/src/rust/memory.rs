@@ -42,8 +42,16 @@ pub fn words(plan: &Plan) -> String {
             };
             let has_codec = plan.adus.iter().any(|adu| repairs(adu) > 1);
             let tables = if has_codec { ", and some 9 MiB of tables of a process" } else { "" };
+            let stream = match datagrams::has_beside(plan) {
+                true => format!(
+                    ", which has {} for what it sends beside them, and up to {} of what has come and was not taken",
+                    kib(STREAM_RING_BYTES),
+                    kib(STREAM_WINDOW_BYTES)
+                ),
+                false => String::new(),
+            };
             format!(
-                "{says}, by the longest ADUs that may wait{tables}; beside the connection that opens the session"
+                "{says}, by the longest ADUs that may wait{tables}; beside the connection that opens the session{stream}"
             )
         }
         Machine::Group => {
@@ -65,8 +73,9 @@ fn group_stream(plan: &Plan) -> u64 {
 
 /// Bytes of an end over datagrams.
 pub fn datagram_end(plan: &Plan, role: usize) -> u64 {
-    let sends = || plan.adus.iter().filter(|adu| adu.from.is(role));
-    let takes = plan.adus.iter().filter(|adu| adu.from.is(1 - role));
+    let lanes = || plan.adus.iter().filter(|adu| !datagrams::is_beside(plan, adu));
+    let sends = || lanes().filter(|adu| adu.from.is(role));
+    let takes = lanes().filter(|adu| adu.from.is(1 - role));
     let longest = sends().map(|adu| adu.size_bytes.1).max().unwrap_or(0);
     let slots = (ADUS + sends().count() as u64 + 1) * longest;
     let sent: u64 = sends().map(|adu| sending(plan, adu)).sum();

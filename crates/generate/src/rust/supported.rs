@@ -1,6 +1,6 @@
 //! What of a plan ends do: what they would silently leave out is refused, and what costs no promise is said.
 
-use super::datagrams::piece;
+use super::datagrams::{is_beside, piece};
 use super::{Error, group};
 use crate::choice::rank::STREAM_RING_BYTES;
 use crate::explain::{Figure, cause};
@@ -40,6 +40,10 @@ pub fn check(checked: &Checked, plan: &Plan) -> Result<(), Error> {
     }
     broken.shared(plan);
     for (adu, of) in checked.specification.adus.iter().zip(&plan.adus) {
+        if is_beside(plan, of) {
+            broken.beside(plan, adu, of);
+            continue;
+        }
         if plan.machine == Machine::Datagram {
             broken.datagram(plan, adu, of);
             continue;
@@ -63,6 +67,11 @@ fn at(plan: &Plan, number: u8) -> &AduPlan {
 /// Whether a type is a request, or answers one.
 fn is_called(plan: &Plan, of: &AduPlan) -> bool {
     of.reply.is_some() || plan.adus.iter().any(|asks| asks.reply == Some(of.number))
+}
+
+/// Whether a type goes in a stream.
+fn is_streamed(plan: &Plan, of: &AduPlan) -> bool {
+    plan.machine != Machine::Datagram || is_beside(plan, of)
 }
 
 /// Whether one role sends both.
@@ -144,12 +153,12 @@ impl Broken<'_> {
     /// What must be sent a second over a stream is under way for a round trip, and has its memory.
     fn promised(&mut self, plan: &Plan) {
         let of_role = |role| {
-            let own = plan.adus.iter().filter(|adu| adu.from.is(role));
+            let own = plan.adus.iter().filter(|adu| adu.from.is(role) && is_streamed(plan, adu));
             own.map(|adu| adu.load_bits_per_s.0 as f64 / 8.0).sum::<f64>()
         };
         let rtt_s = plan.network.rtt_us.1 as f64 / 1e6;
         let under_way = of_role(0).max(of_role(1)) * rtt_s;
-        if plan.machine != Machine::Datagram && under_way > STREAM_RING_BYTES as f64 {
+        if under_way > STREAM_RING_BYTES as f64 {
             let why = format!(
                 "what must be sent has {:.0} KiB under way, and a stream sends {} before they are acknowledged",
                 under_way / 1024.0,
@@ -192,6 +201,19 @@ impl Broken<'_> {
         }
     }
 
+    /// Of a type in the stream beside datagrams: what it waits for is there.
+    fn beside(&mut self, plan: &Plan, adu: &Adu, of: &AduPlan) {
+        let is_lane = |n: &&u8| !is_beside(plan, at(plan, **n));
+        if let Some(other) = of.after.iter().find(is_lane) {
+            let other = &at(plan, *other).name;
+            let why = format!("{other} goes in datagrams, which a stream does not wait for");
+            self.clause(&adu.after, &why);
+        }
+        if of.name == TOLD {
+            self.clause(&adu.ty, "an end over datagrams has another `Told`");
+        }
+    }
+
     /// Of an end over datagrams.
     fn datagram(&mut self, plan: &Plan, adu: &Adu, of: &AduPlan) {
         let others = |with: fn(&AduPlan) -> bool| {
@@ -200,13 +222,16 @@ impl Broken<'_> {
                 .any(|other| other.number != of.number && shares(of, other) && with(other))
         };
         if of.resend != Resend::None {
-            self.clause(&adu.reliability, "nothing is sent again");
+            self.clause(&adu.reliability, "nothing in datagrams is sent again");
         }
-        if of.order == Order::All && others(|_| true) {
-            self.clause(&adu.order, "types do not wait for each other: `\"type\"` is kept");
+        let is_waited_for =
+            |other: &AduPlan| other.order == Order::All || other.resend != Resend::Selective;
+        if of.order == Order::All && others(is_waited_for) {
+            let why = "types do not wait for each other in datagrams: `\"type\"` is kept";
+            self.clause(&adu.order, why);
         }
         if !of.after.is_empty() {
-            self.clause(&adu.after, "types do not wait for each other");
+            self.clause(&adu.after, "types do not wait for each other in datagrams");
         }
         if is_called(plan, of) {
             self.clause(&adu.reply, "calls go beside a stream");
@@ -331,7 +356,7 @@ impl Broken<'_> {
 }
 
 /// What of ends over datagrams is not as it was written, though every promise is kept.
-fn datagrams_not_applied(checked: &Checked) -> Vec<Figure> {
+fn datagrams_not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
     let mut all = Vec::new();
     let mut say = |of, clause: &dyn Clausal, says: &str| {
         all.push(Figure { of, says: says.to_owned(), causes: vec![cause(checked, clause)] });
@@ -340,11 +365,30 @@ fn datagrams_not_applied(checked: &Checked) -> Vec<Figure> {
     if is_written(machine) {
         say("data pass", machine, "runs as it does whatever was measured");
     }
-    for adu in &checked.specification.adus {
+    for (adu, of) in checked.specification.adus.iter().zip(&plan.adus) {
+        if is_beside(plan, of) {
+            let says = "goes beside datagrams, as fast as CUBIC lets it: much of it takes their rate, and is held to none of its own";
+            say("congestion control", &adu.reliability, says);
+            if of.deadline_us.is_some() {
+                let says = "nobody is told that it is late: a stream does not know how old it is";
+                say("lateness", &adu.deadline_ms, says);
+            }
+            if is_written(&adu.priority) {
+                say("priority", &adu.priority, "is none to what goes in datagrams");
+            }
+            continue;
+        }
         if is_written(&adu.rate_hz) && adu.adapt.value.is_empty() {
             let says = "an end is held to the rates of all its types together, none to its own";
             say("rate", &adu.rate_hz, says);
         }
+    }
+    let mut say = |of, clauses: Vec<&dyn Clausal>, says: &str| {
+        let causes: Vec<_> = clauses.iter().map(|one| cause(checked, *one)).collect();
+        all.push(Figure { of, says: says.to_owned(), causes });
+    };
+    for (adu, of) in checked.specification.adus.iter().zip(&plan.adus) {
+        ordered(plan, (adu, of), &mut say);
     }
     all
 }
@@ -354,7 +398,7 @@ fn datagrams_not_applied(checked: &Checked) -> Vec<Figure> {
 pub fn not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
     match plan.machine {
         Machine::Tcp | Machine::Xtp | Machine::Group => {}
-        Machine::Datagram => return datagrams_not_applied(checked),
+        Machine::Datagram => return datagrams_not_applied(checked, plan),
     }
     let mut all = Vec::new();
     let mut say = |of, clauses: Vec<&dyn Clausal>, says: &str| {
@@ -422,14 +466,15 @@ fn ordered(
     say: &mut impl FnMut(&'static str, Vec<&dyn Clausal>, &str),
 ) {
     let is_group = plan.machine == Machine::Group;
-    // What goes the same way, and can be waited for: what a group is sent once is not.
-    let is_beside = |other: &AduPlan| {
-        shares(of, other) && !is_called(plan, other) && (!is_group || group::is_resent(other))
+    // What goes the same way, and can be waited for: what a group is sent once is not, nor what goes in datagrams.
+    let is_there = |other: &AduPlan| {
+        let is_waited_for = !is_group || group::is_resent(other);
+        shares(of, other) && !is_called(plan, other) && is_waited_for && is_streamed(plan, other)
     };
-    if is_called(plan, of) || !is_beside(of) {
+    if is_called(plan, of) || !is_there(of) {
         return;
     }
-    let others = || plan.adus.iter().filter(|other| other.number != of.number && is_beside(other));
+    let others = || plan.adus.iter().filter(|other| other.number != of.number && is_there(other));
     let is_asked = |other: &AduPlan| {
         of.after.contains(&other.number) || of.order == Order::All && other.order == Order::All
     };

@@ -2,7 +2,7 @@
 
 use fusewire_asn1::rust::{Lines, camel};
 
-use super::datagrams::rates;
+use super::datagrams::{is_beside, rates};
 use super::{Input, group};
 use crate::plan::{AduPlan, Late, Machine, Plan};
 
@@ -92,17 +92,13 @@ fn is_soon(adu: &AduPlan) -> bool {
 
 /// Of ends over datagrams: what contracts look at there.
 const DATAGRAMS: &[Test] = &[
-    (
-        "each_comes_once_whole_in_order_and_no_more_is_lost_than_may",
-        "carries",
-        |_, _| true,
-        Way::Each,
-    ),
+    ("what_must_arrive_does_beside_what_may_not", "arrives", is_arriving, Way::Both),
+    ("each_comes_once_whole_in_order_and_no_more_is_lost_than_may", "carries", is_lane, Way::Each),
     ("what_is_too_old_is_not_sent_and_told", "expires", is_expiring, Way::Each),
     (
         "what_comes_late_is_dropped_or_told",
         "judges_late",
-        |_, adu| adu.deadline_us.is_some(),
+        |plan, adu| is_lane(plan, adu) && adu.deadline_us.is_some(),
         Way::Each,
     ),
     (
@@ -112,12 +108,20 @@ const DATAGRAMS: &[Test] = &[
         Way::Each,
     ),
     ("what_adapts_is_told_by_its_clause", "adapts", |_, adu| !adu.adapt.is_empty(), Way::Each),
-    ("no_more_is_sent_than_may_be", "keeps_rate", |_, _| true, Way::Rate),
+    ("no_more_is_sent_than_may_be", "keeps_rate", is_lane, Way::Rate),
     ("what_is_too_long_is_refused", "bounds", |_, _| true, Way::Each),
     ("nothing_is_seen_on_the_link", "hides", is_marked, Way::Each),
-    ("what_was_changed_is_nothing", "judges_forged", |_, _| true, Way::Each),
+    ("what_was_changed_is_nothing", "judges_forged", is_lane, Way::Each),
     ("another_specification_is_refused_by_its_clause", "refuses", |_, _| true, Way::Both),
 ];
+
+fn is_lane(plan: &Plan, adu: &AduPlan) -> bool {
+    !is_beside(plan, adu)
+}
+
+fn is_arriving(plan: &Plan, adu: &AduPlan) -> bool {
+    is_beside(plan, adu) && is_told_apart(plan, adu)
+}
 
 fn is_expiring(_: &Plan, adu: &AduPlan) -> bool {
     adu.deadline_us.is_some() && adu.late == Late::Drop

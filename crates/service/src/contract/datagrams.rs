@@ -3,25 +3,30 @@
 //! sends, and the other way round; so that what only one of them lacks is seen.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::impair::Rules;
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
-use fusewire_session::{Allow, Cipher, DataPass, Datagrams, Swap, Terms};
+use fusewire_session::{Allow, Cipher, DataPass, Datagrams, Identity, Swap, Terms};
 use fusewire_transport::media::{Made, Yields};
+
+mod beside;
 
 pub use super::Broken;
 use super::link::{Link, MARK, Wire};
 use super::path::Path;
 use super::{identity, loopback, with_seeds};
-use crate::datagram::session::{self, Listener};
+use crate::datagram::session::{self, Listener, Session};
 use crate::datagram::{End, Event};
 use crate::lifetime::Why;
 use crate::playout::Mode;
-use crate::profile::{Adu, Order, Profile};
+use crate::profile::{Adu, Beside, Order, Profile};
 use crate::{Error, Result};
+pub use beside::arrives;
 
 type Kept = std::result::Result<(), Broken>;
 
@@ -536,6 +541,9 @@ pub fn keeps_rate<A: Profile, B: Profile>(bits: u64) -> Kept {
 /// # Errors
 /// What does not hold.
 pub fn bounds<A: Profile, B: Profile>() -> Kept {
+    if !A::SENDS_BESIDE.is_empty() {
+        super::bounds::<Beside<A>, Beside<B>>()?;
+    }
     for (lane, adu) in B::TAKES.iter().enumerate() {
         let rules = Rules { delay: B::NETWORK.one_way, ..Rules::NONE };
         let mut world = World::<A, B>::new(rules, 1.0, 0)?;
@@ -579,6 +587,9 @@ fn datagrams<A: Profile>(end: &mut End<A>, lane: usize, adu: &[u8]) -> Vec<Vec<u
 /// # Errors
 /// What does not hold.
 pub fn hides<A: Profile, B: Profile>() -> Kept {
+    if A::SENDS_BESIDE.iter().any(|adu| adu.len_max >= MARK.len()) {
+        super::hides::<Beside<A>, Beside<B>>()?;
+    }
     for (lane, adu) in A::SENDS.iter().enumerate().filter(|(_, adu)| adu.len_max >= MARK.len()) {
         let [keys, _] = keys()?;
         let sent = datagrams(&mut end::<A>(keys)?, lane, MARK);
@@ -618,6 +629,18 @@ pub fn judges_forged<A: Profile, B: Profile>() -> Kept {
     Ok(())
 }
 
+/// The session of an end with the one at an address that has the same identity, over a link with these rules and this seed.
+fn met<A: Profile>(
+    at: &SocketAddr,
+    identity: Arc<Identity>,
+    terms: &Terms,
+    (rules, seed): (Rules, u64),
+) -> Result<Session<A>> {
+    let device = Box::new(Link::new(loopback(), rules, seed, Arc::new(Wire::default()))?);
+    let key = identity.fingerprint();
+    session::open::<A>(device, *at, identity, key, terms.clone())
+}
+
 /// An end that has all clauses alike but one is refused, and told which, whichever it is.
 ///
 /// # Errors
@@ -628,10 +651,7 @@ pub fn refuses<A: Profile, B: Profile>() -> Kept {
         clauses[at] = "another";
         let identity = identity()?;
         let listener = Listener::<B>::bind(loopback(), identity.clone(), Allow::OwnKey)?;
-        let (key, wire) = (identity.fingerprint(), std::sync::Arc::new(Wire::default()));
-        let device = Box::new(Link::new(loopback(), Rules::NONE, 0, wire)?);
-        let terms = Terms::of(&clauses);
-        match session::open::<A>(device, listener.local_addr(), identity, key, terms) {
+        match met::<A>(&listener.local_addr(), identity, &Terms::of(&clauses), (Rules::NONE, 0)) {
             Err(Error::Differs { clause }) if clause == A::CLAUSES[at] => {}
             _ => return Err(Broken::Accepted(A::CLAUSES[at])),
         }

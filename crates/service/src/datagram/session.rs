@@ -1,11 +1,13 @@
 //! An end of datagrams with the session that its keys are of: what generated ends over datagrams are made of.
 //!
 //! The two meet by a session over TCP in UDP, and tell each other within it at which port each has its socket for datagrams: so
-//! nobody may translate addresses between them. The session stays as long as the end, and tells that the peer has ended.
+//! nobody may translate addresses between them. The session stays as long as the end, and tells that the peer has ended. What must
+//! arrive goes on its stream, beside the datagrams.
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
@@ -21,17 +23,15 @@ use fusewire_transport::media::{Cause, Made, Seen};
 use super::udp::Udp;
 use super::{Counters, Event};
 use crate::lifetime::Why;
-use crate::profile::{self, AduType, Profile};
-use crate::stream::fits;
+use crate::profile::{self, Adu, AduType, Beside, Profile};
+use crate::stream::{Stream, fits};
 use crate::{Error, Result, opening};
 
 /// How long is waited for the peer to say where its socket is.
 const MEETING: Duration = Duration::from_secs(5);
 /// Those that have not said it, at most.
 const MEETINGS_MAX: usize = 64;
-/// How often is looked whether the peer has ended.
-const LOOK: Duration = Duration::from_millis(50);
-/// An ADU of the session: a port.
+/// The first ADU of the session: a port.
 const PORT_LEN: usize = 2;
 
 /// How an ADU came.
@@ -100,16 +100,41 @@ pub enum Told {
 pub enum Heard<'a> {
     /// An ADU: its lane, its bytes, and how it came.
     Adu(usize, &'a [u8], Came),
+    /// One that came on the session's stream: the number of its type, and its bytes.
+    Beside(u8, &'a [u8]),
     /// Something else.
     Told(Told),
 }
 
 /// An end of datagrams, and its session.
 pub struct Session<P: Profile> {
-    call: Connection,
+    stream: Stream<Beside<P>>,
     udp: Udp<P>,
-    looked: Instant,
+    bell: Arc<Bell>,
+    /// Where something has come both ways: each time the other.
+    is_streams_turn: bool,
     has_ended: bool,
+}
+
+/// What the session rings where something comes on it, or ends it.
+struct Bell {
+    rings: AtomicBool,
+    waker: fusewire_device::Waker,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.rings.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+}
+
+/// What is next.
+enum Next {
+    /// On the stream: the number of its type.
+    Beside(u8),
+    Event(Event<'static>),
+    Ended,
 }
 
 /// Opens the session of an end with the one at an address, which has this key.
@@ -121,7 +146,7 @@ pub fn connect<P: Profile + From<Session<P>>>(
     identity: Arc<Identity>,
     key: Fingerprint,
 ) -> Result<P> {
-    Ok(Session::meet(opening::connect::<P>(server, identity, key)?)?.into())
+    Ok(Session::meet(opening::connect::<Beside<P>>(server, identity, key)?)?.into())
 }
 
 /// [`connect`], over a device and with these terms.
@@ -132,12 +157,12 @@ pub(crate) fn open<P: Profile>(
     key: Fingerprint,
     terms: Terms,
 ) -> Result<Session<P>> {
-    Session::meet(opening::open::<P>(device, server, identity, key, terms)?)
+    Session::meet(opening::open::<Beside<P>>(device, server, identity, key, terms)?)
 }
 
 /// Takes the sessions of one role's ends.
 pub struct Listener<P> {
-    sessions: opening::Listener<P>,
+    sessions: opening::Listener<Beside<P>>,
     meetings: Mutex<VecDeque<Meeting>>,
 }
 
@@ -165,6 +190,10 @@ impl<P: Profile> Listener<P> {
     where
         P: From<Session<P>>,
     {
+        Ok(self.accept_session()?.into())
+    }
+
+    pub(crate) fn accept_session(&self) -> Result<Session<P>> {
         let waker = Waker::from(Arc::new(Parked(std::thread::current())));
         let mut cx = Context::from_waker(&waker);
         let mut meetings = self.meetings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +205,7 @@ impl<P: Profile> Listener<P> {
                     continue;
                 };
                 match meetings.remove(at).map(|meeting| meeting.met::<P>(&said)) {
-                    Some(Ok(session)) => return Ok(session.into()),
+                    Some(Ok(session)) => return Ok(session),
                     Some(Err(error @ Error::Stack(_))) => return Err(error),
                     // What a client does wrong after its handshake is its own.
                     Some(Err(_)) | None => {}
@@ -247,7 +276,16 @@ impl Meeting {
         };
         let udp = Udp::new(self.socket, SocketAddr::new(peer.ip(), port), keys);
         let udp = udp.map_err(stack::Error::os("connecting the socket for datagrams"))?;
-        Ok(Session { call: self.call, udp, looked: Instant::ZERO, has_ended: false })
+        let waker = fusewire_device::Waker::new();
+        let waker = waker.map_err(stack::Error::os("making the session's descriptor"))?;
+        Ok(Session {
+            // The port was its first.
+            stream: Stream::behind(1, self.call),
+            udp,
+            bell: Arc::new(Bell { rings: AtomicBool::new(true), waker }),
+            is_streams_turn: false,
+            has_ended: false,
+        })
     }
 }
 
@@ -283,54 +321,98 @@ impl<P: Profile> Session<P> {
         Ok(number)
     }
 
+    /// Sends an ADU on the session's stream, where there is room at once. It is in memory until it has arrived, whatever becomes of
+    /// datagrams.
+    ///
+    /// # Errors
+    /// [`Error::Codec`] for a value that is none of its type; [`Error::TooLong`]; [`Error::NoRoom`]; [`Error::Stack`].
+    #[inline]
+    pub fn send_beside<A: AduType, T>(&self, adu: &T) -> Result<()>
+    where
+        A::Encoding: Encoding<T>,
+    {
+        self.stream.sending.try_send::<A, T>(adu)
+    }
+
+    /// [`Session::send`] with bytes of an ADU; whether there was room.
+    pub(crate) fn push(&mut self, lane: usize, bytes: &[u8]) -> Result<bool> {
+        let now = self.udp.now();
+        let is_pushed = self.udp.end().push(now, lane, bytes).is_ok();
+        self.udp.send().map_err(of_socket)?;
+        Ok(is_pushed)
+    }
+
+    /// [`Session::send_beside`] with an ADU of which only the bytes are known.
+    pub(crate) fn send_bytes_beside(&self, adu: &Adu, bytes: &[u8]) -> Result<()> {
+        self.stream.sending.try_send_bytes(adu, bytes)
+    }
+
     /// What is next, which is waited for so long at most; `None`: nothing is. Whatever time it is given, what is due is sent and
     /// what is there taken: an application calls it whenever it has nothing else to do.
     ///
     /// # Errors
-    /// [`Error::Stack`]: the session or the socket is broken.
+    /// [`Error::Stack`]: the session or the socket is broken; [`Error::Unknown`], [`Error::TooLong`]: the peer sends on the stream
+    /// what is none of its types.
     pub fn recv(&mut self, timeout: Duration) -> Result<Option<Heard<'_>>> {
         let until = self.udp.now() + timeout;
-        let event = loop {
+        let mut is_driven = false;
+        let next = loop {
             let now = self.udp.now();
-            if let Some(event) = self.udp.end().poll(now) {
-                break event;
+            if let Some(next) = self.next(now)? {
+                break next;
             }
-            if self.is_over(now)? {
-                return Ok(Some(Heard::Told(Told::Ended)));
+            if is_driven && now >= until {
+                return Ok(None);
             }
-            self.udp.drive(until.min(now + LOOK)).map_err(of_socket)?;
-            let now = self.udp.now();
-            match self.udp.end().poll(now) {
-                Some(event) => break event,
-                None if now >= until => return Ok(None),
-                None => {}
-            }
+            self.udp.drive_waking(until, Some(&self.bell.waker)).map_err(of_socket)?;
+            is_driven = true;
         };
-        Ok(Some(match event {
-            Event::Adu { lane, number, behind, is_late, .. } => {
+        Ok(Some(match next {
+            Next::Beside(number) => Heard::Beside(number, self.stream.receiving.last()),
+            Next::Event(Event::Adu { lane, number, behind, is_late, .. }) => {
                 Heard::Adu(lane, self.udp.end().bytes(), Came { number, behind, is_late })
             }
-            event => Heard::Told(told::<P>(event)),
+            Next::Event(event) => Heard::Told(told::<P>(event)),
+            Next::Ended => Heard::Told(Told::Ended),
         }))
     }
 
-    /// The peer has ended: looked at every now and then.
-    fn is_over(&mut self, now: Instant) -> Result<bool> {
-        if !self.has_ended && now.saturating_since(self.looked) >= LOOK {
-            self.looked = now;
-            let mut said = [0; PORT_LEN];
-            self.has_ended = match self.call.try_recv(&mut said) {
-                Poll::Pending | Poll::Ready(Ok(Some(_))) => false,
-                Poll::Ready(Ok(None)) => true,
-                Poll::Ready(Err(error)) => return Err(error.into()),
-            };
+    fn next(&mut self, now: Instant) -> Result<Option<Next>> {
+        self.is_streams_turn = !self.is_streams_turn;
+        if self.is_streams_turn
+            && let Some(number) = self.poll_stream()?
+        {
+            return Ok(Some(Next::Beside(number)));
         }
-        Ok(self.has_ended)
+        if let Some(event) = self.udp.end().poll(now) {
+            return Ok(Some(Next::Event(event)));
+        }
+        Ok(match self.poll_stream()? {
+            Some(number) => Some(Next::Beside(number)),
+            None => self.has_ended.then_some(Next::Ended),
+        })
+    }
+
+    /// The number of the type of what has come on the stream, which is asked only where that says that it has something.
+    fn poll_stream(&mut self) -> Result<Option<u8>> {
+        if self.has_ended || !self.bell.rings.swap(false, Ordering::Acquire) {
+            return Ok(None);
+        }
+        let waker = Waker::from(self.bell.clone());
+        let Poll::Ready(came) = self.stream.receiving.poll_recv(&mut Context::from_waker(&waker))
+        else {
+            return Ok(None);
+        };
+        // There may be more, or an error that is said each time.
+        self.bell.rings.store(true, Ordering::Release);
+        let number = came?;
+        self.has_ended = number.is_none();
+        Ok(number)
     }
 
     /// The session itself: addresses, the peer's key.
     pub fn connection(&self) -> &Connection {
-        &self.call
+        self.stream.connection()
     }
 
     /// Where its socket for datagrams is.
@@ -370,12 +452,13 @@ impl<P: Profile> Session<P> {
         self.udp.end().close_breaker(now);
     }
 
-    /// Ends this side, and waits until the peer has ended its own. What waits to be sent is not.
+    /// Ends this side, and waits until the peer has everything of the stream and has ended its own. What of datagrams waits to be
+    /// sent is not.
     ///
     /// # Errors
     /// [`Error::Stack`].
     pub fn finish(self) -> Result<()> {
-        Ok(self.call.finish()?)
+        self.stream.receiving.finish()
     }
 
     /// [`Session::finish`], for at most so long.
@@ -383,7 +466,7 @@ impl<P: Profile> Session<P> {
     /// # Errors
     /// [`Error::Stack`], which is [`stack::Error::Elapsed`] where the peer has not ended in time.
     pub fn finish_timeout(self, timeout: Duration) -> Result<()> {
-        Ok(self.call.finish_timeout(timeout)?)
+        self.stream.receiving.finish_timeout(timeout)
     }
 }
 

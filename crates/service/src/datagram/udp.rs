@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use fusewire_base::Instant;
 use fusewire_device::udp::is_remark;
+use fusewire_device::{Waker, sleep};
 use fusewire_session::Datagrams;
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt;
 
 use super::End;
@@ -33,6 +35,7 @@ impl<P: Profile> Udp<P> {
     /// What the operating system says; as [`ErrorKind::InvalidInput`] those of [`End::new`].
     pub fn new(socket: UdpSocket, peer: SocketAddr, datagrams: Datagrams) -> io::Result<Udp<P>> {
         socket.connect(peer)?;
+        socket.set_nonblocking(true)?;
         if P::DSCP != 0 {
             mark(&socket, peer, P::DSCP)?;
         }
@@ -76,12 +79,16 @@ impl<P: Profile> Udp<P> {
     /// # Errors
     /// What the operating system says of the socket; that the session is at its end, as [`ErrorKind::Other`].
     pub fn drive(&mut self, until: Instant) -> io::Result<()> {
+        self.drive_waking(until, None)
+    }
+
+    /// [`Udp::drive`], which this ends as well, now or when it wakes.
+    pub(super) fn drive_waking(&mut self, until: Instant, waker: Option<&Waker>) -> io::Result<()> {
         let now = self.now();
         self.end.handle_timeout(now);
         self.send()?;
         let due = self.end.poll_timeout().map_or(until, |due| due.min(until));
-        self.socket.set_read_timeout(Some(due.saturating_since(now).max(LEAST)))?;
-        self.socket.set_nonblocking(false)?;
+        self.sleep(due.saturating_since(now).max(LEAST), waker)?;
         for _ in 0..BATCH {
             match self.socket.recv(&mut self.memory) {
                 Ok(len) => {
@@ -95,12 +102,21 @@ impl<P: Profile> Udp<P> {
                 Err(error) if says_nothing_of_the_socket(&error) => {}
                 Err(error) => return Err(error),
             }
-            // What else is there already.
-            self.socket.set_nonblocking(true)?;
         }
         let now = self.now();
         self.end.handle_timeout(now);
         self.send()
+    }
+
+    fn sleep(&self, timeout: Duration, waker: Option<&Waker>) -> io::Result<()> {
+        let socket = PollFd::new(&self.socket, PollFlags::IN);
+        let Some(waker) = waker else { return sleep(&mut [socket], Some(timeout)).map(drop) };
+        let mut all = [socket, PollFd::new(waker, PollFlags::IN)];
+        sleep(&mut all, Some(timeout))?;
+        if !all[1].revents().is_empty() {
+            waker.drain();
+        }
+        Ok(())
     }
 
     /// Sends what may leave now.

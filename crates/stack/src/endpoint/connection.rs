@@ -18,6 +18,9 @@ use crate::driver::after;
 use crate::stack::Stack;
 use crate::{ConnectionId, Error, Result};
 
+/// An ADU behind its index in the stream.
+type Indexed = (u64, Vec<u8>);
+
 /// An encrypted connection that carries ADUs. Dropped without [`Connection::finish`] or [`Connection::close`] it
 /// is reset.
 ///
@@ -276,7 +279,10 @@ impl Connection {
     }
 
     /// [`Connection::send_message`] if there is room now.
-    pub(super) fn try_send_message<M: Marshal + ?Sized>(&self, adu: &M) -> Poll<Result<()>> {
+    ///
+    /// # Errors
+    /// The errors of [`Connection::send`].
+    pub fn try_send_message<M: Marshal + ?Sized>(&self, adu: &M) -> Poll<Result<()>> {
         self.held.handle.call(self.sending_message(adu).attempt)
     }
 
@@ -322,7 +328,7 @@ impl Connection {
         })
     }
 
-    fn receiving_any(&self) -> Call<'_, impl Attempt<Option<(u64, Vec<u8>)>>> {
+    fn receiving_any(&self) -> Call<'_, impl Attempt<Option<Indexed>>> {
         self.ask(Interest::Read, |state, id| match state.any(id) {
             Some(adu) => Poll::Ready(Ok(Some(adu))),
             None => state.end_or_pending(id),
@@ -453,7 +459,7 @@ impl Connection {
     ///
     /// # Errors
     /// The errors of [`Connection::closed`].
-    pub fn recv_any(&self) -> Result<Option<(u64, Vec<u8>)>> {
+    pub fn recv_any(&self) -> Result<Option<Indexed>> {
         self.receiving_any().block()
     }
 
@@ -461,8 +467,16 @@ impl Connection {
     ///
     /// # Errors
     /// The errors of [`Connection::recv_any`].
-    pub async fn recv_any_async(&self) -> Result<Option<(u64, Vec<u8>)>> {
+    pub async fn recv_any_async(&self) -> Result<Option<Indexed>> {
         self.receiving_any().wait().await
+    }
+
+    /// [`Connection::recv_any`] for a task that polls; the last one that did is woken.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::closed`].
+    pub fn poll_recv_any(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Indexed>>> {
+        self.receiving_any().poll(cx)
     }
 
     /// Gives a buffer of [`Connection::recv_adu`] back, so that the next needs no allocation.

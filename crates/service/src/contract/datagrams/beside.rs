@@ -1,0 +1,130 @@
+//! What must arrive, on the stream of the session that the datagrams are of.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fusewire_session::{Allow, Terms};
+
+use super::super::link::BAD;
+use super::super::{Broken, EACH, Seen, fill, identity, length, loopback, messages, with_seeds};
+use super::{Kept, LEN, body, broken, met};
+use crate::datagram::session::{Heard, Listener, Session, Told};
+use crate::profile::{Adu, Beside, Profile, len_max};
+use crate::{Error, Result};
+
+/// How long all of it may take on a link that is bad: it takes less than a second on one that is not.
+const LONG: Duration = Duration::from_secs(60);
+
+/// What must arrive does, once, whole, and in the order of its clauses: by itself, and in one end with datagrams, which come too.
+///
+/// # Errors
+/// What does not hold.
+pub fn arrives<A: Profile, B: Profile>() -> Kept {
+    super::super::arrives::<Beside<A>, Beside<B>>()?;
+    with_seeds(both_ways::<A, B>)
+}
+
+fn both_ways<A: Profile, B: Profile>(seed: u64) -> Kept {
+    let (first, second) = sessions::<A, B>(seed)?;
+    thread::scope(|scope| {
+        let second = scope.spawn(move || End::new(second).run(B::SENDS, A::SENDS));
+        let first = End::new(first).run(A::SENDS, B::SENDS);
+        let broken = |_| Broken::Clause { adu: "", what: "an end has panicked".into() };
+        first.and(second.join().map_err(broken)?)
+    })
+}
+
+/// The two, whose session is on a bad link.
+fn sessions<A: Profile, B: Profile>(seed: u64) -> Result<(Session<A>, Session<B>)> {
+    let identity = identity()?;
+    let listener = Listener::<B>::bind(loopback(), identity.clone(), Allow::OwnKey)?;
+    let at = listener.local_addr();
+    thread::scope(|scope| {
+        let opening =
+            scope.spawn(move || met::<A>(&at, identity, &Terms::of(A::CLAUSES), (BAD, seed)));
+        let second = listener.accept_session()?;
+        let first = opening.join().map_err(|_| Error::Unknown { number: u8::MAX })??;
+        Ok((first, second))
+    })
+}
+
+/// An end that sends what its clauses say, and looks at what comes.
+struct End<P: Profile> {
+    session: Session<P>,
+    sends: Vec<Adu>,
+    /// How many of these are sent.
+    sent: u32,
+    until: Instant,
+}
+
+impl<P: Profile> End<P> {
+    fn new(session: Session<P>) -> End<P> {
+        let until = Instant::now() + LONG;
+        End { session, sends: messages(P::SENDS_BESIDE), sent: 0, until }
+    }
+
+    /// Until all of it has come, and something of datagrams, if there is any.
+    fn run(mut self, sends: &[Adu], takes: &[Adu]) -> Kept {
+        let adus = messages(P::TAKES_BESIDE);
+        let mut seen = Seen::of(&adus);
+        let mut hears = takes.is_empty();
+        let mut next = Instant::now();
+        while self.is_sending() || seen.len() < EACH as usize * adus.len() || !hears {
+            let now = Instant::now();
+            if now > self.until {
+                seen.complete()?;
+                return match takes.first().filter(|_| !hears) {
+                    Some(adu) => broken(adu, "nothing of it has come".into()),
+                    None => broken(&self.sends[0], format!("{} were sent", self.sent)),
+                };
+            }
+            if now >= next {
+                self.push(sends)?;
+                next = now + Duration::from_millis(50);
+            }
+            self.send()?;
+            match self.session.recv(Duration::from_millis(1))? {
+                Some(Heard::Beside(number, adu)) => seen.check(number, adu)?,
+                Some(Heard::Adu(..)) => hears = true,
+                // Who has all that it waits for may end before the other has.
+                Some(Heard::Told(Told::Ended)) => {
+                    seen.complete()?;
+                    break;
+                }
+                Some(Heard::Told(_)) | None => {}
+            }
+        }
+        seen.complete()?;
+        Ok(self.session.finish_timeout(LONG)?)
+    }
+
+    fn is_sending(&self) -> bool {
+        self.sent < EACH * self.sends.len() as u32
+    }
+
+    /// A datagram of each type.
+    fn push(&mut self, sends: &[Adu]) -> Kept {
+        for (lane, adu) in sends.iter().enumerate() {
+            // Where there is no room, others have it.
+            let _ = self.session.push(lane, &body(lane, 0, adu.len_max.min(LEN)))?;
+        }
+        Ok(())
+    }
+
+    /// One that must arrive, if there is room.
+    fn send(&mut self) -> Kept {
+        if !self.is_sending() {
+            return Ok(());
+        }
+        let adu = &self.sends[self.sent as usize % self.sends.len()];
+        let mut body = vec![0; len_max(&self.sends)];
+        let len = length(self.sent, adu);
+        fill(self.sent, &mut body[..len]);
+        match self.session.send_bytes_beside(adu, &body[..len]) {
+            Ok(()) => self.sent += 1,
+            Err(Error::NoRoom { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
