@@ -145,8 +145,8 @@ int fw_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags,
 
 /* Sockets of this library, and what carries ADUs. One stack's sockets wait asleep; with several stacks, or what carries ADUs,
  * it looks every millisecond. Of a listener for ADUs POLLIN: there is a connection to accept. Of a connection POLLIN: there is
- * an ADU, or the peer's end, or why it is over; POLLOUT: there is room, as far as is known without an ADU to send; POLLHUP:
- * it is over. */
+ * an ADU, or the peer's end, or why it is over; POLLPRI: the peer calls; POLLOUT: there is room, as far as is known without an
+ * ADU to send; POLLHUP: it is over. */
 int fw_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
 /* Sockets of this library alone. What poll calls POLLHUP and POLLERR is readable. */
@@ -269,6 +269,27 @@ ssize_t fw_adu_send(int fd, const void *adu, size_t len, int timeout_ms);
  * longer than len; it is lost, and the next call has the one behind it. */
 ssize_t fw_adu_recv(int fd, void *out, size_t len, int timeout_ms);
 
+/* Calls beside the ADUs of a connection over FW_XTP, whose cipher has a tag; otherwise they are EOPNOTSUPP. Each is a request and
+ * its answer, encrypted, in a packet each way where they fit one. What is lost of ADUs does not hold a call up, nor the other
+ * way round, and calls overtake each other. Either end may call, from any number of threads. Who is called gets a request once, or
+ * never; when the caller is told of no answer it may have got it. fw_adu_info has the longest request and answer.
+ *
+ * Calls the peer's application, and receives what it answers; returns the answer's length. The two may be the same memory.
+ * ECONNREFUSED: the peer's application does not answer; ETIMEDOUT: nobody does; EAGAIN: the time is up, or too many calls are
+ * under way; EMSGSIZE: the request is longer than call_len_max, or the answer than len: it is lost. */
+ssize_t fw_adu_call(int fd, const void *request, size_t request_len, void *answer, size_t len, int timeout_ms);
+
+/* Begins a call, for who has several under way; waits while there are 256. Returns a descriptor: fw_adu_recv has the answer, once,
+ * with the errors of fw_adu_call, or ENODATA after that; what does not fit stays. fw_poll says POLLIN when it, or why there is
+ * none, is there. After fw_close of the descriptor nobody waits for it; after that of the connection it is EPIPE. */
+int fw_adu_begin_call(int fd, const void *request, size_t len, int timeout_ms);
+
+/* The next call of the peer's, of which fw_poll says POLLPRI of the connection. Returns a descriptor: fw_adu_recv has the request,
+ * once, and then ENODATA; what does not fit stays. fw_adu_send answers, whether it was received or not; a second time is EPIPE.
+ * EMSGSIZE: the answer is longer than answer_len_max, and the caller is refused; so he is by fw_close without an answer. ENODATA:
+ * the peer has ended, and there are no more calls of his. */
+int fw_adu_next_call(int fd, int timeout_ms);
+
 /* Changes in_rate and in_burst of a stream that is open (FW_STREAM; otherwise EINVAL): the peer is told, and follows. */
 int fw_context_set_in_rate(int fd, unsigned int rate, unsigned int burst);
 
@@ -295,6 +316,9 @@ struct fw_adu_info {
     /* The longest ADU that travels in one piece now, and the longest that can be sent. */
     size_t adu_len;
     size_t adu_len_max;
+    /* The longest request of a call now, and the longest answer; 0: there are no calls beside the connection. */
+    size_t call_len_max;
+    size_t answer_len_max;
 };
 
 int fw_adu_describe(int fd, struct fw_adu_info *info);

@@ -1,45 +1,12 @@
 /* ADUs on encrypted connections, from the side of C. The argument is a folder for keys. */
 #define _GNU_SOURCE
-#include "check.h"
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include "ends.h"
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As long as it takes, on a machine that has much to do. */
-#define LONG 60000
-
-static char own[4096], other[4096];
-/* What carries them: each in turn. */
-static int carrier;
-
-static struct sockaddr_in loopback(int port) {
-    struct sockaddr_in in;
-    memset(&in, 0, sizeof in);
-    in.sin_family = AF_INET;
-    in.sin_port = htons((uint16_t)port);
-    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return in;
-}
-
-static struct fw_adu_config usual(void) {
-    struct fw_adu_config config;
-    memset(&config, 0, sizeof config);
-    config.size = sizeof config;
-    config.identity = own;
-    config.carrier = carrier;
-    return config;
-}
-
-static int listening(const struct fw_adu_config *config, struct sockaddr_in *at) {
-    struct sockaddr_in any = loopback(0);
-    socklen_t len = sizeof *at;
-    int fd = fw_adu_listen(config, SA(any));
-    CHECK(fd >= 3);
-    CHECK(fw_getsockname(fd, (struct sockaddr *)at, &len) == 0 && len == sizeof *at && at->sin_port != 0);
-    return fd;
-}
+/* Another key. */
+static char other[4096];
 
 /* Sends everything back until its peer ends. */
 static void *echo(void *listener) {
@@ -345,27 +312,6 @@ static void ends(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* A connection, and its other end. */
-struct ends {
-    int listener, client, server;
-};
-
-static struct ends connected(void) {
-    struct sockaddr_in at;
-    struct fw_adu_config config = usual();
-    struct ends ends;
-    ends.listener = listening(&config, &at);
-    ends.client = fw_adu_connect(&config, SA(at));
-    CHECK(ends.client >= 3);
-    ends.server = fw_adu_accept(ends.listener, LONG);
-    CHECK(ends.server >= 3);
-    return ends;
-}
-
-static void closed(struct ends ends) {
-    CHECK(fw_close(ends.client) == 0 && fw_close(ends.server) == 0 && fw_close(ends.listener) == 0);
-}
-
 #define MANY 20000
 
 static void *taker(void *connection) {
@@ -437,13 +383,6 @@ static void *later(void *connection) {
     usleep(100000);
     CHECK(fw_adu_send(*(int *)connection, "news", 4, LONG) == 4);
     return NULL;
-}
-
-static short polled(int fd, short events, int timeout_ms) {
-    struct pollfd asked = {fd, events, 0};
-    int ready = fw_poll(&asked, 1, timeout_ms);
-    CHECK(ready == (asked.revents != 0));
-    return asked.revents;
 }
 
 /* What fw_poll says of listeners and connections. */

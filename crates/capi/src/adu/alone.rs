@@ -84,6 +84,14 @@ impl Alone {
         Alone { shared: Arc::new(shared), session, adu_len }
     }
 
+    /// What is the case now.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn readiness(&self) -> Result<Readiness> {
+        self.now(|held| Ok(held.readiness()))
+    }
+
     /// Does what needs no waiting.
     fn now<T>(&self, mut act: impl FnMut(&mut Held) -> fusewire_stack::Result<T>) -> Result<T> {
         let patience = Patience { until: None, is_closed: &self.shared.is_dropped };
@@ -187,7 +195,7 @@ impl Held {
         // Where there was no room it is tried again, but not at once.
         let was_full = std::mem::replace(&mut self.is_full, false);
         let writable = over || (!was_full && self.link.try_flush().is_ready());
-        Readiness { readable: self.arrived.is_some(), writable, over }
+        Readiness { readable: self.arrived.is_some(), writable, called: false, over }
     }
 }
 
@@ -309,9 +317,5 @@ impl Carried for Alone {
             held.arrived = None;
             Ok(held.link.try_flush().map(|_| ()))
         })
-    }
-
-    fn readiness(&self) -> Result<Readiness> {
-        self.now(|held| Ok(held.readiness()))
     }
 }

@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod calls;
 mod gate;
 mod settings;
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fusewire_session::{Cipher, Execution, Fingerprint, Swap};
@@ -18,6 +18,7 @@ use crate::address::Family;
 use crate::errno::{Errno, Result};
 use crate::open;
 use alone::Alone;
+use calls::{Call, Ours};
 use gate::Gate;
 use settings::{CARRIERS, Carrier, EXECUTIONS};
 pub use settings::{Settings, identity};
@@ -27,7 +28,7 @@ const TURN: Duration = Duration::from_millis(100);
 /// How long a client tries to reach a server over kernel TCP, and how long a handshake there may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// A listener or a connection.
+/// A listener, a connection, or a call beside one.
 pub struct Adus {
     end: End,
     local: SocketAddr,
@@ -42,7 +43,9 @@ enum End {
     /// And a connection that `poll` has found.
     Listener(Listener, Mutex<Option<Connection>>),
     Gate(Gate),
-    Connection(Box<dyn Carried>),
+    Connection(Arc<Connection>),
+    Alone(Alone),
+    Call(Call),
 }
 
 /// A connection that threads share: each call waits as long as its caller has patience.
@@ -50,16 +53,19 @@ trait Carried: Send + Sync {
     fn session(&self) -> Session;
     /// The longest ADU that travels in one piece now, and the longest at all.
     fn adu_len(&self) -> (usize, usize);
+    /// The longest request and the longest answer of a call; 0 where there are no calls.
+    fn call_len(&self) -> (usize, usize) {
+        (0, 0)
+    }
     fn send(&self, adu: &[u8], patience: &Patience<'_>) -> Result<()>;
     fn recv(&self, out: &mut [u8], patience: &Patience<'_>) -> Result<Option<usize>>;
     fn finish_sending(&self) -> Result<()>;
     fn finish(&self, patience: &Patience<'_>) -> Result<()>;
     fn close(&self, code: u64) -> Result<()>;
-    fn readiness(&self) -> Result<Readiness>;
 }
 
 /// How long a caller waits, and that its descriptor is still open.
-struct Patience<'a> {
+pub struct Patience<'a> {
     until: Option<Instant>,
     is_closed: &'a AtomicBool,
 }
@@ -103,6 +109,8 @@ pub struct Agreed {
     pub carrier: i32,
     pub adu_len: usize,
     pub adu_len_max: usize,
+    pub call_len_max: usize,
+    pub answer_len_max: usize,
 }
 
 fn wrong(what: &str) -> Errno {
@@ -155,7 +163,7 @@ pub fn connect(settings: &Settings, remote: SocketAddr) -> Result<Adus> {
         let local = stream.local_addr().map_err(os)?;
         let connection = kernel_tcp::Connection::connect_within(stream, &config, HANDSHAKE_TIME);
         let alone = Alone::kernel_tcp(connection.map_err(failed)?).map_err(failed)?;
-        return Ok(Adus::new(End::Connection(Box::new(alone)), local, carrier, execution));
+        return Ok(Adus::new(End::Alone(alone), local, carrier, execution));
     }
     config.shared_memory = carrier == Carrier::Shm;
     let family = if remote.is_ipv4() { Family::V4 } else { Family::V6 };
@@ -164,7 +172,7 @@ pub fn connect(settings: &Settings, remote: SocketAddr) -> Result<Adus> {
     if carrier == Carrier::Shm {
         let local = connection.local_addr();
         let alone = Alone::shm(shm::go_on(connection).map_err(failed)?);
-        return Ok(Adus::new(End::Connection(Box::new(alone)), local, carrier, execution));
+        return Ok(Adus::new(End::Alone(alone), local, carrier, execution));
     }
     Ok(Adus::of(connection, carrier, execution))
 }
@@ -172,7 +180,7 @@ pub fn connect(settings: &Settings, remote: SocketAddr) -> Result<Adus> {
 impl Adus {
     fn of(connection: Connection, carrier: Carrier, execution: Execution) -> Adus {
         let local = connection.local_addr();
-        Adus::new(End::Connection(Box::new(connection)), local, carrier, execution)
+        Adus::new(End::Connection(Arc::new(connection)), local, carrier, execution)
     }
 
     fn new(end: End, local: SocketAddr, carrier: Carrier, execution: Execution) -> Adus {
@@ -183,8 +191,34 @@ impl Adus {
     fn connection(&self) -> Result<&dyn Carried> {
         match &self.end {
             End::Connection(connection) => Ok(&**connection),
-            End::Listener(..) | End::Gate(_) => Err(Errno(libc::ENOTCONN)),
+            End::Alone(alone) => Ok(alone),
+            End::Listener(..) | End::Gate(_) | End::Call(_) => Err(Errno(libc::ENOTCONN)),
         }
+    }
+
+    /// The connection, beside which there are calls.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where there are none, `ENOTCONN`.
+    fn caller(&self) -> Result<&Arc<Connection>> {
+        self.connection()?;
+        let asked = match &self.end {
+            End::Connection(connection) => connection.call_len_max().map(|_| connection),
+            _ => Err(Error::Misuse("calls go over XTP: choose it as the carrier")),
+        };
+        match (asked, &self.end) {
+            (Err(none @ Error::Misuse(_)), _) => {
+                open::tell(none.to_string());
+                Err(Errno(libc::EOPNOTSUPP))
+            }
+            // What ended it the call itself is told.
+            (_, End::Connection(connection)) => Ok(connection),
+            _ => Err(Errno(libc::ENOTCONN)),
+        }
+    }
+
+    fn of_call(&self, call: Call) -> Adus {
+        Adus::new(End::Call(call), self.local, self.carrier, self.execution)
     }
 
     fn patience(&self, timeout: Option<Duration>) -> Patience<'_> {
@@ -221,18 +255,47 @@ impl Adus {
             }
             End::Gate(gate) => {
                 let (alone, local) = gate.accept(&patience)?;
-                let end = End::Connection(Box::new(alone));
-                Ok(Adus::new(end, local, self.carrier, self.execution))
+                Ok(Adus::new(End::Alone(alone), local, self.carrier, self.execution))
             }
-            End::Connection(_) => Err(Errno(libc::EINVAL)),
+            End::Connection(_) | End::Alone(_) | End::Call(_) => Err(Errno(libc::EINVAL)),
         }
     }
 
-    /// Sends one ADU, whole.
+    /// Calls the peer's application: the call, and how long its answer is waited for. The request's memory is free.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where there are none, `EMSGSIZE`, `EAGAIN` while too many are under way, `EBADF`, what ended the connection.
+    pub fn call(&self, request: &[u8], timeout: Option<Duration>) -> Result<(Ours, Patience<'_>)> {
+        let (connection, patience) = (self.caller()?, self.patience(timeout));
+        Ok((Ours::begin(connection, request, &patience)?, patience))
+    }
+
+    /// Begins a call, whose answer is received of what this gives.
+    ///
+    /// # Errors
+    /// The errors of [`Adus::call`].
+    pub fn begin_call(&self, request: &[u8], timeout: Option<Duration>) -> Result<Adus> {
+        let (ours, _) = self.call(request, timeout)?;
+        Ok(self.of_call(Call::Ours(ours)))
+    }
+
+    /// The next call of the peer's: the request is received of what this gives, and the answer sent by it.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where there are none, `ENODATA` after the peer's end, `EAGAIN`, `EBADF`, what ended the connection.
+    pub fn next_call(&self, timeout: Option<Duration>) -> Result<Adus> {
+        let call = Call::next(self.caller()?, &self.patience(timeout))?;
+        Ok(self.of_call(call))
+    }
+
+    /// Sends one ADU, whole; or answers a call.
     ///
     /// # Errors
     /// `EMSGSIZE` when the peer takes none so long, `EAGAIN`, `EBADF`, `EPIPE` after the end, what ended the connection.
     pub fn send(&self, adu: &[u8], timeout: Option<Duration>) -> Result<usize> {
+        if let End::Call(call) = &self.end {
+            return call.send(adu);
+        }
         let connection = self.connection()?;
         let has_ended = || self.has_ended.load(Ordering::Acquire);
         if has_ended() {
@@ -246,12 +309,15 @@ impl Adus {
         }
     }
 
-    /// Receives the next ADU; its length.
+    /// Receives the next ADU, or what a call brings; its length.
     ///
     /// # Errors
     /// `ENODATA` after the peer's last, `EMSGSIZE` when it does not fit (it is lost), `EAGAIN`, `EBADF`, what ended
     /// the connection.
     pub fn recv(&self, out: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
+        if let End::Call(call) = &self.end {
+            return call.recv(out, &self.patience(timeout));
+        }
         let received = self.connection()?.recv(out, &self.patience(timeout))?;
         received.ok_or(Errno(libc::ENODATA))
     }
@@ -295,6 +361,7 @@ impl Adus {
         let connection = self.connection()?;
         let Session { peer, options, .. } = connection.session();
         let (adu_len, adu_len_max) = connection.adu_len();
+        let (call_len_max, answer_len_max) = connection.call_len();
         let number = |at: Option<usize>| at.map_or(-1, |at| at as i32);
         Ok(Agreed {
             peer,
@@ -305,6 +372,8 @@ impl Adus {
             carrier: number(CARRIERS.iter().position(|known| *known == self.carrier)),
             adu_len,
             adu_len_max,
+            call_len_max,
+            answer_len_max,
         })
     }
 
@@ -323,14 +392,17 @@ impl Adus {
                 Readiness { readable: found.is_some(), ..Readiness::default() }
             }
             End::Gate(gate) => Readiness { readable: gate.has_arrival(), ..Readiness::default() },
-            End::Connection(connection) => match connection.readiness() {
+            End::Connection(connection) => Connection::readiness(connection),
+            End::Alone(alone) => match alone.readiness() {
                 Ok(ready) => ready,
                 Err(_) => return libc::POLLERR | libc::POLLHUP,
             },
+            End::Call(call) => call.readiness(),
         };
         let bits = [
             (ready.readable, libc::POLLIN | libc::POLLRDNORM),
             (ready.writable, libc::POLLOUT | libc::POLLWRNORM),
+            (ready.called, libc::POLLPRI),
             (ready.over, libc::POLLHUP),
         ];
         bits.into_iter().filter(|(set, _)| *set).fold(0, |all, (_, bit)| all | bit)
@@ -354,6 +426,10 @@ impl Carried for Connection {
         (Connection::adu_len(self), self.adu_len_max())
     }
 
+    fn call_len(&self) -> (usize, usize) {
+        (self.call_len_max().unwrap_or(0), self.answer_len_max().unwrap_or(0))
+    }
+
     fn send(&self, adu: &[u8], patience: &Patience<'_>) -> Result<()> {
         patience.each_turn(|turn| self.send_timeout(adu, turn))
     }
@@ -374,9 +450,5 @@ impl Carried for Connection {
     fn close(&self, code: u64) -> Result<()> {
         Connection::close(self, code);
         Ok(())
-    }
-
-    fn readiness(&self) -> Result<Readiness> {
-        Ok(Connection::readiness(self))
     }
 }

@@ -42,6 +42,8 @@ pub struct Info {
     carrier: c_int,
     adu_len: size_t,
     adu_len_max: size_t,
+    call_len_max: size_t,
+    answer_len_max: size_t,
 }
 
 /// A text in a field of `N` characters, ended by a zero.
@@ -134,6 +136,37 @@ exported! {
         adus.recv(out, within(timeout_ms))
     }
 
+    fn fw_adu_call(
+        fd: c_int,
+        request: *const c_void,
+        request_len: size_t,
+        answer: *mut c_void,
+        len: size_t,
+        timeout_ms: c_int,
+    ) -> ssize_t {
+        let adus = table::adus(fd)?;
+        // SAFETY: null, or `len` bytes: the header's contract.
+        unsafe { memory::bytes_mut(answer, len) }?;
+        // SAFETY: null, or `request_len` bytes: the header's contract.
+        let request = unsafe { memory::bytes(request, request_len) }?;
+        let (call, patience) = adus.call(request, within(timeout_ms))?;
+        // SAFETY: null, or `len` bytes: the header's contract. The request, which may lie there, is not looked at any more.
+        let answer = unsafe { memory::bytes_mut(answer, len) }?;
+        call.recv(answer, &patience)
+    }
+
+    fn fw_adu_begin_call(fd: c_int, request: *const c_void, len: size_t, timeout_ms: c_int) -> c_int {
+        let adus = table::adus(fd)?;
+        // SAFETY: null, or `len` bytes: the header's contract.
+        let request = unsafe { memory::bytes(request, len) }?;
+        table::insert(Entry::Adus(Arc::new(adus.begin_call(request, within(timeout_ms))?)))
+    }
+
+    fn fw_adu_next_call(fd: c_int, timeout_ms: c_int) -> c_int {
+        let call = table::adus(fd)?.next_call(within(timeout_ms))?;
+        table::insert(Entry::Adus(Arc::new(call)))
+    }
+
     fn fw_adu_finish(fd: c_int, timeout_ms: c_int) -> c_int {
         table::adus(fd)?.finish(within(timeout_ms))
     }
@@ -154,6 +187,8 @@ exported! {
             carrier: agreed.carrier,
             adu_len: agreed.adu_len,
             adu_len_max: agreed.adu_len_max,
+            call_len_max: agreed.call_len_max,
+            answer_len_max: agreed.answer_len_max,
         };
         // SAFETY: null, or as long as it says: the header's contract.
         unsafe { memory::put_sized(info, told) }

@@ -53,7 +53,9 @@ impl Program {
         let name = format!("{name}-{word}");
         let out = std::env::temp_dir().join(format!("fusewire-{name}-{}", std::process::id()));
         let (include, from) = (here("include"), here(source));
-        let (lib, rpath) = (libraries(), format!("-Wl,-rpath,{}", libraries().display()));
+        // Before what cargo names in the environment, where an earlier build may have left another.
+        let rpath = format!("-Wl,--disable-new-dtags,-rpath,{}", libraries().display());
+        let lib = libraries();
         let arguments = [
             "-std=gnu11",
             "-D",
@@ -384,15 +386,25 @@ fn a_hundred_are_echoed(mut running: Running) {
     running.succeeds();
 }
 
-#[test]
-fn adus_travel_on_encrypted_connections() {
-    let Some(program) = Program::new("tests/adu.c") else { return };
-    let keys = std::env::temp_dir().join(format!("fusewire-keys-{}", std::process::id()));
+/// Runs a program whose argument is a folder for keys.
+fn with_keys(source: &str) {
+    let Some(program) = Program::new(source) else { return };
+    let keys = program.0.with_extension("keys");
     std::fs::create_dir(&keys).unwrap();
     let mut command = Command::new(&program.0);
     command.arg(&keys).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Running(command.spawn().unwrap()).succeeds();
     std::fs::remove_dir_all(&keys).unwrap();
+}
+
+#[test]
+fn adus_travel_on_encrypted_connections() {
+    with_keys("tests/adu.c");
+}
+
+#[test]
+fn calls_are_answered_beside_encrypted_connections() {
+    with_keys("tests/calls.c");
 }
 
 #[test]

@@ -146,6 +146,11 @@ impl Beside {
         room
     }
 
+    /// A request of the peer's waits for the application.
+    pub fn has_call(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
     /// What the peer asked first.
     pub fn next_call(&mut self) -> Option<(Asked, Vec<u8>)> {
         self.asked.pop_front()

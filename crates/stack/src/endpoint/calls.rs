@@ -94,13 +94,13 @@ impl Connection {
         self.ask(Interest::Calls, move |state, id| match state.stack.begin_call(id, request) {
             Ok(Some(call)) => Poll::Ready(Ok(call)),
             Ok(None) => state.pending(id),
-            Err(error) => Poll::Ready(Err(error)),
+            Err(error) => state.cause(id, error),
         })
     }
 
-    fn answering(&self, call: CallId) -> Wait<'_, impl Attempt<Vec<u8>>> {
+    fn answering(&self, call: CallId) -> Wait<'_, impl Attempt<Result<Vec<u8>>>> {
         self.ask(Interest::Calls, move |state, id| match state.stack.take_answer(id, Some(call)) {
-            Some((_, answer)) => Poll::Ready(answer),
+            Some((_, answer)) => Poll::Ready(Ok(answer)),
             None => state.pending(id),
         })
     }
@@ -179,16 +179,36 @@ impl Connection {
         let mut begun = Begun { connection: self, call: Some(call) };
         let answer = self.answering(call).wait().await?;
         begun.call = None;
-        Ok(answer)
+        answer
     }
 
     /// Begins a call, with a message that is marshalled in the one pass that seals it; waits only while too many are under
-    /// way. [`Connection::next_answer`] gives what becomes of it.
+    /// way. [`Connection::next_answer`] or [`Connection::answer_to`] gives what becomes of it.
     ///
     /// # Errors
     /// The errors of [`Connection::call_peer`].
     pub fn begin_call<M: Marshal + ?Sized>(&self, request: &M) -> Result<CallId> {
         self.beginning(request).block()
+    }
+
+    /// [`Connection::begin_call`], which waits for at most so long.
+    ///
+    /// # Errors
+    /// The errors of [`Connection::begin_call`]; `Elapsed`.
+    pub fn begin_call_timeout<M: Marshal + ?Sized>(
+        &self,
+        request: &M,
+        timeout: Duration,
+    ) -> Result<CallId> {
+        self.beginning(request).block_until(after(timeout))
+    }
+
+    /// What became of a call that was begun, for at most so long: the answer, or why there is none. Told once.
+    ///
+    /// # Errors
+    /// Those of [`Connection::closed`]; `Elapsed`.
+    pub fn answer_to(&self, call: CallId, timeout: Duration) -> Result<Result<Vec<u8>>> {
+        self.answering(call).block_until(after(timeout))
     }
 
     /// What became of one of the calls that were begun, for at most so long.

@@ -518,7 +518,7 @@ impl Connection {
         let id = self.held.id;
         let now = |state: &mut State| state.readiness(id);
         let attempt = |state: &mut State, _: &mut ()| match now(state) {
-            Readiness { readable: false, .. } => Poll::Pending,
+            Readiness { readable: false, called: false, .. } => Poll::Pending,
             ready => Poll::Ready(ready),
         };
         let turn = |state: &mut State, _: &mut ()| state.stack.poll(&mut Keep);

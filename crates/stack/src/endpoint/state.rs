@@ -51,6 +51,8 @@ pub struct Readiness {
     pub readable: bool,
     /// There is room for an ADU, a short one at least, or an error.
     pub writable: bool,
+    /// The peer calls: there is something for [`Connection::next_call`](super::Connection::next_call).
+    pub called: bool,
     /// Nothing more is sent or comes that is not here.
     pub over: bool,
 }
@@ -173,6 +175,7 @@ impl State {
         Readiness {
             readable: has_ended || self.stack.has_next(id),
             writable: over || self.stack.room_for(id, 1) > 0,
+            called: self.stack.has_call(id),
             over,
         }
     }
@@ -204,12 +207,15 @@ impl State {
         match sent {
             Ok(true) => Poll::Ready(Ok(())),
             Ok(false) => self.pending(id),
-            // The first cause, where this one only says that the connection is gone.
-            Err(Error::Closed) => match self.pending::<()>(id) {
-                Poll::Ready(first) => Poll::Ready(first),
-                Poll::Pending => Poll::Ready(Err(Error::Closed)),
-            },
-            Err(error) => Poll::Ready(Err(error)),
+            Err(error) => self.cause(id, error),
+        }
+    }
+
+    /// An error; or the first cause, where it only says that the connection is gone.
+    pub fn cause<T>(&self, id: ConnectionId, error: Error) -> Poll<Result<T>> {
+        match (&error, self.pending(id)) {
+            (Error::Closed, first @ Poll::Ready(_)) => first,
+            _ => Poll::Ready(Err(error)),
         }
     }
 

@@ -86,6 +86,7 @@ impl Stack {
     /// # Errors
     /// The errors of [`Stack::begin_call`].
     pub fn answer_len_max(&mut self, id: ConnectionId) -> Result<usize> {
+        self.call_settings(id)?;
         let connection = self.get_mut(id).ok_or(Error::Closed)?;
         Ok(connection.calls_to_make()?.keys.replies.body_len_max())
     }
@@ -118,6 +119,12 @@ impl Stack {
             outgoing.request.abort();
             self.send_requests(now, &mut outgoing);
         }
+    }
+
+    /// There is a request of the peer's for [`Stack::next_call`].
+    pub fn has_call(&self, id: ConnectionId) -> bool {
+        let beside = self.get(id).and_then(|connection| connection.calls.as_deref());
+        beside.is_some_and(Beside::has_call)
     }
 
     /// The next request of the peer's: answer it, or refuse it.
