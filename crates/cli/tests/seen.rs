@@ -149,7 +149,7 @@ fn both_ends_of_a_group(world: &World) {
             }
         }
         if taken < 20 && sender.members().any(|member| member.is_confirmed) {
-            sender.send(5000, |_, bytes| bytes.fill(5));
+            sender.send(5000, |_, bytes| bytes.fill(5)).unwrap();
         }
         receiver.drive(Some(Duration::from_millis(1))).unwrap();
         while let Some(event) = receiver.poll_event() {

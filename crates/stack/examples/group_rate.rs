@@ -47,7 +47,7 @@ fn send(group: SocketAddr, interface: &str, receivers: usize, total: usize) -> R
         if joined < receivers {
             continue;
         }
-        while sent < total && sender.send(MESSAGE, |at, room| room.fill(at as u8)).is_some() {
+        while sent < total && sender.send(MESSAGE, |at, room| room.fill(at as u8))?.is_some() {
             sent += MESSAGE;
         }
         if sent >= total {

@@ -6,12 +6,10 @@ mod groups;
 use std::net::SocketAddr;
 
 use fusewire_device::impair::{Impair, Rules};
-use fusewire_device::interface::memory::{self, Memory};
+use fusewire_device::interface::memory;
 use fusewire_device::memory::Network;
-use fusewire_stack::Clock;
 use fusewire_stack::group::{Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig};
-use fusewire_stack::ip::{self, net};
-use fusewire_stack::on_interface::OnInterface;
+use fusewire_stack::{Clock, Error};
 
 /// A group of this process's own.
 fn group(n: u16) -> SocketAddr {
@@ -94,7 +92,8 @@ fn without_answers_a_loss_costs_one_message() {
                 _ => {}
             }
         }
-        while reads && sent < COUNT && sender.send(64, |_, bytes| bytes.fill(9)).is_some() {
+        while reads && sent < COUNT && sender.send(64, |_, bytes| bytes.fill(9)).unwrap().is_some()
+        {
             sent += 1;
         }
         if sent == COUNT {
@@ -108,19 +107,6 @@ fn without_answers_a_loss_costs_one_message() {
     assert!((850..=940).contains(&whole) && others == 0, "{whole} {others}");
 }
 
-/// XTP as protocol 36 of IP, on an address of its own.
-fn over_ip(interface: Memory, own: &str) -> OnInterface {
-    let net = net::Config {
-        addresses: vec![own.parse().unwrap()],
-        duplicate_detection: false,
-        ..ip::Stack::net_config(&interface)
-    };
-    let (clock, address) = (Clock::new(), net.addresses[0].address());
-    let now = clock.now();
-    let stack = ip::Stack::new(Box::new(interface), net, ip::Config::default(), [9; 32], now);
-    OnInterface::over_ip(stack, SocketAddr::new(address, 0), clock).unwrap()
-}
-
 #[test]
 fn a_group_is_reached_straight_over_ip() {
     for (ends, group) in [
@@ -129,17 +115,38 @@ fn a_group_is_reached_straight_over_ip() {
     ] {
         let group: SocketAddr = group.parse().unwrap();
         let (a, b) = memory::pair(memory::Config::default()).unwrap();
-        let (near, mut far) = (over_ip(a, ends[0]), over_ip(b, ends[1]));
+        let (near, mut far) = (groups::over_ip(a, ends[0]), groups::over_ip(b, ends[1]));
         far.join(group.ip()).unwrap();
         groups::from_one_to_another(near, far, group, &lens(200));
     }
+}
+
+/// Who may not send a message, now or ever, is told so; for want of room there is another word.
+#[test]
+fn what_can_never_be_sent_is_an_error() {
+    let near = Network::default().attach(([10, 0, 0, 1], 7).into()).unwrap();
+    let config = SenderConfig::new("239.255.7.9:9294".parse().unwrap());
+    let mut sender = Sender::over(near, &config).unwrap();
+    let max = sender.max_message();
+    let mut send = |len| sender.send(len, |_, bytes| bytes.fill(1));
+    assert!(matches!(send(0), Err(Error::Misuse(_))));
+    assert!(
+        matches!(send(max + 1), Err(Error::TooLong { len, max: most }) if (len, most) == (max + 1, max))
+    );
+    assert!(matches!(send(usize::MAX), Err(Error::TooLong { .. })));
+    assert_eq!(send(max).unwrap(), Some(0..max as u64));
+    while let Some(range) = send(max).unwrap() {
+        assert!(range.end <= 4 * config.buffer as u64, "there is an end of room");
+    }
+    sender.finish();
+    assert!(matches!(sender.send(1, |_, _| ()), Err(Error::Misuse(_))));
 }
 
 #[test]
 fn who_has_not_joined_hears_nothing() {
     let group: SocketAddr = "239.255.7.8:9294".parse().unwrap();
     let (a, b) = memory::pair(memory::Config::default()).unwrap();
-    let (near, far) = (over_ip(a, "10.0.0.1/24"), over_ip(b, "10.0.0.2/24"));
+    let (near, far) = (groups::over_ip(a, "10.0.0.1/24"), groups::over_ip(b, "10.0.0.2/24"));
     let mut sender = Sender::over(near, &SenderConfig::new(group)).unwrap();
     let mut receiver = Receiver::over(far, &ReceiverConfig::new(group));
     for joins in [false, true] {

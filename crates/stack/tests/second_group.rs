@@ -115,7 +115,7 @@ impl Ours {
         for _ in 0..count {
             let len = len(self.sent.len());
             let range = loop {
-                match self.sender.send(len, fill) {
+                match self.sender.send(len, fill).unwrap() {
                     Some(range) => break range,
                     None => self.turn(),
                 }

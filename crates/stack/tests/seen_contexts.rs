@@ -213,7 +213,7 @@ fn both_ends_of_a_group() {
             }
         }
         if sender.members().any(|member| member.is_confirmed)
-            && sender.send(5000, |_, bytes| bytes.fill(5)).is_some()
+            && sender.send(5000, |_, bytes| bytes.fill(5)).unwrap().is_some()
         {
             sent += 1;
         }

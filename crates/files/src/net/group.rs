@@ -38,7 +38,8 @@ impl Sending for Sender {
     }
 
     fn send(&mut self, len: usize, write: &mut dyn FnMut(&mut [u8])) -> Result<bool, ChannelError> {
-        Ok(Sender::send(self, len, |_, memory| write(memory)).is_some())
+        let taken = Sender::send(self, len, |_, memory| write(memory));
+        Ok(taken.map_err(|error| ChannelError { reason: error.to_string() })?.is_some())
     }
 }
 

@@ -461,7 +461,7 @@ impl State {
         self.renew_if_stale(stream)?;
         let Some(cast) = &mut self.casts[stream] else { return Ok(false) };
         let (seals, mut sealed) = (&mut cast.seals, Ok(()));
-        let range = cast.sender.send(len, |_, bytes| sealed = seals.seal(&body, bytes));
+        let range = cast.sender.send(len, |_, bytes| sealed = seals.seal(&body, bytes))?;
         let Some(range) = range else { return Ok(false) };
         cast.end = range.end;
         sealed.map_err(stack::Error::from)?;

@@ -188,15 +188,31 @@ impl<D: Device> Sender<D> {
     }
 
     /// Sends a message of `len` bytes, which `write` fills: it gets the stream's offset where the message begins. Where it
-    /// lies in the stream; `None` when there is no room now: drive, and try again. There is none ever for an empty message and for
-    /// more than [`Sender::max_message`].
-    pub fn send(&mut self, len: usize, write: impl FnOnce(u64, &mut [u8])) -> Option<Range<u64>> {
-        let reservation = self.machine.reserve(u32::try_from(len).ok()?)?;
+    /// lies in the stream; `None` when there is no room now: drive, and try again.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a message without a byte, and after [`Sender::finish`]; [`Error::TooLong`] for more than
+    /// [`Sender::max_message`].
+    pub fn send(
+        &mut self,
+        len: usize,
+        write: impl FnOnce(u64, &mut [u8]),
+    ) -> Result<Option<Range<u64>>> {
+        let max = self.max_message();
+        match () {
+            () if self.machine.is_finishing() => {
+                return Err(Error::Misuse("a message after the last"));
+            }
+            () if len == 0 => return Err(Error::Misuse("a message has a byte")),
+            () if len > max => return Err(Error::TooLong { len, max }),
+            () => {}
+        }
+        let Some(reservation) = self.machine.reserve(len as u32) else { return Ok(None) };
         let start = reservation.offset();
         let range = start..start + len as u64;
         write(start, self.ring.begin(range.clone()));
         self.machine.commit(reservation);
-        Some(range)
+        Ok(Some(range))
     }
 
     /// Sends and receives what can be, rings timers, and if there was nothing to do sleeps until there is, for `timeout` at

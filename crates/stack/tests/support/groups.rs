@@ -5,9 +5,13 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use fusewire_device::Device;
+use fusewire_device::interface::Interface;
+use fusewire_stack::Clock;
 use fusewire_stack::group::{
     Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
 };
+use fusewire_stack::ip::{self, net};
+use fusewire_stack::on_interface::OnInterface;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -78,7 +82,7 @@ pub fn every_message<S: Device, R: Device>(
                 }
             }
             if joined == count {
-                while sent < lens.len() && sender.send(lens[sent], fill).is_some() {
+                while sent < lens.len() && sender.send(lens[sent], fill).unwrap().is_some() {
                     sent += 1;
                 }
                 if sent == lens.len() {
@@ -109,4 +113,17 @@ pub fn from_one_to_another(
     let sender = Sender::over(sender, &SenderConfig::new(group)).unwrap();
     let config = ReceiverConfig::new(group);
     every_message(sender, vec![move || Receiver::over(receiver, &config)], lens);
+}
+
+/// XTP as protocol 36 of IP, on an address of its own.
+pub fn over_ip(interface: impl Interface + 'static, own: &str) -> OnInterface {
+    let net = net::Config {
+        addresses: vec![own.parse().unwrap()],
+        duplicate_detection: false,
+        ..ip::Stack::net_config(&interface)
+    };
+    let (clock, address) = (Clock::new(), net.addresses[0].address());
+    let now = clock.now();
+    let stack = ip::Stack::new(Box::new(interface), net, ip::Config::default(), [9; 32], now);
+    OnInterface::over_ip(stack, SocketAddr::new(address, 0), clock).unwrap()
 }

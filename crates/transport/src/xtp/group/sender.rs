@@ -224,7 +224,7 @@ impl Sender {
 
     /// Bytes of a message that may be reserved now. None after `finish`.
     pub fn send_room(&self) -> u32 {
-        if self.stage != Stage::Open || self.finishing || self.reserved > 0 {
+        if self.is_finishing() || self.reserved > 0 {
             return 0;
         }
         let queued = self.end - self.una;
@@ -257,6 +257,11 @@ impl Sender {
             self.queue.push(Segment { start, sent_at, len, unit: 0, whole: false, flags });
             self.end += u64::from(len);
         }
+    }
+
+    /// [`Sender::finish`] was called, or the stream is over: nothing more is reserved.
+    pub fn is_finishing(&self) -> bool {
+        self.finishing || self.stage != Stage::Open
     }
 
     /// No more will be sent: WCLOSE follows what is queued.
