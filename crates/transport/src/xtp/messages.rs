@@ -123,11 +123,13 @@ impl Bounds {
             }
             _ => self.news.push_back(h.seq..end),
         }
-        let tag = btag(h);
-        if tag.is_some() && h.seq == self.base.at {
-            self.base.tag = tag;
-        } else if tag.is_some() && h.seq > consumed {
-            self.bound(h.seq).tag = tag;
+        match btag(h) {
+            tag @ Some(_) if h.seq == self.base.at || h.seq == consumed => {
+                // What began below, and has no end there, was given up.
+                self.base = Bound { at: h.seq, tag, ..Bound::default() };
+            }
+            tag @ Some(_) if h.seq > consumed => self.bound(h.seq).tag = tag,
+            _ => {}
         }
         if h.options.has(Options::EOM) && end > consumed && end > h.seq {
             self.bound(end).ends = true;
@@ -291,6 +293,21 @@ mod tests {
             messages.consumed(300);
             let left = messages.0.unwrap();
             assert_eq!((left.told, left.bounds.len(), left.base.at), (0, 0, 300));
+        }
+    }
+
+    /// Where the beginning of one is given up, a tag tells that the next begins: behind what was there of that, right where the
+    /// application's word ends.
+    #[test]
+    fn a_message_behind_what_was_given_up_has_its_own_tag() {
+        for overtaking in [true, false] {
+            let mut messages = Messages::new(true);
+            messages.note(&data(0, Options::NONE, Some(6)), 100, 0);
+            messages.consumed(200);
+            messages.note(&data(200, Options::EOM, Some(7)), 300, 200);
+            let next = Message { range: 200..300, tag: Some(7) };
+            assert_eq!(messages.poll(300, &Ranges::new(8), overtaking), Some(next));
+            assert_eq!(messages.poll(300, &Ranges::new(8), overtaking), None);
         }
     }
 

@@ -463,6 +463,23 @@ fn without_answers_a_hole_is_passed_over() {
     }
 }
 
+/// What begins with a tag right behind a hole that was passed over is whole, and has that tag: of what was there before it has
+/// nothing.
+#[test]
+fn without_answers_a_tag_begins_a_message_behind_a_hole() {
+    let config = ReceiverConfig { recv_window: 10_000, ..ReceiverConfig::default() };
+    let (mut r, heard) = hears(&config, Service::UnacknowledgedMulticast);
+    r.join(NOW, &heard, key(5));
+    let tagged = |seq, tag| to_all(seq, 100, Body::Data { btag: Some(tag) });
+    let far = BEGIN + 50_000;
+    assert_eq!(take(&mut r, &tagged(BEGIN, 6)), None);
+    let last = tagged(far, 7);
+    assert_eq!(take(&mut r, &Header { options: MULTI | Options::EOM, ..last }), None);
+    let message = r.poll_message().map(|message| (message.range, message.tag));
+    assert_eq!(message, Some((far..far + 100, Some(7))), "{:?}", events(&mut r));
+    assert!(r.poll_message().is_none());
+}
+
 /// Who goes says so, to whom it was; who only asked to join is not asked again.
 #[test]
 fn who_leaves_says_so() {
