@@ -260,12 +260,15 @@ fn calls_say_what_they_say_on_the_kernels_sockets() {
         let script = |name: &str| format!("{}/tests/run/{name}.py", env!("CARGO_MANIFEST_DIR"));
         sh(&format!(
             "ip link add k0 type veth peer name k1 netns {}\n\
-             ip addr add 10.8.0.2/24 dev k0\nip link set k0 up",
+             ip addr add 10.8.0.2/24 dev k0\nip addr add fd07::2/64 dev k0 nodad\nip link set k0 up",
             hosts.peer.pid()
         ));
-        hosts.peer.sh("ip addr add 10.8.0.1/24 dev k1 && ip link set k1 up");
+        hosts.peer.sh("ip addr add 10.8.0.1/24 dev k1 && ip addr add fd07::1/64 dev k1 nodad && ip link set k1 up");
+        hosts.peer.sh("ip addr add fd08::1/64 dev v1 nodad");
         // Each refused datagram is told of.
-        hosts.peer.sh("echo 0 > /proc/sys/net/ipv4/icmp_ratelimit");
+        hosts.peer.sh(
+            "for of in ipv4/icmp_ratelimit ipv6/icmp/ratelimit; do echo 0 >/proc/sys/net/$of; done",
+        );
         let said = |far: &str, own: &str, used: &str, options: Option<&[&str]>| {
             let mut echo = hosts.peer.command("python3");
             let mut echo =
@@ -287,17 +290,24 @@ fn calls_say_what_they_say_on_the_kernels_sockets() {
             echo.wait().unwrap();
             done.ok().out
         };
-        let kernel = said("10.8.0.1", "10.8.0.2", "", None);
-        assert!(kernel.lines().count() > 30 && !kernel.contains("Error"), "{kernel}");
-        for used in ["", "used"] {
-            let ours = said("10.9.0.1", "10.9.0.2", used, Some(&OURS));
-            let both = kernel.lines().zip(ours.lines());
-            let different: Vec<_> = both.filter(|(kernel, ours)| kernel != ours).collect();
-            assert!(
-                different.is_empty(),
-                "on the kernel's sockets, and on ours, {used}: {different:#?}"
-            );
-            assert_eq!(kernel.lines().count(), ours.lines().count());
+        let both = [&OURS[..], &["--address", "fd08::2/64"]].concat();
+        let versions = [
+            (["10.8.0.1", "10.8.0.2"], ["10.9.0.1", "10.9.0.2"], &OURS[..]),
+            (["fd07::1", "fd07::2"], ["fd08::1", "fd08::2"], &both),
+        ];
+        for ([far, own], [ours_far, ours_own], options) in versions {
+            let kernel = said(far, own, "", None);
+            assert!(kernel.lines().count() > 30 && !kernel.contains("Error"), "{kernel}");
+            for used in ["", "used"] {
+                let ours = said(ours_far, ours_own, used, Some(options));
+                let both = kernel.lines().zip(ours.lines());
+                let different: Vec<_> = both.filter(|(kernel, ours)| kernel != ours).collect();
+                assert!(
+                    different.is_empty(),
+                    "on the kernel's sockets, and on ours at {ours_own}, {used}: {different:#?}"
+                );
+                assert_eq!(kernel.lines().count(), ours.lines().count());
+            }
         }
     });
 }

@@ -1,10 +1,14 @@
 # Calls on sockets and what they say, for an unmodified program: run on the kernel's sockets and on an outboard's it prints the
-# same. The first argument is the address of servers of the kernel's (echo.py), the second this host's own. With a third
-# argument each connection to the first of them has carried some messages before, so that it has a lease if it may.
+# same. The first argument is the address of servers of the kernel's (echo.py), the second this host's own, both of the IP version
+# that the calls are about. With a third argument each connection to the first of them has carried some messages before, so that
+# it has a lease if it may.
 import array, ctypes, errno, fcntl, os, select, signal, socket, struct, subprocess, sys, termios, threading, time
 
 FAR, OWN, IS_USED = sys.argv[1], sys.argv[2], len(sys.argv) > 3
-ECHO, SINK, CLOSED = (FAR, 7000), (FAR, 7001), (FAR, 7009)
+IS_V6 = ":" in FAR
+FAMILY = socket.AF_INET6 if IS_V6 else socket.AF_INET
+ECHO, SINK, CLOSED, TELLS = [(FAR, port, 0, 0)[:4 if IS_V6 else 2] for port in (7000, 7001, 7009, 7010)]
+LOOPBACK, NOBODY, ANY = ("::1", FAR[:-1] + "77", "::") if IS_V6 else ("127.0.0.1", FAR.rpartition(".")[0] + ".77", "0.0.0.0")
 # Options and items of ancillary data, by their numbers.
 IP, IPV6 = socket.IPPROTO_IP, socket.IPPROTO_IPV6
 IP_TOS, IP_TTL, IP_PKTINFO, IP_RECVTTL, IP_RECVTOS = 1, 2, 8, 12, 13
@@ -12,6 +16,15 @@ IP_MTU_DISCOVER, IP_RECVERR, IP_FREEBIND, IP_BIND_ADDRESS_NO_PORT = 10, 11, 15, 
 IPV6_MTU_DISCOVER, IPV6_RECVERR, IPV6_FREEBIND = 23, 25, 78
 TCP_THIN_LINEAR_TIMEOUTS, TCP_FASTOPEN_CONNECT = 16, 30
 SO_PRIORITY, SO_TIMESTAMPING, SO_COOKIE = 12, 37, 57
+# What either version has, each by its own names: options, options that ask for items, items.
+if IS_V6:
+    LEVEL, HOPS, CLASS, MTU_DISCOVER = IPV6, socket.IPV6_UNICAST_HOPS, socket.IPV6_TCLASS, IPV6_MTU_DISCOVER
+    RECV_INFO, RECV_HOPS, RECV_CLASS = socket.IPV6_RECVPKTINFO, socket.IPV6_RECVHOPLIMIT, socket.IPV6_RECVTCLASS
+    INFO_ITEM, HOPS_ITEM, CLASS_ITEM = socket.IPV6_PKTINFO, socket.IPV6_HOPLIMIT, socket.IPV6_TCLASS
+else:
+    LEVEL, HOPS, CLASS, MTU_DISCOVER = IP, IP_TTL, IP_TOS, IP_MTU_DISCOVER
+    RECV_INFO, RECV_HOPS, RECV_CLASS = IP_PKTINFO, IP_RECVTTL, IP_RECVTOS
+    INFO_ITEM, HOPS_ITEM, CLASS_ITEM = IP_PKTINFO, IP_TTL, IP_TOS
 
 
 def step(f):
@@ -26,6 +39,11 @@ def step(f):
     return f
 
 
+def step_of_four(f):
+    # Of IPv4 alone.
+    return f if IS_V6 else step(f)
+
+
 def name_of(e):
     return errno.errorcode.get(e, e)
 
@@ -35,6 +53,10 @@ def said(f, *args):
         return f(*args)
     except OSError as e:
         return name_of(e.errno)
+
+
+def new(kind=socket.SOCK_STREAM):
+    return socket.socket(FAMILY, kind)
 
 
 def exactly(s, n):
@@ -48,7 +70,7 @@ def exactly(s, n):
 
 
 def tcp(to=ECHO):
-    s = socket.socket()
+    s = new()
     s.connect(to)
     for _ in range(12 if IS_USED and to == ECHO else 0):
         s.sendall(b"before")
@@ -69,7 +91,7 @@ def readable(s, wanted):
 
 @step
 def fresh():
-    s = socket.socket()
+    s = new()
     return (s.type == socket.SOCK_STREAM, s.getsockname(), said(s.getpeername), said(s.recv, 1),
             said(s.send, b"x", socket.MSG_NOSIGNAL), said(s.shutdown, socket.SHUT_WR), said(s.accept))
 
@@ -77,7 +99,7 @@ def fresh():
 @step
 def formatted_to_nowhere():
     libc = ctypes.CDLL(None, use_errno=True)
-    s = socket.socket()
+    s = new()
     done = libc.dprintf(s.fileno(), b"%d", 7), name_of(ctypes.get_errno())
     s.connect(ECHO)
     s.sendall(b"now")
@@ -86,7 +108,7 @@ def formatted_to_nowhere():
 
 @step
 def names():
-    s = socket.socket()
+    s = new()
     s.bind((OWN, 0))
     bound = s.getsockname()
     s.connect(ECHO)
@@ -273,7 +295,7 @@ def refused():
 
 @step
 def refused_without_waiting():
-    s = socket.socket()
+    s = new()
     s.setblocking(False)
     begun = name_of(s.connect_ex(CLOSED))
     p = select.poll()
@@ -285,7 +307,7 @@ def refused_without_waiting():
 
 @step
 def again_after_a_refusal():
-    s = socket.socket()
+    s = new()
     first = name_of(s.connect_ex(CLOSED))
     s.connect(ECHO)
     s.sendall(b"now")
@@ -305,7 +327,7 @@ def left(s):
 
 @step
 def without_waiting():
-    s = socket.socket()
+    s = new()
     s.setblocking(False)
     ep = select.epoll()
     ep.register(s, select.EPOLLOUT | select.EPOLLIN | select.EPOLLET)
@@ -405,10 +427,10 @@ def timeouts():
 @step
 def a_connection_that_takes_long():
     # Nobody is there, which takes seconds to find out.
-    s = socket.socket()
+    s = new()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 200_000))
     begun = time.monotonic()
-    first = said(s.connect, (FAR.rpartition(".")[0] + ".77", 7)), time.monotonic() - begun < 1
+    first = said(s.connect, (NOBODY, 7)), time.monotonic() - begun < 1
     n = array.array("i", [7])
     fcntl.ioctl(s, termios.TIOCOUTQ, n)
     begun = time.monotonic()
@@ -431,7 +453,7 @@ def options():
     for level, name, value in [
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1),
         (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 77),
-        (socket.IPPROTO_IP, socket.IP_TTL, 33), (socket.IPPROTO_IP, socket.IP_TOS, 16),
+        (LEVEL, HOPS, 33), (LEVEL, CLASS, 16),
     ]:
         out.append((said(s.setsockopt, level, name, value), said(s.getsockopt, level, name)))
     for name in [socket.SO_TYPE, socket.SO_DOMAIN, socket.SO_PROTOCOL, socket.SO_ERROR, socket.SO_ACCEPTCONN]:
@@ -439,7 +461,7 @@ def options():
     info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
     out += [info[0], said(s.getsockopt, socket.IPPROTO_TCP, 250), said(s.setsockopt, socket.IPPROTO_TCP, 250, 1)]
     out.append(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 2) == info[:2])
-    cookies = [one.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8) for one in (s, s.dup(), socket.socket())]
+    cookies = [one.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8) for one in (s, s.dup(), new())]
     out.append((len(cookies[0]), cookies[0] == cookies[1], cookies[0] == cookies[2]))
     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     return out
@@ -447,7 +469,7 @@ def options():
 
 def interface():
     # The number of the interface with this host's address, or of the outboard's.
-    return socket.if_nametoindex("k0" if OWN == "10.8.0.2" else "v0")
+    return socket.if_nametoindex("k0" if OWN in ("10.8.0.2", "fd07::2") else "v0")
 
 
 def set_anew(family, kind, *all):
@@ -460,7 +482,7 @@ def set_anew(family, kind, *all):
     return out
 
 
-@step
+@step_of_four
 def options_without_effect():
     TCP, SOL = socket.IPPROTO_TCP, socket.SOL_SOCKET
     of_any = [(SOL, SO_PRIORITY, 5), (SOL, socket.SO_OOBINLINE, 7), (SOL, socket.SO_OOBINLINE, b"1"),
@@ -475,7 +497,7 @@ def options_without_effect():
     own = socket.inet_aton(OWN)
     ways = []
     for value in own, socket.inet_aton("239.1.1.1") + own, bytes(4) + own + struct.pack("=i", interface()), b"no":
-        s = socket.socket(type=socket.SOCK_DGRAM)
+        s = new(socket.SOCK_DGRAM)
         ways.append((said(s.setsockopt, IP, socket.IP_MULTICAST_IF, value), s.getsockopt(IP, socket.IP_MULTICAST_IF, 4) == own))
     s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     s.setsockopt(IPV6, socket.IPV6_MULTICAST_IF, interface())
@@ -553,7 +575,7 @@ def sent_over_a_unix_socket():
 
 @step
 def datagrams():
-    s = socket.socket(type=socket.SOCK_DGRAM)
+    s = new(socket.SOCK_DGRAM)
     first = said(s.send, b"x")
     s.settimeout(5)
     s.sendto(b"one", ECHO)
@@ -575,11 +597,11 @@ def datagrams():
 
 @step
 def large_datagrams():
-    s = socket.socket(type=socket.SOCK_DGRAM)
+    s = new(socket.SOCK_DGRAM)
     s.settimeout(5)
     data = os.urandom(5000)
     s.sendto(data, ECHO)
-    return s.recv(65536) == data, said(s.sendto, bytes(65508), ECHO)
+    return s.recv(65536) == data, said(s.sendto, bytes(65528 if IS_V6 else 65508), ECHO)
 
 
 @step
@@ -594,7 +616,7 @@ def many_datagrams():
                     ("iovlen", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
                     ("flags", ctypes.c_int), ("pad", ctypes.c_int), ("len", ctypes.c_uint)]
 
-    s = socket.socket(type=socket.SOCK_DGRAM)
+    s = new(socket.SOCK_DGRAM)
     s.connect(ECHO)
     n = 8
     iov = (Iov * n)(*[Iov(b"%d" % i, 1) for i in range(n)])
@@ -610,14 +632,14 @@ def many_datagrams():
     return sent, got, [m.len for m in msgs2], sorted(b.value for b in out), raw, s.recv(10)
 
 
-def used_datagrams(family=socket.AF_INET):
-    s = socket.socket(family, socket.SOCK_DGRAM)
+def used_datagrams(is_mapped=False):
+    s = socket.socket(socket.AF_INET6 if is_mapped else FAMILY, socket.SOCK_DGRAM)
     s.settimeout(5)
-    far = FAR if family == socket.AF_INET else "::ffff:" + FAR
+    echo, tells = [("::ffff:" + FAR, to[1]) if is_mapped else to for to in (ECHO, TELLS)]
     for _ in range(12 if IS_USED else 0):
-        s.sendto(b"before", (far, 7000))
+        s.sendto(b"before", echo)
         s.recv(10)
-    return s, (far, 7000), (far, 7010)
+    return s, echo, tells
 
 
 @step
@@ -645,6 +667,9 @@ def nobody_there():
 
 
 def addresses(info):
+    if IS_V6:
+        to, index = struct.unpack("=16sI", info)
+        return index == interface(), socket.inet_ntop(FAMILY, to) == OWN
     index, own, to = struct.unpack("=I4s4s", info)
     return index == interface(), socket.inet_ntoa(own) == OWN, socket.inet_ntoa(to) == OWN
 
@@ -652,31 +677,31 @@ def addresses(info):
 @step
 def beside_what_came():
     s, echo, _ = used_datagrams()
-    all = IP_PKTINFO, IP_RECVTTL, IP_RECVTOS
-    was = [s.getsockopt(IP, option) for option in all]
+    all = RECV_INFO, RECV_HOPS, RECV_CLASS
+    was = [s.getsockopt(LEVEL, option) for option in all]
     s.sendto(b"none", echo)
     none = s.recvmsg(10, 256)[:3]
     for option in all:
-        s.setsockopt(IP, option, 1)
+        s.setsockopt(LEVEL, option, 1)
     s.sendto(b"some", echo)
     peeked = s.recvmsg(10, 256, socket.MSG_PEEK)
     data, items, flags, who = s.recvmsg(10, 256)
-    told = [(level, kind, addresses(value) if kind == IP_PKTINFO else value) for level, kind, value in items]
+    told = [(level, kind, addresses(value) if kind == INFO_ITEM else value) for level, kind, value in items]
     s.sendto(b"cut", echo)
     cut = s.recvmsg(10, 20)
     s.sendto(b"cut", echo)
     no_room = s.recvmsg(10)[2]
-    s.setsockopt(IP, IP_PKTINFO, 0)
-    s.setsockopt(IP, IP_RECVTTL, b"\0")
+    s.setsockopt(LEVEL, RECV_INFO, 0)
+    s.setsockopt(LEVEL, RECV_HOPS, 0 if IS_V6 else b"\0")
     s.sendto(b"one", echo)
     one = s.recvmsg(10, 256)[:2]
-    return (was, [s.getsockopt(IP, option) for option in all], none, peeked == (data, items, flags, who), flags, told,
+    return (was, [s.getsockopt(LEVEL, option) for option in all], none, peeked == (data, items, flags, who), flags, told,
             cut[:1], [len(value) for _, _, value in cut[1]], cut[2], no_room, one)
 
 
-@step
+@step_of_four
 def beside_what_came_as_ipv6():
-    s, echo, _ = used_datagrams(socket.AF_INET6)
+    s, echo, _ = used_datagrams(is_mapped=True)
     for option in socket.IPV6_RECVPKTINFO, socket.IPV6_RECVHOPLIMIT, socket.IPV6_RECVTCLASS:
         s.setsockopt(IPV6, option, 1)
     s.sendto(b"six", echo)
@@ -702,30 +727,33 @@ def beside_what_goes():
     s, echo, tells = used_datagrams()
 
     def asked(data, *items, to=tells):
-        s.sendmsg([data], [(IP, kind, value) for kind, value in items], 0, to)
+        s.sendmsg([data], [(LEVEL, kind, value) for kind, value in items], 0, to)
         return s.recv(100).replace(OWN.encode(), b"here")
 
-    def info(own, index=0):
-        return IP_PKTINFO, struct.pack("=I4s4s", index, socket.inet_aton(own), bytes(4))
+    def info(own, index):
+        own = socket.inet_pton(FAMILY, own)
+        return INFO_ITEM, struct.pack("=16sI", own, index) if IS_V6 else struct.pack("=I4s4s", index, own, bytes(4))
 
     def int(value):
         return struct.pack("=i", value)
 
     plain = asked(b"plain")
-    marked = asked(b"marked", (IP_TOS, int(0x48)), (IP_TTL, int(9)))
-    byte = asked(b"byte", (IP_TOS, b"\x28"))
-    from_here = asked(b"source", info(OWN, interface())), asked(b"way", info("0.0.0.0", interface()))
-    s.setsockopt(IP, IP_TOS, 0x10)
-    s.setsockopt(IP, IP_TTL, 33)
-    by_option = asked(b"option"), asked(b"other", (IP_TTL, int(3)))
+    marked = asked(b"marked", (CLASS_ITEM, int(0x48)), (HOPS_ITEM, int(9)))
+    # Of IPv6 it is no byte.
+    byte = said(asked, b"byte", (CLASS_ITEM, b"\x28"))
+    from_here = asked(b"source", info(OWN, interface())), asked(b"way", info(ANY, interface()))
+    s.setsockopt(LEVEL, CLASS, 0x10)
+    s.setsockopt(LEVEL, HOPS, 33)
+    by_option = asked(b"option"), asked(b"other", (HOPS_ITEM, int(3)))
     # They keep their order, whatever goes beside them.
     for n in range(9):
-        s.sendmsg([b"%d" % n], [(IP, IP_TTL, int(9))] if n % 3 == 1 else [], 0, echo)
+        s.sendmsg([b"%d" % n], [(LEVEL, HOPS_ITEM, int(9))] if n % 3 == 1 else [], 0, echo)
     order = [s.recv(10) for _ in range(9)]
-    wrong = [said(asked, b"", item) for item in ((IP_TTL, int(0)), (IP_TTL, int(256)), (IP_TTL, b"abc"), (99, int(1)),
-                                                (IP_TOS, int(256)), (IP_TOS, int(-1)), (IP_PKTINFO, bytes(11)))]
-    # IPv6's is nothing to a socket of IPv4.
-    s.sendmsg([b"passed"], [(IPV6, 9999, b"abc")], 0, echo)
+    wrong = [said(asked, b"", item) for item in ((HOPS_ITEM, int(-2 if IS_V6 else 0)), (HOPS_ITEM, int(256)), (HOPS_ITEM, b"abc"),
+                                                (99, int(1)), (CLASS_ITEM, int(256)), (CLASS_ITEM, int(-2 if IS_V6 else -1)),
+                                                (INFO_ITEM, bytes(11)))]
+    # Those of the other version are nothing to a socket.
+    s.sendmsg([b"passed"], [(IP if IS_V6 else IPV6, 9999, b"abc")], 0, echo)
     return plain, marked, byte, from_here, by_option, order, wrong, s.recv(10), asked(b"end")
 
 
@@ -753,7 +781,7 @@ def with_control():
         for control in [(SOL, 12345, bytes(4)), (SOL, socket.SCM_RIGHTS, struct.pack("=i", one.fileno())),
                         (SOL, SO_TIMESTAMPING, bytes(4)), (SOL, SO_TIMESTAMPING, bytes(2)), (UDP, 12345, bytes(4)), (12345, 1, bytes(4))]:
             out.append((control[:2], said(one.sendmsg, [b"one"], [control])))
-        for control in (item(15, IP, IP_TTL, bytes(4)), item(21, IP, IP_TTL, bytes(4)), item(2 ** 64 - 1, IP, IP_TTL, bytes(4)),
+        for control in (item(15, LEVEL, HOPS_ITEM, bytes(4)), item(21, LEVEL, HOPS_ITEM, bytes(4)), item(2 ** 64 - 1, LEVEL, HOPS_ITEM, bytes(4)),
                         item(20, 12345, 1, bytes(8)) + item(15, SOL, 1, b""), bytes(15), item(20, 12345, 1, bytes(4))):
             out.append(raw(one, control))
     # Each that was told to be sent was.
@@ -799,7 +827,7 @@ def to_a_device():
     got = s.recv(100)[:5]
     wrong = said(s.setsockopt, socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"nosuch\0")
     s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"\0")
-    t = socket.socket()
+    t = new()
     t.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name)
     t.connect(ECHO)
     t.send(b"record", socket.MSG_EOR)
@@ -810,12 +838,12 @@ def to_a_device():
 @step
 def kernels():
     # What stays on this host is the kernel's: a socket changes hands, its options and its watchers with it.
-    l = socket.socket()
-    l.bind(("127.0.0.1", 0))
+    l = new()
+    l.bind((LOOPBACK, 0))
     l.listen()
-    s = socket.socket()
+    s = new()
     set = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.IPPROTO_TCP, socket.TCP_SYNCNT, 3),
-           (socket.IPPROTO_TCP, socket.TCP_LINGER2, 7), (IP, IP_MTU_DISCOVER, 0), (socket.SOL_SOCKET, socket.SO_RCVLOWAT, 5)]
+           (socket.IPPROTO_TCP, socket.TCP_LINGER2, 7), (LEVEL, MTU_DISCOVER, 0), (socket.SOL_SOCKET, socket.SO_RCVLOWAT, 5)]
     for level, name, value in set:
         s.setsockopt(level, name, value)
     s.setblocking(False)
@@ -825,14 +853,14 @@ def kernels():
     c, _ = l.accept()
     c.sendall(b"local")
     shown = [(fd == s.fileno(), e) for fd, e in ep.poll(5)]
-    u, v = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(2)]
-    u.bind(("127.0.0.1", 0))
+    u, v = [new(socket.SOCK_DGRAM) for _ in range(2)]
+    u.bind((LOOPBACK, 0))
     v.sendto(b"udp", u.getsockname())
     return (begun in ("EINPROGRESS", 0), shown, s.recv(10), [s.getsockopt(*one[:2]) for one in set],
             os.get_blocking(s.fileno()), u.recv(10))
 
 
-@step
+@step_of_four
 def of_the_kernels_version():
     # The outboard has no address of IPv6.
     l = socket.socket(socket.AF_INET6)
@@ -849,7 +877,7 @@ def of_the_kernels_version():
 
 @step
 def accepted():
-    l = socket.socket()
+    l = new()
     l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     l.bind((OWN, 0))
     l.listen(8)
@@ -863,7 +891,7 @@ def accepted():
 
 @step
 def many_accept():
-    l = socket.socket()
+    l = new()
     l.bind((OWN, 0))
     l.listen(64)
     kids = []

@@ -1,9 +1,10 @@
 # Servers on the kernel's sockets for calls.py: 7000 echoes, by TCP and UDP; 7001 says how much came; 7002 never reads; 7003
 # resets; 7004 and 7005 call back, once and 30 times, and 7005 says how many answered. By UDP 7010 says who sent, and the hops
-# and type of service of what came.
+# and type of service (of IPv6: traffic class) of what came.
 import socket, socketserver, struct, sys, threading, time
 
 HOST, FAR = sys.argv[1], sys.argv[2]
+FAMILY = socket.AF_INET6 if ":" in HOST else socket.AF_INET
 
 
 def exactly(s, n):
@@ -55,6 +56,7 @@ def many(s):
 
 
 class Server(socketserver.ThreadingTCPServer):
+    address_family = FAMILY
     allow_reuse_address = True
     daemon_threads = True
 
@@ -73,18 +75,20 @@ for port, serve in (7000, echo), (7001, sink), (7002, silent), (7003, resets), (
 
 
 def tells():
-    s = socket.socket(type=socket.SOCK_DGRAM)
-    s.setsockopt(socket.IPPROTO_IP, 12, 1)
-    s.setsockopt(socket.IPPROTO_IP, 13, 1)
+    s = socket.socket(FAMILY, socket.SOCK_DGRAM)
+    of_six = socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, socket.IPV6_RECVTCLASS, socket.IPV6_HOPLIMIT, socket.IPV6_TCLASS
+    level, *wanted, hops, service = of_six if FAMILY == socket.AF_INET6 else (socket.IPPROTO_IP, 12, 13, 2, 1)
+    for option in wanted:
+        s.setsockopt(level, option, 1)
     s.bind((HOST, 7010))
     while True:
         data, items, _, who = s.recvmsg(65536, 256)
         told = {kind: int.from_bytes(value, "little") for _, kind, value in items}
-        s.sendto(b"%s from %s: %d hops, class %d" % (data, who[0].encode(), told[2], told[1]), who)
+        s.sendto(b"%s from %s: %d hops, class %d" % (data, who[0].encode(), told[hops], told[service]), who)
 
 
 threading.Thread(target=tells, daemon=True).start()
-udp = socket.socket(type=socket.SOCK_DGRAM)
+udp = socket.socket(FAMILY, socket.SOCK_DGRAM)
 udp.bind((HOST, 7000))
 print("ready", flush=True)
 while True:

@@ -67,7 +67,7 @@ pub fn check(mut bytes: &[u8]) -> Result<(), i32> {
 }
 
 /// Reads what is to go beside a datagram, of a socket of IPv6 or IPv4, at which IPv6's is passed over. So is what is of levels
-/// other than IP's, UDP's and sockets'.
+/// other than IP's, UDP's and sockets', and, of a socket of IPv6, what is not known of IPv4's.
 ///
 /// # Errors
 /// `EINVAL`: an item goes beyond the bytes, or has a value of another length; one is not known. `EPERM`: it sets a mark. `EIO`:
@@ -104,6 +104,8 @@ pub fn parse(mut bytes: &[u8], is_v6: bool) -> Result<Ancillary, i32> {
             (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                 beside.traffic_class = field(value)?;
             }
+            // To hosts of IPv6 an item of IPv4 is nothing.
+            (libc::IPPROTO_IP, _) if is_v6 => {}
             (libc::IPPROTO_IP | libc::IPPROTO_IPV6 | libc::IPPROTO_UDP, _) => {
                 return Err(libc::EINVAL);
             }
@@ -283,9 +285,11 @@ mod tests {
             item(20, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &int(3)),
             item(20, libc::SOL_SOCKET, libc::SCM_RIGHTS, &int(3)),
             item(20, 12345, 1, &int(3)),
+            item(20, libc::IPPROTO_IP, 9999, &int(3)),
         ] {
             assert_eq!((parse(&passed, true), check(&passed)), (Ok(Ancillary::default()), Ok(())));
         }
+        assert_eq!(parse(&item(20, libc::IPPROTO_IP, 9999, &int(3)), false), Err(libc::EINVAL));
         // With a stream others' are passed over, what is no item is not.
         assert_eq!(check(&cut), Ok(()));
         assert_eq!(check(&cut[..17]), Err(libc::EINVAL));
