@@ -449,6 +449,7 @@ impl Layer {
             may_fragment: known.may_fragment,
             hop_limit,
             loops: self.loops_back(destination),
+            is_shared: self.is_group(destination),
             generation: self.generation(),
         }
     }

@@ -40,6 +40,8 @@ pub struct Via {
     pub hop_limit: u8,
     /// It leads back to this host: packets go into [`crate::Layer::handle_looped`], and not to the link.
     pub loops: bool,
+    /// It leads to a group, or to all of a network.
+    pub is_shared: bool,
     /// [`crate::Layer::generation`] when the path was found.
     pub generation: u64,
 }

@@ -4,21 +4,22 @@
 mod memory;
 mod nonsense;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use fusewire_device::Shared;
 use fusewire_device::interface::Link;
 use fusewire_device::interface::memory::{Config, pair};
-use fusewire_outboard::client::{Client, Datagram, Leaving, Rings, Way};
+use fusewire_outboard::client::{self, Client, Datagram, Leaving, Rings, Way};
 use fusewire_outboard::protocol::{
-    Family, HEADING_LEN, Handle, Heading, Kind, Reply, Request, SocketType,
+    Family, HEADING_LEN, Handle, Heading, Kind, OptionName, Reply, Request, SocketType,
 };
 use fusewire_outboard::record::{HEAD_LEN, Head};
 use fusewire_outboard::region::RINGS_LEN;
 use fusewire_outboard::ring::RING_BYTES;
 use fusewire_testkit::Random;
+use fusewire_testkit::counting::{self, Counting};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -26,6 +27,9 @@ use rustix::net::{RecvFlags, SendFlags, send};
 
 use memory::Outboard;
 use nonsense::{WORDS_AT, WORDS_LEN, ask, nonsense, region};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 const DATAGRAM: SocketType = SocketType { family: Family::V4, kind: Kind::Datagram };
 const PORT: u16 = 7000;
@@ -64,6 +68,10 @@ impl Process {
             set_socket_timeout(&p, direction, Some(Duration::from_secs(20))).unwrap();
         }
         Socket { process: self, p, handle, way: Way::default() }
+    }
+
+    fn socket(&self, local: SocketAddr, is_leased: bool) -> Socket<'_> {
+        if is_leased { self.leased(local) } else { self.bound(local) }
     }
 
     fn leased(&self, local: SocketAddr) -> Socket<'_> {
@@ -168,6 +176,78 @@ fn datagrams_by_rings_are_what_was_sent() {
         assert_eq!(b.shown(PollFlags::IN, 0), PollFlags::empty());
         a.close();
         b.close();
+    }
+}
+
+/// Once the first of them have gone.
+#[test]
+fn nothing_is_allocated_for_a_datagram() {
+    const MESSAGES: u64 = 10_000;
+    let outboards = both(false);
+    let [near, far] = [Process::at(&outboards[0]), Process::at(&outboards[1])];
+    for is_leased in [true, false] {
+        let [a, b] = [near.socket(at(1), is_leased), far.socket(at(2), is_leased)];
+        let (sent, mut room) = ([7; 300], [0; HEADING_LEN + 400]);
+        let mut one = |len: usize, is_peeked: bool| {
+            if is_leased {
+                assert_eq!(a.send(&sent[..len], at(2), SendFlags::empty()), Ok(len));
+                let flags = if is_peeked { RecvFlags::PEEK } else { RecvFlags::empty() };
+                let peeked = b.recv(&mut room, flags).unwrap().unwrap().len;
+                assert!(!is_peeked || b.recv(&mut room, RecvFlags::empty()).is_ok());
+                return assert_eq!(peeked, len);
+            }
+            let pieces = [IoSlice::new(&sent[..len])];
+            client::send_to(&a.p, &pieces, Some(at(2)), SendFlags::NOSIGNAL).unwrap();
+            let (heading, bytes) = room.split_at_mut(HEADING_LEN);
+            let mut pieces = [IoSliceMut::new(heading), IoSliceMut::new(bytes)];
+            let with = (b.p.as_fd(), b.handle);
+            let came = far.client.recv_from(with, &mut pieces, RecvFlags::empty()).unwrap();
+            assert_eq!(came.unwrap().len, len);
+        };
+        (0..100).for_each(|_| one(300, true));
+        let asked = counting::during(|| {
+            (0..MESSAGES).for_each(|n| one(n as usize % 300, n % 7 == 0));
+        });
+        assert_eq!(asked, 0, "by rings: {is_leased}");
+        assert_eq!((a.way.is_leased(), b.way.is_leased()), (is_leased, is_leased));
+        a.close();
+        b.close();
+    }
+}
+
+/// Two applications of one outboard meet by a group, unless who sends does not want it.
+#[test]
+fn what_goes_to_a_group_comes_to_other_applications() {
+    let outboards = both(false);
+    let [near, other, far] = [0, 0, 1].map(|which: usize| Process::at(&outboards[which]));
+    let group = Ipv4Addr::new(239, 1, 2, 3);
+    let option = |name| OptionName { level: libc::IPPROTO_IP, name };
+    for is_leased in [true, false] {
+        let to = SocketAddr::from((group, PORT));
+        let sender = near.socket(at(1), is_leased);
+        let members = [&other, &far].map(|process| {
+            let member = process.socket(to, is_leased);
+            let join = [group.octets(), [0; 4]].concat();
+            let name = option(libc::IP_ADD_MEMBERSHIP);
+            process.client.set_option(member.handle, name, &join).unwrap();
+            member
+        });
+        for (sent, loops) in [(&b"heard"[..], 1u8), (b"kept", 0), (b"again", 1)] {
+            let name = option(libc::IP_MULTICAST_LOOP);
+            near.client.set_option(sender.handle, name, &[loops]).unwrap();
+            assert_eq!(sender.send(sent, to, SendFlags::empty()), Ok(sent.len()));
+            for (member, hears) in members.iter().zip([loops == 1, true]) {
+                let mut bytes = [0; 16];
+                if hears {
+                    let came = member.recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap();
+                    assert_eq!((&bytes[..came.len], came.from), (sent, at(1)), "{is_leased}");
+                } else {
+                    assert_eq!(member.shown(PollFlags::IN, 50), PollFlags::empty());
+                }
+            }
+        }
+        members.into_iter().for_each(Socket::close);
+        sender.close();
     }
 }
 

@@ -127,6 +127,7 @@ impl Craft {
             may_fragment: false,
             hop_limit: self.hop_limit,
             loops: false,
+            is_shared: false,
             generation: 0,
         }
     }

@@ -80,7 +80,7 @@ impl FromStr for SocketId {
     }
 }
 
-/// What the IP header of each packet of a socket says for it.
+/// What the IP header of each packet of a socket says for it, and who hears it here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marking {
     /// Differentiated services (RFC 2474) in the upper six bits. The lower two are ECN's: TCP sets them itself,
@@ -88,8 +88,12 @@ pub struct Marking {
     pub traffic_class: u8,
     /// Hops that packets may go; `None`: as many as the stack's usually do.
     pub hop_limit: Option<u8>,
-    /// The same for datagrams to groups; `None`: they do not leave the link.
+    /// The same for datagrams to groups; `None`: they do not leave the link; 0: nor this host.
     pub group_hops: Option<u8>,
+    /// Datagrams to groups of IPv4 do not come to sockets of this stack too.
+    pub keeps_v4: bool,
+    /// The same of IPv6.
+    pub keeps_v6: bool,
 }
 
 /// What goes beside one datagram: of one that is to leave, in place of what its socket says; of one that came, what its packet

@@ -281,7 +281,10 @@ impl Core {
             head,
         };
         if datagram.cast != Cast::Unicast {
-            return self.udp_deliver_to_all(header.dst_port, &incoming, direct);
+            if !self.udp_deliver_to_all(header.dst_port, &incoming, direct) {
+                self.dropped(Cause::UdpStray);
+            }
+            return;
         }
         match self.best_fit(Protocol::Udp, header.dst_port, &incoming) {
             Err(not_peer) if not_peer => self.dropped(Cause::UdpNotPeer),
@@ -306,8 +309,13 @@ impl Core {
         best.ok_or_else(|| !self.table.bound(protocol, port).is_empty())
     }
 
-    /// Broadcast and multicast: every socket that wants it.
-    fn udp_deliver_to_all(&mut self, port: u16, incoming: &Incoming<'_>, direct: &mut Direct<'_>) {
+    /// Broadcast and multicast: every socket that wants it. False: none does.
+    pub(super) fn udp_deliver_to_all(
+        &mut self,
+        port: u16,
+        incoming: &Incoming<'_>,
+        direct: &mut Direct<'_>,
+    ) -> bool {
         let Messages { to, from, .. } = incoming.messages;
         let mut delivered = false;
         for at in 0..self.table.bound(Protocol::Udp, port).len() {
@@ -323,9 +331,7 @@ impl Core {
                 self.udp_deliver(index, incoming, direct);
             }
         }
-        if !delivered {
-            self.dropped(Cause::UdpStray);
-        }
+        delivered
     }
 
     #[inline]

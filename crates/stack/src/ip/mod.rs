@@ -18,6 +18,7 @@ mod coexist;
 mod config;
 mod datagrams;
 mod gather;
+mod groups;
 mod host;
 mod input;
 mod load;

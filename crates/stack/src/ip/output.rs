@@ -349,6 +349,11 @@ impl UdpPacket {
         Packet { traffic_class, hop_limit, ..Packet::new(self.protocol as u8, len) }
     }
 
+    /// It is for a group, and leaves this host by no hop (RFC 1112, section 6.1).
+    pub fn stays_here(&self) -> bool {
+        self.dst.ip().is_multicast() && self.marking.group_hops == Some(0)
+    }
+
     /// Bytes between IP's header and the datagram's own.
     pub fn header_len(&self) -> usize {
         datagram_header_len(self.protocol)

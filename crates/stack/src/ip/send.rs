@@ -246,6 +246,10 @@ impl Stack {
             (packet.marking.hop_limit, packet.marking.group_hops) =
                 (beside.hop_limit, beside.hop_limit);
         }
+        if packet.stays_here() {
+            self.core.come_back(&via, &packet, bytes, message_len);
+            return Ok(Ok(bytes.len().div_ceil(message_len.max(1)).max(1)));
+        }
         let whole = via.mtu.saturating_sub(via.ip_header_len() + packet.header_len());
         if message_len > whole && packet.protocol == Protocol::Xtp {
             return Ok(Err(Error::TooLong { len: message_len, max: whole }));
@@ -312,6 +316,7 @@ impl Stack {
         if taken > 0 {
             *self.core.counters.messages_sent(packet.protocol) +=
                 bytes.len().div_ceil(message_len).max(1) as u64;
+            self.core.come_back(via, &packet, bytes, message_len);
         }
         Ok(taken > 0)
     }
@@ -356,13 +361,14 @@ impl Stack {
             let bytes = &message[range.start - head.len()..range.end - head.len()];
             let payload = [IoSlice::new(bytes)];
             let header = &out[..header_len];
-            let packet = TxPacket { header, payload: &payload, ..TxPacket::default() };
-            if self.give(&[packet])? == 0 {
+            let frame = TxPacket { header, payload: &payload, ..TxPacket::default() };
+            if self.give(&[frame])? == 0 {
                 return Ok(false);
             }
             offset += piece.len;
             if !piece.more {
                 self.core.counters.udp_messages_sent += 1;
+                self.core.come_back(via, &packet, message, message.len());
                 return Ok(true);
             }
         }
@@ -427,6 +433,10 @@ impl Stack {
         let sums = !core.output.offload.on(&via).checksum || !is_whole;
         let made = make(core.config.level, sums, &mut bytes[..len]);
         let sent = match made {
+            Some(_) if packet.stays_here() => {
+                self.core.come_back(&via, &packet, &bytes[..len], len);
+                Ok(true)
+            }
             Some(sum) if is_whole => {
                 self.udp_super_frame(&via, packet, &bytes[..len], len.max(1), Some(sum))
             }
@@ -471,6 +481,10 @@ impl Stack {
                 frame.payload = &payloads[i];
             }
             let taken = self.give(&frames[..count])?;
+            if taken > 0 {
+                let left = sent * message_len..bytes.len().min((sent + taken) * message_len);
+                self.core.come_back(via, &packet, &bytes[left], message_len);
+            }
             sent += taken;
             *self.core.counters.messages_sent(packet.protocol) += taken as u64;
             if taken < count {

@@ -18,10 +18,7 @@ use fusewire_device::interface::{
 };
 use fusewire_kernels::stages::Swap;
 use fusewire_stack::Cause;
-use fusewire_stack::ip::net::MembershipChange::{
-    Block, Join, JoinSource, Leave, LeaveSource, Unblock,
-};
-use fusewire_stack::ip::net::{MembershipChange, Packet, Route, Via};
+use fusewire_stack::ip::net::{Packet, Route, Via};
 use fusewire_stack::ip::{Config, Error, Event, Host, HostConfig, SocketId, SocketKind, Stack};
 use fusewire_testkit::namespace::{Need, in_namespace};
 use fusewire_wire::tcp::{self, Flags, Header};
@@ -53,6 +50,7 @@ pub fn via(source: IpAddr) -> Via {
         may_fragment: false,
         hop_limit: 64,
         loops: false,
+        is_shared: false,
         generation: 0,
     }
 }
@@ -272,58 +270,6 @@ fn pipelines_run_while_messages_move() {
             assert_eq!(places.len(), 20, "{kind:?}");
             assert!(memory[..4000] == sent && memory[4000..] == swapped, "{kind:?}");
         }
-    }
-}
-
-#[test]
-fn groups_are_joined_and_left() {
-    for v6 in [false, true] {
-        let group: IpAddr =
-            if v6 { "ff02::1234".parse().unwrap() } else { "239.1.2.3".parse().unwrap() };
-        let mut net = Net::new(Kind { v6, link: Link::Ethernet, ..PLAIN }, 1500, Config::default());
-        let any = if v6 { "[::]:7" } else { "0.0.0.0:7" }.parse().unwrap();
-        let server = net.stacks[1].udp_bind(any).unwrap();
-        let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
-        let heard = |net: &mut Net| {
-            let sent = net.stacks[0].udp_send(net.now, client, b"all", Some((group, 7).into()));
-            assert_eq!(sent.unwrap(), Ok(true));
-            net.settle();
-            net.stacks[1].udp_recv(server, &mut [0; 8]).unwrap().map(|received| received.to)
-        };
-        assert_eq!(heard(&mut net), None);
-        net.stacks[1].udp_change_membership(net.now, server, group, Join).unwrap();
-        assert_eq!(heard(&mut net), Some(group));
-        net.stacks[1].udp_change_membership(net.now, server, group, Leave).unwrap();
-        assert_eq!(heard(&mut net), None);
-        let error = net.stacks[1].udp_change_membership(net.now, server, addr(v6, 0), Join);
-        assert!(matches!(error, Err(Error::Misuse(_))));
-    }
-}
-
-#[test]
-fn each_socket_hears_the_sources_that_it_asked_for() {
-    for v6 in [false, true] {
-        let group: IpAddr = if v6 { "ff32::1234" } else { "232.1.2.3" }.parse().unwrap();
-        let mut net = Net::new(Kind { v6, link: Link::Ethernet, ..PLAIN }, 1500, Config::default());
-        let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
-        let servers = [(); 3].map(|()| net.stacks[1].udp_bind((group, 7).into()).unwrap());
-        let mut heard = |changes: &[(usize, MembershipChange)]| {
-            for (server, change) in changes {
-                let (stack, server) = (&mut net.stacks[1], servers[*server]);
-                stack.udp_change_membership(net.now, server, group, *change).unwrap();
-            }
-            let sent = net.stacks[0].udp_send(net.now, client, b"all", Some((group, 7).into()));
-            assert_eq!(sent.unwrap(), Ok(true));
-            net.settle();
-            let stack = &mut net.stacks[1];
-            servers.map(|server| stack.udp_recv(server, &mut [0; 8]).unwrap().is_some())
-        };
-        let [sender, other] = [0, 5].map(|which| addr(v6, which));
-        let joined = [(0, JoinSource(sender)), (1, JoinSource(other)), (2, Join)];
-        assert_eq!(heard(&joined), [true, false, true], "{group}");
-        assert_eq!(heard(&[(2, Block(sender)), (1, JoinSource(sender))]), [true, true, false]);
-        assert_eq!(heard(&[(0, Leave), (1, LeaveSource(sender))]), [false; 3]);
-        assert_eq!(heard(&[(2, Unblock(sender))]), [false, false, true]);
     }
 }
 

@@ -174,6 +174,7 @@ fn forged(source: IpAddr, destination: IpAddr, macs: Option<MacPair>) -> Vec<u8>
         may_fragment: false,
         hop_limit: 64,
         loops: false,
+        is_shared: false,
         generation: 0,
     };
     let datagram = [0, 7, 0, 53, 0, 9, 0, 0, b'!'];

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod capture;
+mod groups;
 mod halves;
 mod host;
 mod icmp;

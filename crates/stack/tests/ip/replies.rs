@@ -70,6 +70,7 @@ impl Strangers {
             may_fragment: false,
             hop_limit: 64,
             loops: false,
+            is_shared: false,
             generation: 0,
         };
         let header = Header {

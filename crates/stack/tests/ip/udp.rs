@@ -250,6 +250,7 @@ fn a_datagram_without_a_checksum_is_taken_over_ipv4_alone() {
             may_fragment: false,
             hop_limit: 64,
             loops: false,
+            is_shared: false,
             generation: 0,
         };
         let mut frame = vec![0; via.header_len()];

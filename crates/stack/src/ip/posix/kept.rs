@@ -1,5 +1,5 @@
-//! Options that programs set and that change nothing here: kept as they are set, or refused with the error at which programs
-//! go on.
+//! Options that are kept as they are set and, but for those of what comes back from groups, change nothing here; or that are
+//! refused with the error at which programs go on.
 
 use super::options::{int, number};
 use crate::ip::config::Result;

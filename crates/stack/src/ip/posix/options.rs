@@ -247,7 +247,14 @@ impl Options {
         if (level != libc::IPPROTO_TCP || is_tcp)
             && let Some(kept) = self.kept.set((level, name), value)
         {
-            return kept.map(|()| Effect::None);
+            kept?;
+            let keeps = self.kept.value((level, name)) == Some(0);
+            match (level, name) {
+                (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP) => self.marking.keeps_v4 = keeps,
+                (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP) => self.marking.keeps_v6 = keeps,
+                _ => return Ok(Effect::None),
+            }
+            return Ok(Effect::Marking);
         }
         match level {
             libc::SOL_SOCKET => self.set_general(name, value),
