@@ -49,6 +49,15 @@ impl Hosts {
         Done::of(self.run(options, program).spawn().unwrap())
     }
 
+    /// Servers on the kernel's sockets, which ask back at `own`.
+    fn echo(&self, far: &str, own: &str) -> Child {
+        let mut echo = self.peer.command("python3");
+        let echo = echo.args([&beside("echo.py")[..], far, own]).stdout(Stdio::piped());
+        let mut echo = echo.spawn().unwrap();
+        assert_eq!(says(&mut BufReader::new(echo.stdout.take().unwrap())), "ready\n");
+        echo
+    }
+
     /// What is left of outboards that were started.
     fn left(&self) -> Vec<String> {
         let files = std::fs::read_dir(self.world.path("run")).unwrap();
@@ -148,7 +157,11 @@ fn a_programs_end_is_its_own_and_leaves_nothing_behind() {
     });
 }
 
-/// Every call of a list, on an outboard's sockets and on the kernel's: it prints the same.
+/// A file that is beside this one.
+fn beside(name: &str) -> String {
+    format!("{}/tests/run/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
 /// Says something, which is read.
 fn says(out: &mut impl BufRead) -> String {
     let mut line = String::new();
@@ -173,9 +186,8 @@ fn a_program_is_told_that_its_outboard_was_killed_and_goes_on_with_the_next() {
             assert!(says(&mut BufReader::new(child.stdout.take().unwrap())).contains("ready"));
             child
         };
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/outlives.py");
         let mut first = outboard();
-        let mut program = hosts.run(&[], &["python3", script]).spawn().unwrap();
+        let mut program = hosts.run(&[], &["python3", &beside("outlives.py")]).spawn().unwrap();
         let mut out = BufReader::new(program.stdout.take().unwrap());
         assert_eq!(says(&mut out), "ready\n", "{:?}", Done::of(program));
         first.kill().unwrap();
@@ -253,11 +265,63 @@ fn dprintf_says_that_it_sends_no_datagrams() {
 }
 
 #[test]
+fn data_calls_ask_for_no_memory_and_no_lock() {
+    let name = "data_calls_ask_for_no_memory_and_no_lock";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        let program = hosts.world.path("counts");
+        let mut cc = Command::new("cc");
+        // Its functions are those that libraries find.
+        cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic", "-o"]).arg(&program);
+        assert!(cc.arg(beside("counts.c")).status().unwrap().success());
+        let mut echo = hosts.echo("10.9.0.1", "10.9.0.2");
+        for lease in ["1", "0"] {
+            let mut run = hosts.run(&OURS, &[program.to_str().unwrap(), "10.9.0.1", "10000"]);
+            let done = Done::of(run.env("FUSEWIRE_LEASE", lease).spawn().unwrap());
+            assert_eq!(done.ok().out, "datagrams: 0\nstream: 0\ncounted: 3\n", "{lease}");
+        }
+        echo.kill().unwrap();
+        echo.wait().unwrap();
+    });
+}
+
+/// What of libc moves bytes, waits, makes or changes descriptors, or locks; but `open`, by which the standard library reads the
+/// rules at the start, and what a panic shows.
+#[rustfmt::skip]
+const OF_LIBC: &[&str] = &[
+    "read", "readv", "pread", "preadv", "write", "writev", "pwrite", "pwritev", "send", "sendto", "sendmsg", "sendmmsg",
+    "sendfile", "recv", "recvfrom", "recvmsg", "recvmmsg", "splice", "poll", "ppoll", "select", "pselect", "epoll_wait",
+    "epoll_pwait", "epoll_ctl", "epoll_create", "epoll_create1", "eventfd", "pipe", "pipe2", "socket", "socketpair", "connect",
+    "accept", "accept4", "bind", "listen", "shutdown", "close", "fcntl", "ioctl", "dup", "dup2", "dup3", "getsockopt", "setsockopt",
+    "fork", "vfork", "execve", "posix_spawn", "getaddrinfo", "pthread_mutex_lock", "pthread_cond_wait", "sem_wait", "syscall",
+];
+
+#[test]
+fn the_library_takes_from_libc_nothing_that_moves_bytes_or_locks() {
+    let program = Path::new(env!("CARGO_BIN_EXE_fusewire"));
+    let library = program.with_file_name("deps").join("libfusewire_preload.so");
+    let mut nm = Command::new("nm");
+    let Ok(said) = nm.args(["-D", "--undefined-only"]).arg(&library).output() else {
+        return eprintln!("skipped: no nm");
+    };
+    let said = String::from_utf8(said.stdout).unwrap();
+    let names = said.lines().filter_map(|line| line.split_whitespace().last());
+    let names: Vec<_> = names.map(|name| name.split('@').next().unwrap()).collect();
+    assert!(names.contains(&"memcpy"), "{names:?}");
+    let plain = |name: &str| {
+        let name = name.trim_start_matches('_').trim_end_matches("_chk").trim_end_matches("64");
+        OF_LIBC.contains(&name)
+    };
+    let taken: Vec<_> = names.into_iter().filter(|name| plain(name)).collect();
+    assert!(taken.is_empty(), "{taken:?}");
+}
+
+/// Every call of a list, on an outboard's sockets and on the kernel's: it prints the same.
+#[test]
 fn calls_say_what_they_say_on_the_kernels_sockets() {
     let name = "calls_say_what_they_say_on_the_kernels_sockets";
     in_namespace(name, Need::Root, "", || {
         let hosts = Hosts::new();
-        let script = |name: &str| format!("{}/tests/run/{name}.py", env!("CARGO_MANIFEST_DIR"));
         sh(&format!(
             "ip link add k0 type veth peer name k1 netns {}\n\
              ip addr add 10.8.0.2/24 dev k0\nip addr add fd07::2/64 dev k0 nodad\nip link set k0 up",
@@ -270,13 +334,8 @@ fn calls_say_what_they_say_on_the_kernels_sockets() {
             "for of in ipv4/icmp_ratelimit ipv6/icmp/ratelimit; do echo 0 >/proc/sys/net/$of; done",
         );
         let said = |far: &str, own: &str, used: &str, options: Option<&[&str]>| {
-            let mut echo = hosts.peer.command("python3");
-            let mut echo =
-                echo.args([&script("echo")[..], far, own]).stdout(Stdio::piped()).spawn().unwrap();
-            let mut line = String::new();
-            BufReader::new(echo.stdout.take().unwrap()).read_line(&mut line).unwrap();
-            assert_eq!(line, "ready\n");
-            let calls = ["python3", &script("calls"), far, own, used];
+            let mut echo = hosts.echo(far, own);
+            let calls = ["python3", &beside("calls.py"), far, own, used];
             let calls = &calls[..if used.is_empty() { 4 } else { 5 }];
             let done = match options {
                 Some(options) => hosts.done(options, calls),

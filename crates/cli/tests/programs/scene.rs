@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use crate::support::{Done, World, bytes, peak_memory};
 
-/// The outboard's address, and its peer's.
-const OURS: &str = "10.9.0.2";
-const PEER: &str = "10.9.0.1";
+/// The outboard's addresses, and its peer's.
+const OURS: [&str; 2] = ["10.9.0.2", "fd08::2"];
+const PEER: [&str; 2] = ["10.9.0.1", "fd08::1"];
 
 /// `kernel` for the kernel's sockets on both sides: what fails then is wrong with the test, or with the program.
 const OVER: &str = "FUSEWIRE_PROGRAMS";
@@ -34,7 +34,7 @@ const MEMORY: u64 = 384 << 20;
 const PATIENCE_S: &str = "50";
 
 /// A program that serves and one that asks it, as shell scripts. Both run in one folder, where [`CONTENT`] is; `SERVER` and
-/// `CLIENT` are the addresses of the two sides, `TIMES` says how much is asked for, `PROGRAMS` is the folder of this file.
+/// `CLIENT` are the addresses of the two sides, `SERVER6` and `CLIENT6` those of IPv6, `TIMES` says how much is asked for, `PROGRAMS` is the folder of this file.
 pub struct Program {
     /// Programs that it takes; without them the test is skipped.
     pub needs: &'static [&'static str],
@@ -124,10 +124,13 @@ impl Scene {
         std::fs::write(world.here(CONTENT), bytes(CONTENT_BYTES, 7)).unwrap();
         let pid = peer.pid();
         sh(&format!("ip link add v0 type veth peer name v1 netns {pid}\nip link set v0 up"));
-        peer.sh(&format!("ip addr add {PEER}/24 dev v1\nip link set v1 up"));
+        let add = |[v4, v6]: [&str; 2], link: &str| {
+            format!("ip addr add {v4}/24 dev {link}\nip addr add {v6}/64 dev {link} nodad")
+        };
+        peer.sh(&format!("{}\nip link set v1 up", add(PEER, "v1")));
         let is_kernel = std::env::var(OVER).is_ok_and(|over| over == "kernel");
         if is_kernel {
-            sh(&format!("ip addr add {OURS}/24 dev v0"));
+            sh(&add(OURS, "v0"));
         }
         let outboard = (!is_kernel).then(|| Outboard::start(&world));
         Scene { world, peer, ours, outboard }
@@ -154,7 +157,8 @@ impl Scene {
         // By `--foreground` what it is told to end by is told once, and not by its group, too.
         shell.args(["--foreground", "--signal=KILL", PATIENCE_S, "sh", "-e", "-c", script]);
         shell.current_dir(self.world.path("here"));
-        shell.env("SERVER", server).env("CLIENT", client);
+        shell.env("SERVER", server[0]).env("CLIENT", client[0]);
+        shell.env("SERVER6", server[1]).env("CLIENT6", client[1]);
         shell.env("TIMES", std::env::var(TIMES).unwrap_or("1".into()));
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
         shell.env("PROGRAMS", folder).env("LC_ALL", "C.UTF-8");
@@ -211,10 +215,10 @@ struct Outboard {
 impl Outboard {
     fn start(world: &World) -> Outboard {
         let path = world.path("run").join("outboard.sock");
-        let address = format!("{OURS}/24");
+        let [v4, v6] = [format!("{}/24", OURS[0]), format!("{}/64", OURS[1])];
         let mut command =
             world.command("alice", &["outboard", "--device", "packet:v0", "--json", "--loopback"]);
-        command.args(["--address", &address, "--socket"]).arg(&path);
+        command.args(["--address", &v4, "--address", &v6, "--socket"]).arg(&path);
         // Whoever a server becomes.
         for user in ["postgres", "nobody"] {
             command.args(["--allow", sh(&format!("id -u {user} || echo 0")).trim()]);

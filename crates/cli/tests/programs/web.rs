@@ -27,6 +27,7 @@ END"#,
         get() { curl -sS --cacert cert.pem "$@"; }
         get http://$SERVER:8080/content | cmp - content
         get https://$SERVER:8443/content | cmp - content
+        get "http://[$SERVER6]:8080/content" | cmp - content
         for i in 1 2 3 4 5 6 7 8; do url="$url https://$SERVER:8443/small"; done
         get --http2 -w '%{http_version} ' $url -o /dev/null | tail -n 1
         plain=http://$SERVER:8080/small

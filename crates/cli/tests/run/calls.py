@@ -388,7 +388,8 @@ def names_after_the_end():
     time.sleep(0.3)
     said(s.recv, 10)
     return (s.getsockname() == name, s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), said(s.getpeername),
-            said(s.send, b"x", socket.MSG_NOSIGNAL), s.getsockname() == name)
+            said(s.send, b"x", socket.MSG_NOSIGNAL), s.getsockname() == name,
+            said(s.setsockopt, socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)))
 
 
 @step
@@ -530,6 +531,22 @@ def a_number_again():
     got = os.read(r, 4)
     os.closerange(r, w + 1)
     return same, end, got, said(os.read, n, 1)
+
+
+@step
+def by_other_names():
+    # Some of libc's functions have two.
+    libc = ctypes.CDLL(None, use_errno=True)
+    s, t = tcp(), tcp()
+    done = getattr(libc, "__dup2")(s.fileno(), t.fileno()) == t.fileno()
+    t.sendall(b"by either")
+    got, number = exactly(s, 9), s.detach()
+    copy = getattr(libc, "__fcntl")(t.fileno(), fcntl.F_DUPFD_CLOEXEC, 70)
+    done = done, copy >= 70, getattr(libc, "__close")(number)
+    with open("/dev/null", "rb", buffering=0) as f:
+        same, end = f.fileno() == number, f.read(10)
+    t.sendall(b"by a copy")
+    return done, got, same, end, exactly(socket.socket(fileno=copy), 9)
 
 
 @step
@@ -755,6 +772,34 @@ def beside_what_goes():
     # Those of the other version are nothing to a socket.
     s.sendmsg([b"passed"], [(IP if IS_V6 else IPV6, 9999, b"abc")], 0, echo)
     return plain, marked, byte, from_here, by_option, order, wrong, s.recv(10), asked(b"end")
+
+
+@step
+def groups():
+    # What goes to a group comes to members on this host too, unless who sends it says no.
+    member, sender = new(socket.SOCK_DGRAM), new(socket.SOCK_DGRAM)
+    member.bind((ANY, 0))
+    member.settimeout(5)
+    if IS_V6:
+        group, way, loop = "ff02::1234", struct.pack("=I", interface()), socket.IPV6_MULTICAST_LOOP
+        join, leave, by = socket.IPV6_JOIN_GROUP, socket.IPV6_LEAVE_GROUP, socket.IPV6_MULTICAST_IF
+    else:
+        group, way, loop = "239.1.2.3", socket.inet_aton(OWN), socket.IP_MULTICAST_LOOP
+        join, leave, by = socket.IP_ADD_MEMBERSHIP, socket.IP_DROP_MEMBERSHIP, socket.IP_MULTICAST_IF
+    of_group = socket.inet_pton(FAMILY, group) + way
+    member.setsockopt(LEVEL, join, of_group)
+    sender.setsockopt(LEVEL, by, way)
+    to, came = (group, member.getsockname()[1]), []
+    for loops, data in (1, b"heard"), (0, b"kept"), (1, b"again"):
+        sender.setsockopt(LEVEL, loop, loops)
+        sender.sendto(data, to)
+    for _ in range(2):
+        data, who = member.recvfrom(10)
+        came.append((data, who[1] == sender.getsockname()[1]))
+    member.setsockopt(LEVEL, leave, of_group)
+    sender.sendto(b"nobody", to)
+    member.settimeout(0.1)
+    return came, said(member.recv, 10)
 
 
 @step

@@ -24,6 +24,7 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_
 }
 
 aliases! {
+    __fcntl = fcntl(fd: c_int, command: c_int, argument: usize) -> c_int;
     fcntl64 = fcntl(fd: c_int, command: c_int, argument: usize) -> c_int;
 }
 

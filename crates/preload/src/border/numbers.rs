@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rustix::io::Errno;
 
-use super::{answer, interposed, kernel};
+use super::{aliases, answer, interposed, kernel};
 use crate::library::{self, ours};
 use crate::table::Watch;
 
@@ -43,6 +43,11 @@ interposed! {
         library.table.set_watch(fd, watch);
         None
     }
+}
+
+aliases! {
+    __close = close(fd: c_int) -> c_int;
+    __dup2 = dup2(fd: c_int, new: c_int) -> c_int;
 }
 
 /// Closes from a number on.
