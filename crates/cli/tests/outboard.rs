@@ -156,7 +156,8 @@ fn an_outboard_that_a_hundred_applications_have_rests() {
                     client.connected(p.as_fd(), handle).unwrap();
                     let way = Way::default();
                     // As many as a user may have.
-                    let _ = rings.lease(&client, p.as_fd(), handle, &way);
+                    let leased = rings.lease(&client, p.as_fd(), handle, &way);
+                    assert!(applications.len() >= 20 || leased.is_ok(), "{leased:?}");
                     let with = (p.as_fd(), handle, &way);
                     assert_eq!(
                         rings.send(

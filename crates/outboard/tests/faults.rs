@@ -1,0 +1,334 @@
+//! Two outboards over a link that loses, delays, doubles and changes packets: bytes of streams are what was sent, both ways at once,
+//! and each datagram that comes is one that was sent, by placeholders and by rings.
+
+mod memory;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fusewire_device::interface::memory::{Config, Memory, pair};
+use fusewire_device::interface::{Interface, Link, TxPacket};
+use fusewire_outboard::client::{self, Client, Rings, Way};
+use fusewire_outboard::protocol::{Family, HEADING_LEN, Handle, Kind, SocketType};
+use fusewire_stack::Clock;
+use fusewire_testkit::Random;
+use fusewire_testkit::content::Content;
+use fusewire_testkit::link::{Counts, Impairments, Link as OneWay, Packet};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send};
+
+use memory::Outboard;
+
+const PORT: u16 = 7000;
+/// Bytes each way.
+const BULK: usize = 3_000_000;
+/// Datagrams each way.
+const DATAGRAMS: u64 = 2_000;
+
+fn at(host: u8) -> SocketAddr {
+    ([10, 0, 0, host], PORT).into()
+}
+
+#[derive(Clone)]
+struct Ip(Vec<u8>);
+
+impl Packet for Ip {
+    fn len_bytes(&self) -> usize {
+        self.0.len()
+    }
+    fn corrupt(&mut self, random: &mut Random) {
+        let at = random.below(self.0.len() as u64) as usize;
+        self.0[at] ^= 1 << random.below(8);
+    }
+    fn mark(&mut self) -> bool {
+        false
+    }
+}
+
+/// Carries packets between the outer ends of two links until it is told to stop.
+fn carry(mut ends: [Memory; 2], seed: u64, stop: &AtomicBool) -> [Counts; 2] {
+    let impairments = Impairments {
+        delay: Duration::from_micros(100),
+        loss: 0.05,
+        reorder: 0.05,
+        reorder_delay: Duration::from_micros(500),
+        duplicate: 0.02,
+        corrupt: 0.02,
+        ..Impairments::default()
+    };
+    let (clock, mut random) = (Clock::new(), Random::new(seed));
+    let mut ways = [0, 1].map(|_| OneWay::new(impairments.clone(), random.fork()));
+    while !stop.load(Ordering::Relaxed) {
+        let mut next = Duration::from_millis(10);
+        for from in [0, 1] {
+            for at in 0..ends[from].receive().unwrap() {
+                ways[from].send(clock.now(), Ip(ends[from].packet(at).bytes.to_vec()));
+            }
+            while let Some(Ip(packet)) = ways[from].poll(clock.now()) {
+                let packet = TxPacket { header: &packet, ..TxPacket::default() };
+                ends[1 - from].transmit(&[packet]).unwrap();
+            }
+            let due = ways[from].next_arrival().map(|at| at.saturating_since(clock.now()));
+            next = next.min(due.unwrap_or(next));
+        }
+        let mut fds = ends
+            .each_ref()
+            .map(|end| PollFd::from_borrowed_fd(end.as_fd().unwrap(), PollFlags::IN));
+        let patience = Timespec { tv_sec: 0, tv_nsec: next.as_nanos() as i64 };
+        poll(&mut fds, Some(&patience)).unwrap();
+    }
+    ways.map(|way| *way.counts())
+}
+
+/// Two outboards, at 10.0.0.1 and 10.0.0.2, and what is between them.
+struct Net {
+    outboards: [Outboard; 2],
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<[Counts; 2]>,
+}
+
+impl Net {
+    fn new(seed: u64) -> Net {
+        let config =
+            Config { link: Link::Ip, checksum: false, segmentation: false, ..Config::default() };
+        let [(a, x), (y, b)] = [0, 1].map(|_| pair(config).unwrap());
+        let outboards = [
+            Outboard::start(1, a, |settings| settings),
+            Outboard::start(2, b, |settings| settings),
+        ];
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || carry([x, y], seed, &stopped));
+        Net { outboards, stop, thread }
+    }
+
+    /// A process at each.
+    fn processes(&self) -> [Process; 2] {
+        self.outboards
+            .each_ref()
+            .map(|outboard| Process { client: outboard.client(), rings: Rings::new().unwrap() })
+    }
+
+    /// Ends it; everything that goes wrong did.
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for counts in self.thread.join().unwrap() {
+            let Counts { lost, reordered, duplicated, corrupted, .. } = counts;
+            let least = [lost, reordered, duplicated, corrupted].into_iter().min();
+            assert!(least > Some(10), "{counts:?}");
+        }
+    }
+}
+
+struct Process {
+    client: Client,
+    rings: Rings,
+}
+
+impl Process {
+    fn socket(&self, kind: Kind) -> (OwnedFd, Handle) {
+        self.client.socket(SocketType { family: Family::V4, kind }).unwrap()
+    }
+
+    fn with(&self, (p, handle): (OwnedFd, Handle), is_leased: bool) -> Socket<'_> {
+        for direction in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&p, direction, Some(Duration::from_secs(30))).unwrap();
+        }
+        let socket = Socket { process: self, p, handle, way: Way::default() };
+        if is_leased {
+            let Process { client, rings } = self;
+            rings.lease(client, socket.p.as_fd(), handle, &socket.way).unwrap();
+        }
+        assert_eq!(socket.way.is_leased(), is_leased);
+        socket
+    }
+}
+
+struct Socket<'a> {
+    process: &'a Process,
+    p: OwnedFd,
+    handle: Handle,
+    way: Way,
+}
+
+impl Socket<'_> {
+    fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        let Process { client, rings } = self.process;
+        if !self.way.is_leased() {
+            return send(&self.p, bytes, SendFlags::NOSIGNAL);
+        }
+        let with = (self.p.as_fd(), self.handle, &self.way);
+        rings.send(client, with, &[IoSlice::new(bytes)], SendFlags::NOSIGNAL)
+    }
+
+    fn recv(&self, bytes: &mut [u8]) -> Result<usize, Errno> {
+        let Process { client, rings } = self.process;
+        if !self.way.is_leased() {
+            return recv(&self.p, bytes, RecvFlags::empty()).map(|(len, _)| len);
+        }
+        let with = (self.p.as_fd(), self.handle, &self.way);
+        rings.recv(client, with, &mut [IoSliceMut::new(bytes)], RecvFlags::empty())
+    }
+
+    fn send_to(&self, bytes: &[u8], to: SocketAddr) -> Result<usize, Errno> {
+        let Process { client, rings } = self.process;
+        let (pieces, flags) = ([IoSlice::new(bytes)], SendFlags::NOSIGNAL);
+        if !self.way.is_leased() {
+            return client::send_to(&self.p, &pieces, Some(to), flags);
+        }
+        rings.send_to(client, (self.p.as_fd(), self.handle, &self.way), &pieces, Some(to), flags)
+    }
+
+    /// How long the next datagram is, and who sent it.
+    fn recv_from(&self, bytes: &mut [u8]) -> Result<(usize, SocketAddr), Errno> {
+        let Process { client, rings } = self.process;
+        let mut heading = [0; HEADING_LEN];
+        let mut pieces = [IoSliceMut::new(&mut heading), IoSliceMut::new(bytes)];
+        let came = match self.way.is_leased() {
+            true => {
+                let with = (self.p.as_fd(), self.handle, &self.way);
+                rings.recv_from(client, with, &mut pieces, RecvFlags::empty())
+            }
+            false => {
+                client.recv_from((self.p.as_fd(), self.handle), &mut pieces, RecvFlags::empty())
+            }
+        };
+        came.map(|came| came.map(|came| (came.len, came.from)).expect("a datagram"))
+    }
+
+    fn close(self) {
+        self.process.rings.close(self.p.as_fd(), &self.way);
+    }
+}
+
+/// A connection of the second to the first.
+fn connected(processes: &[Process; 2], is_leased: bool) -> [Socket<'_>; 2] {
+    let [near, far] = processes;
+    let (listener, handle) = near.socket(Kind::Stream);
+    near.client.bind(handle, at(1)).unwrap();
+    near.client.listen(handle, 8).unwrap();
+    let (p, called) = far.socket(Kind::Stream);
+    far.client.connect(p.as_fd(), called, Some(at(1))).unwrap();
+    far.client.connected(p.as_fd(), called).unwrap();
+    let accepted = client::accept(listener.as_fd(), true).unwrap();
+    [near.with((accepted.p, accepted.handle), is_leased), far.with((p, called), is_leased)]
+}
+
+/// Sends all of it and finishes; and receives all that the other end sends.
+fn exchange(socket: &Socket<'_>, sent: &[u8], wanted: &[u8]) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut at = 0;
+            while at < sent.len() {
+                at += socket.send(&sent[at..sent.len().min(at + 50_000)]).unwrap();
+            }
+            let Process { rings, .. } = socket.process;
+            rings.shutdown(socket.p.as_fd(), &socket.way, Shutdown::Write).unwrap();
+        });
+        let (mut at, mut bytes) = (0, vec![0; 70_000]);
+        loop {
+            let len = socket.recv(&mut bytes).unwrap();
+            if len == 0 {
+                break;
+            }
+            assert!(wanted.get(at..at + len) == Some(&bytes[..len]), "{len} bytes at {at}");
+            at += len;
+        }
+        assert_eq!(at, wanted.len(), "all before the end");
+    });
+}
+
+#[test]
+fn streams_are_what_was_sent_over_a_link_that_spoils_packets() {
+    for is_leased in [true, false] {
+        let net = Net::new(18);
+        let processes = net.processes();
+        let [near, far] = connected(&processes, is_leased);
+        let contents = [1, 2].map(|seed| {
+            let mut bytes = vec![0; BULK];
+            Content::new(seed).fill(0, &mut bytes);
+            bytes
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(|| exchange(&near, &contents[0], &contents[1]));
+            exchange(&far, &contents[1], &contents[0]);
+        });
+        assert_eq!([near.way.is_leased(), far.way.is_leased()], [is_leased; 2]);
+        near.close();
+        far.close();
+        drop(processes);
+        net.end();
+    }
+}
+
+/// The datagram of a number: some go in fragments.
+fn datagram(number: u64) -> Vec<u8> {
+    let len = match number % 16 {
+        0 => 5_000,
+        short => 8 + short * 60,
+    };
+    let mut bytes = vec![0; len as usize];
+    Content::new(number).fill(0, &mut bytes);
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn datagrams_that_come_were_sent_over_a_link_that_spoils_packets() {
+    for is_leased in [true, false] {
+        let net = Net::new(20);
+        let processes = net.processes();
+        let sockets = [0, 1].map(|which: usize| {
+            let (p, handle) = processes[which].socket(Kind::Datagram);
+            processes[which].client.bind(handle, at(1 + which as u8)).unwrap();
+            processes[which].with((p, handle), is_leased)
+        });
+        std::thread::scope(|scope| {
+            for (which, socket) in sockets.iter().enumerate() {
+                let peer = at(2 - which as u8);
+                scope.spawn(move || {
+                    for number in 0..DATAGRAMS {
+                        let sent = datagram(number);
+                        assert_eq!(socket.send_to(&sent, peer), Ok(sent.len()));
+                        if number % 16 == 0 {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                    }
+                    // The last of them say that it is over: of a hundred one comes.
+                    for _ in 0..100 {
+                        socket.send_to(b"over", peer).unwrap();
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                });
+                scope.spawn(move || {
+                    let (mut came, mut copies, mut bytes) = (BTreeSet::new(), 0, vec![0; 9_000]);
+                    loop {
+                        let (len, from) = socket.recv_from(&mut bytes).unwrap();
+                        assert_eq!(from, peer);
+                        if &bytes[..len] == b"over" {
+                            break;
+                        }
+                        let number = bytes[..len].first_chunk().map(|at| u64::from_le_bytes(*at));
+                        let number = number.filter(|number| *number < DATAGRAMS).expect("a number");
+                        assert!(bytes[..len] == datagram(number), "{number}");
+                        copies += u64::from(!came.insert(number));
+                    }
+                    let count = came.len() as u64;
+                    assert!(count > DATAGRAMS * 8 / 10 && count < DATAGRAMS, "{count} came");
+                    assert!(copies > 0);
+                });
+            }
+        });
+        assert!(sockets.iter().all(|socket| socket.way.is_leased() == is_leased));
+        sockets.into_iter().for_each(Socket::close);
+        drop(processes);
+        net.end();
+    }
+}
