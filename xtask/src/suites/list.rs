@@ -9,6 +9,8 @@ pub enum From {
     Package(&'static str),
     /// The source of a package, as its authors released it; goes to `source`.
     Source(&'static str),
+    /// A repository of git's, at its newest; goes to `source`.
+    Repository(&'static str),
 }
 
 /// The part of what passes on the kernel that has to pass over an outboard, in hundredths.
@@ -123,5 +125,82 @@ pub const ALL: &[Suite] = &[
                 s/^ *\[([a-z0-9_]+) FAILED\]$/failed \1/p
                 s/^([a-z0-9_]+\/[^:]+): .*(FAIL|Lost connection).*/failed \1/p'"#,
         minutes: 10,
+    },
+    Suite {
+        name: "libuv",
+        tools: &[("cmake", "cmake"), ("make", "make"), ("cc", "gcc")],
+        from: From::Source("libuv1"),
+        prepare: r#"
+            cd source
+            cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
+            make -s -C build -j2 uv_run_tests_a >/dev/null 2>&1"#,
+        // It refuses to be run by root.
+        run: r#"
+            cd source
+            unshare --user --map-user=1000 build/uv_run_tests_a 2>&1 | sed -nE '
+                s/^ok [0-9]+ - ([a-z0-9_]+) # SKIP.*/skipped \1/p; t
+                s/^not ok [0-9]+ - ([a-z0-9_]+).*/failed \1/p; t
+                s/^ok [0-9]+ - ([a-z0-9_]+).*/ok \1/p'"#,
+        minutes: 15,
+    },
+    Suite {
+        name: "nginx",
+        tools: &[
+            ("nginx", "nginx"),
+            ("git", "git"),
+            ("prove", "perl"),
+            ("/usr/lib/nginx/modules/ngx_mail_module.so", "libnginx-mod-mail"),
+            ("/usr/lib/nginx/modules/ngx_stream_module.so", "libnginx-mod-stream"),
+            ("/usr/lib/nginx/modules/ngx_http_geoip_module.so", "libnginx-mod-http-geoip"),
+            ("/usr/lib/nginx/modules/ngx_stream_geoip_module.so", "libnginx-mod-stream-geoip"),
+            ("/usr/lib/nginx/modules/ngx_http_perl_module.so", "libnginx-mod-http-perl"),
+            (
+                "/usr/lib/nginx/modules/ngx_http_xslt_filter_module.so",
+                "libnginx-mod-http-xslt-filter",
+            ),
+            (
+                "/usr/lib/nginx/modules/ngx_http_image_filter_module.so",
+                "libnginx-mod-http-image-filter",
+            ),
+        ],
+        from: From::Repository("https://github.com/nginx/nginx-tests"),
+        prepare: "",
+        run: r#"
+            cd source
+            export TEST_NGINX_BINARY=$(command -v nginx) TEST_NGINX_MODULES=/usr/lib/nginx/modules
+            export TEST_NGINX_GLOBALS="user root;"
+            for file in *.t; do
+                timeout 60 perl -I lib $file 2>/dev/null | sed -nE "
+                    s/^ok ([0-9]+).*# (skip|TODO).*/skipped $file \1/Ip; t
+                    s/^not ok ([0-9]+).*# TODO.*/skipped $file \1/p; t
+                    s/^not ok ([0-9]+)( - (.*))?/failed $file \1  \3/p; t
+                    s/^ok ([0-9]+).*/ok $file \1/p; t
+                    s/^1\.\.0 # SKIP.*/skipped $file/Ip"
+            done"#,
+        minutes: 60,
+    },
+    Suite {
+        name: "curl",
+        tools: &[
+            ("make", "make"),
+            ("cc", "gcc"),
+            ("prove", "perl"),
+            ("openssl", "openssl"),
+            ("/usr/include/openssl/ssl.h", "libssl-dev"),
+        ],
+        from: From::Source("curl"),
+        // Static within itself, so that what is tested is no script of libtool's.
+        prepare: r#"
+            cd source
+            ./configure -q --with-openssl --disable-shared --disable-ldap --without-libpsl --disable-manual >/dev/null
+            make -s -j2 >/dev/null 2>&1
+            make -s -C tests -j2 >/dev/null 2>&1"#,
+        run: r#"
+            cd source/tests
+            ./runtests.pl -a -n -am 2>&1 | sed -nE "
+                s/^PASS: ([0-9]+) - .*/ok \1/p
+                s/^FAIL: ([0-9]+) - (.*)/failed \1  \2/p
+                s/^SKIP: ([0-9]+) - .*/skipped \1/p""#,
+        minutes: 60,
     },
 ];

@@ -1,7 +1,7 @@
 //! `cargo xtask suites`: the test suites of programs and libraries themselves, once on the kernel's sockets and once over an
 //! outboard, and what of that which passes on the kernel passes over the outboard.
 //!
-//! The suites are Debian's, fetched to `target/suites` and used as they are; nothing of them is in this repository. Each run
+//! The suites are Debian's, or their authors', fetched to `target/suites` and used as they are; nothing of them is in this repository. Each run
 //! has a network namespace and processes of its own, gone when it ends. A suite's script says `ok NAME`, `failed NAME` or
 //! `skipped NAME`, a test a line.
 
@@ -125,6 +125,7 @@ fn fetch(suite: &Suite, folder: &Path) -> Result {
         From::Package(package) => {
             format!("apt-get -qq download {package} && dpkg -x {package}_*.deb .")
         }
+        From::Repository(url) => format!("git clone -q --depth 1 {url} source"),
         // By a list of its own: that of the system may name no sources.
         From::Source(package) => format!(
             ". /etc/os-release\nmkdir -p lists/partial\n\
