@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Most memory that an outboard may take, in bytes: that of 10,000 connections, with much to spare.
 const MEMORY: u64 = 384 << 20;
 
+/// Sockets that a process of a server's may have more than before it was asked.
+const KEPT: usize = 8;
+
 /// Longest that a script may run.
 const PATIENCE_S: &str = "50";
 
@@ -88,10 +91,15 @@ fn play(test: &str, program: &Program, ours: Ours) {
         let before = scene.outboard.as_ref().map(Outboard::descriptors);
         let server = Server::start(&scene, program);
         server.wait_until(|| scene.is_listening(program.port), "listen");
+        let open = server.sockets();
         let client = scene.program(scene.command(Ours::Client), program.ask).spawn().unwrap();
         let asked = Done::of(client);
         let is_right = asked.code == 0 && asked.out == program.says;
         assert!(is_right, "{asked:#?}\nfor {:?}\nserver: {}", program.says, server.log());
+        // A process of its has a connection to ask the outboard by, and what it keeps of its own.
+        let most = || open + KEPT * server.processes().len();
+        let has_closed = soon(|| server.sockets() <= most());
+        assert!(has_closed, "{} sockets, {open} before: {}", server.sockets(), server.log());
         server.end(&program.end);
         if let (Some(outboard), Some(before)) = (scene.outboard, before) {
             outboard.forgets(&scene.world, before);
@@ -280,6 +288,36 @@ impl Server {
 
     fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// It, and what it has started.
+    fn processes(&self) -> Vec<u32> {
+        let parent = |process: u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+            // Behind the name, which may be anything: state, parent.
+            stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<u32>().ok()
+        };
+        let listed = std::fs::read_dir("/proc").unwrap().flatten();
+        let listed = listed.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let parents: Vec<_> = listed.filter_map(|one| Some((one, parent(one)?))).collect();
+        let mut all = vec![self.child.id()];
+        let mut at = 0;
+        while let Some(process) = all.get(at).copied() {
+            let children = parents.iter().filter(|(_, parent)| *parent == process);
+            all.extend(children.map(|(child, _)| *child));
+            at += 1;
+        }
+        all
+    }
+
+    /// Sockets that they have open, those of the outboard's included.
+    fn sockets(&self) -> usize {
+        let of = |process: u32| {
+            let all = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
+            let names = all.flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+            names.filter(|name| name.to_string_lossy().starts_with("socket:")).count()
+        };
+        self.processes().into_iter().map(of).sum()
     }
 
     fn wait_until(&self, is_so: impl Fn() -> bool, what: &str) {
