@@ -32,6 +32,9 @@ const LOST_MAX: usize = 256;
 /// Weight of an ADU in what share of a lane's bytes is its own.
 const SMOOTHING: f64 = 1.0 / 16.0;
 
+/// How often it is looked at what a lane makes.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// An ADU that is being sent.
 #[derive(Clone, Debug)]
 struct Progress {
@@ -54,6 +57,9 @@ struct Sending {
     encoder: Option<Encoder>,
     /// Bytes on the way for one of an ADU's.
     load: f64,
+    /// Bytes on the way since it was looked at last, and bits a second of that before, and before that; infinite: not yet.
+    bytes: usize,
+    bits: [f64; 2],
 }
 
 pub(super) struct Sender<P> {
@@ -72,6 +78,8 @@ pub(super) struct Sender<P> {
     pacer: Pacer,
     /// Bytes of the headers around a datagram.
     around: usize,
+    /// When it was looked at what lanes make.
+    looked: Instant,
     counters: Counters,
     profile: PhantomData<fn() -> P>,
 }
@@ -142,7 +150,8 @@ impl<P: Profile> Sender<P> {
                     encoder = Some(Encoder::new(&limits(lane, piece, packet_max, 1)));
                 }
             }
-            Sending { progress: None, copies, encoder, load: 1.2 }
+            let bits = [f64::INFINITY; 2];
+            Sending { progress: None, copies, encoder, load: 1.2, bytes: 0, bits }
         };
         let len_max = P::SENDS.iter().map(|lane| lane.len_max).max().unwrap_or(0);
         let priorities: Vec<u32> = P::SENDS.iter().map(|lane| lane.priority).collect();
@@ -169,6 +178,7 @@ impl<P: Profile> Sender<P> {
             breaker: Breaker::new(now, P::BREAKER),
             pacer: Pacer::new(BURST * P::MTU as u64, Duration::ZERO),
             around: AROUND_IPV4,
+            looked: now,
             counters: Counters::default(),
             profile: PhantomData,
         };
@@ -240,11 +250,17 @@ impl<P: Profile> Sender<P> {
         self.nada.target(self.waiting()).media
     }
 
-    /// Bits a second that an application may make of this lane: of the target what others leave, without what goes around.
+    /// Bits a second that an application may make of this lane: of the target what others leave, without what goes around. Of
+    /// what others may make at most it counts what they do make: NADA ramps up by what is received, and what is left to
+    /// nobody would keep it where it is.
     pub fn share_of(&self, lane: usize) -> u64 {
         let others = P::SENDS.iter().zip(&self.lanes).enumerate().filter(|(at, _)| *at != lane);
-        let others: f64 =
-            others.map(|(_, (lane, state))| lane.fixed_bits as f64 * state.load).sum();
+        let others: f64 = others
+            .map(|(_, (lane, state))| {
+                let [last, before] = state.bits;
+                last.max(before).min(lane.fixed_bits as f64 * state.load)
+            })
+            .sum();
         let left = (self.target_bits() as f64 - others).max(0.0);
         (left / self.lanes[lane].load) as u64
     }
@@ -257,7 +273,21 @@ impl<P: Profile> Sender<P> {
     pub fn on_report(&mut self, now: Instant, report: &Report<'_>) {
         self.nada.on_report(now, report);
         self.breaker.on_report(report);
+        self.look(now);
         self.pace();
+    }
+
+    /// What lanes make.
+    fn look(&mut self, now: Instant) {
+        let time = now.saturating_since(self.looked);
+        if time < LOOK {
+            return;
+        }
+        for lane in &mut self.lanes {
+            let bits = 8.0 * std::mem::take(&mut lane.bytes) as f64 / time.as_secs_f64();
+            lane.bits = [bits, lane.bits[0]];
+        }
+        self.looked = now;
     }
 
     pub fn poll_transmit(
@@ -418,6 +448,7 @@ impl<P: Profile> Sender<P> {
             let load = progress.bytes as f64 / progress.item.bytes as f64;
             let state = &mut self.lanes[lane];
             state.load += SMOOTHING * (load - state.load);
+            state.bytes += progress.bytes;
         }
         Ok(len)
     }
