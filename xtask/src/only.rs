@@ -30,7 +30,8 @@ const MEASURING: [(&str, &[&str]); 3] = [
 
 /// Test programs that suffer from neighbours, by their packages, and the tests of them that do, if not all: these wait for
 /// something only so long, fill what the machine has once, or bound what a program takes.
-const SUFFERING: [(&str, &str, Option<&str>); 11] = [
+const SUFFERING: [(&str, &str, Option<&str>); 13] = [
+    ("bulk-example", "minute", None),
     ("conference-example", "runs", None),
     ("fusewire", "bench_outboard", None),
     ("fusewire", "outboard", None),
@@ -40,6 +41,7 @@ const SUFFERING: [(&str, &str, Option<&str>); 11] = [
     ("fusewire-outboard", "budgets", None),
     ("fusewire-stack", "impaired", Some("seen::")),
     ("fusewire-service", "groups", None),
+    ("rpc-example", "minute", None),
     ("telemetry-example", "contract", None),
     ("telemetry-example", "runs", None),
 ];

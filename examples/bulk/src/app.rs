@@ -1,20 +1,26 @@
-//! A file of any size from a source to a sink, in blocks that arrive in whatever order they come; over loopback in one
-//! process, or between two hosts.
+//! A file of any size from a source to a sink, in blocks that arrive in whatever order they come; between two hosts, or in one
+//! process over a path that loses.
 
 use std::error::Error;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use super::ends::{Allow, Block, Done, Fingerprint, Identity, Sink, Source, ToSink};
+use super::alone;
+use super::ends::{Allow, Block, Done, Identity, Sink, Source, ToSink};
 
-const USAGE: &str = "bulk-example [SECONDS] | sink ADDRESS | source ADDRESS KEY [SECONDS]";
+const USAGE: &str = "bulk-example [SECONDS] | sink ADDRESS | source ADDRESS KEY [SECONDS [BYTES]]";
 const BLOCK: usize = 64 << 10;
 const MINUTE: u64 = 60;
 
 /// What becomes of it.
-pub type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// What the sink has had.
+pub struct Seen {
+    /// Blocks that came behind one that was sent after them.
+    pub overtaken: u64,
+    pub bytes_per_s: f64,
+}
 
 /// As the command's words say.
 pub fn main() -> Outcome {
@@ -25,18 +31,16 @@ pub fn main() -> Outcome {
         ["sink", at] => {
             let listener = Sink::listen(at.parse()?, identity.clone(), Allow::Public)?;
             println!("source {} {}", listener.local_addr(), identity.fingerprint());
-            sink(listener.accept()?)
+            sink(listener.accept()?).map(|_| ())
         }
         ["source", at, key, ref rest @ ..] => {
-            source(at.parse()?, identity, key.parse()?, seconds(rest.first())?)
+            let bytes = rest.get(1).map_or(Ok(BLOCK), |bytes| bytes.parse())?;
+            let source = Source::connect(at.parse()?, identity, key.parse()?)?;
+            send(source, seconds(rest.first())?, bytes)
         }
         [] | [_] => {
-            let seconds = seconds(words.first().map(String::as_str).as_ref()).map_err(|_| USAGE)?;
-            let listener = Sink::listen("127.0.0.1:0".parse()?, identity.clone(), Allow::OwnKey)?;
-            let (at, key) = (listener.local_addr(), identity.fingerprint());
-            let sending = thread::spawn(move || source(at, identity, key, seconds));
-            sink(listener.accept()?)?;
-            sending.join().map_err(|_| "the source has panicked")?
+            let word = words.first().map(String::as_str);
+            alone::run(identity, seconds(word.as_ref()).map_err(|_| USAGE)?)
         }
         _ => Err(USAGE.into()),
     }
@@ -56,37 +60,38 @@ fn hash(hash: &mut [u8; 32], offset: u64, first: u8) {
     }
 }
 
-fn source(at: SocketAddr, identity: Arc<Identity>, key: Fingerprint, seconds: u64) -> Outcome {
-    let source = Source::connect(at, identity, key)?;
+/// Sends blocks of so many bytes for so long, and that they were all.
+pub fn send(source: Source, seconds: u64, block: usize) -> Outcome {
     let (end, mut size) = (Instant::now() + Duration::from_secs(seconds), 0);
     let mut sum = [0; 32];
-    let mut block: Vec<u8> = (0..BLOCK as u64).map(content).collect();
+    let mut block: Vec<u8> = (0..block as u64).map(content).collect();
     while Instant::now() < end {
         block[0] = content(size);
         source.send_block(&Block { offset: size, bytes: block[..].into() })?;
         hash(&mut sum, size, block[0]);
-        size += BLOCK as u64;
+        size += block.len() as u64;
     }
     source.send_done(&Done { size, hash: sum[..].into() })?;
     source.finish()?;
     Ok(())
 }
 
-fn sink(mut sink: Sink) -> Outcome {
-    let (begun, mut second, mut bytes, mut early, mut next) = (Instant::now(), 1, 0, 0, 0);
-    let mut sum = [0; 32];
+/// Takes blocks until all have come.
+pub fn sink(mut sink: Sink) -> Outcome<Seen> {
+    let (begun, mut second, mut bytes, mut overtaken, mut next) = (Instant::now(), 1, 0, 0, 0);
+    let (mut sum, mut bytes_per_s) = ([0; 32], 0.0);
     while let Some(adu) = sink.recv()? {
         match adu {
             ToSink::Block(block) => {
                 hash(&mut sum, block.offset, block.bytes[0]);
-                early += u64::from(block.offset != next);
-                next = block.offset + block.bytes.len() as u64;
+                overtaken += u64::from(block.offset < next);
+                next = next.max(block.offset + block.bytes.len() as u64);
                 bytes += block.bytes.len() as u64;
             }
             // Behind all of the blocks, whatever their order was.
             ToSink::Done(done) if done.size == bytes && done.hash[..] == sum => {
-                let rate = bytes as f64 / begun.elapsed().as_secs_f64() / 1e6;
-                println!("all {bytes} bytes are here, at {rate:.0} MB/s");
+                bytes_per_s = bytes as f64 / begun.elapsed().as_secs_f64();
+                println!("all {bytes} bytes are here, at {:.0} MB/s", bytes_per_s / 1e6);
             }
             ToSink::Done(done) => {
                 return Err(format!("{bytes} of {} bytes, or others", done.size).into());
@@ -94,10 +99,10 @@ fn sink(mut sink: Sink) -> Outcome {
         }
         if begun.elapsed() >= Duration::from_secs(second) {
             let rate = bytes as f64 / begun.elapsed().as_secs_f64() / 1e6;
-            println!("{second:3} s  {rate:7.0} MB/s  {early} blocks out of order");
+            println!("{second:3} s  {rate:7.0} MB/s  {overtaken} blocks overtaken");
             second += 1;
         }
     }
     sink.finish()?;
-    Ok(())
+    Ok(Seen { overtaken, bytes_per_s })
 }

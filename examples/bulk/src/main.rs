@@ -1,7 +1,10 @@
 //! The program over generated ends.
 #![forbid(unsafe_code)]
 
+mod alone;
 mod app;
+#[path = "../../path.rs"]
+mod path;
 
 use bulk_example as ends;
 

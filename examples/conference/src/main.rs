@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod coder;
+#[path = "../../path.rs"]
 mod path;
 mod talks;
 mod view;
@@ -10,7 +11,7 @@ mod view;
 use std::error::Error;
 use std::net::UdpSocket;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use conference_example::{A, Allow, Audio, B, Error as EndError, Frame, Identity, Told};
@@ -27,8 +28,13 @@ const COURSE: [(f64, u64); 4] =
     [(0.0, 1_000_000), (0.4, 2_500_000), (0.6, 600_000), (0.8, 1_000_000)];
 const AUDIO: usize = 0;
 const VIDEO: usize = 1;
+/// How old each may be when it is heard or seen, as `conference.toml` says, and what share is to be younger: where the path falls to a
+/// quarter, what is under way is late for seconds.
+const DEADLINES: [Duration; 2] = [Duration::from_millis(180), Duration::from_millis(250)];
+const IN_TIME: f64 = 0.8;
 /// How long twenty milliseconds of sound are, and its bytes: 32 kbit/s.
 const SOUND: Duration = Duration::from_millis(20);
+const SAMPLES: u32 = 960;
 const AUDIO_BYTES: usize = 80;
 
 fn main() -> Outcome {
@@ -38,11 +44,11 @@ fn main() -> Outcome {
         ["wait", at] => {
             let listener = B::listen(at.parse()?, identity.clone(), Allow::Public)?;
             println!("call {} {} 60", listener.local_addr(), identity.fingerprint());
-            talk(&mut listener.accept()?, 60, None, true).map(|_| ())
+            talk(&mut listener.accept()?, &Call::shown(60)).map(|_| ())
         }
         ["call", at, key, seconds] => {
             let mut end = A::connect(at.parse()?, identity, key.parse()?)?;
-            talk(&mut end, seconds.parse()?, None, true).map(|_| ())
+            talk(&mut end, &Call::shown(seconds.parse()?)).map(|_| ())
         }
         [] => alone(identity, 60),
         [seconds] => alone(identity, seconds.parse()?),
@@ -62,44 +68,81 @@ fn alone(identity: Arc<Identity>, seconds: u64) -> Outcome {
     near.session().go_by(sockets[0].local_addr()?)?;
     far.session().go_by(sockets[1].local_addr()?)?;
     let peers = [near.session().local_addr()?, far.session().local_addr()?];
-    let rate = Arc::new(AtomicU64::new(COURSE[0].1));
-    path::carry(sockets, peers, rate.clone())?;
-    let other = std::thread::spawn(move || talk(&mut far, seconds, None, false));
-    let (pushed, came, counters) = talk(&mut near, seconds, Some(rate), true)?;
-    let (pushed_far, came_far, _) = other.join().map_err(|_| "the other end has panicked")??;
-    view::sum("to the far end", pushed, came_far, &counters);
-    view::sum("from the far end", pushed_far, came, &counters);
-    Ok(())
+    let rate = Arc::new(COURSE[0].1.into());
+    let way = path::Way {
+        rate,
+        delay: Duration::from_millis(30),
+        queue: Duration::from_millis(300),
+        loss: 0.005,
+        row: 2,
+    };
+    path::carry(sockets, peers.map(Some), &way)?;
+    let call = Call { path: Some(way.rate), ..Call::shown(seconds) };
+    let other = Call { path: None, shows: false, ..call.clone() };
+    let other = std::thread::spawn(move || talk(&mut far, &other));
+    let here = talk(&mut near, &call)?;
+    let there = other.join().map_err(|_| "the other end has panicked")??;
+    let mut least = 1.0_f64;
+    for (name, from, to) in [("to the far end", &here, &there), ("from the far end", &there, &here)]
+    {
+        let shares = [AUDIO, VIDEO].map(|of| to.in_time[of] as f64 / from.pushed[of].max(1) as f64);
+        view::sum(name, from.pushed, shares, &to.counters);
+        least = shares.into_iter().fold(least, f64::min);
+    }
+    match least < IN_TIME {
+        true => Err(format!("only {:.1} % came in time", 100.0 * least).into()),
+        false => Ok(()),
+    }
 }
 
-/// A call of so many seconds: how much was made of each type, how much came, and what became of it.
-fn talk(
-    end: &mut impl Talks,
+/// What a call is to be.
+#[derive(Clone)]
+struct Call {
     seconds: u64,
+    /// Of both ends, where both are here: so that each knows how old is what comes.
+    begun: Instant,
+    /// What is changed as the course says.
     path: Option<path::Rate>,
     shows: bool,
-) -> Outcome<([u64; 2], [u64; 2], Counters)> {
-    let begun = Instant::now();
+}
+
+impl Call {
+    fn shown(seconds: u64) -> Call {
+        Call { seconds, begun: Instant::now(), path: None, shows: true }
+    }
+}
+
+/// What was made of each type, what came in time by the clock of who made it, if that is here, and what became of it.
+struct Talked {
+    pushed: [u64; 2],
+    in_time: [u64; 2],
+    counters: Counters,
+}
+
+/// A call; what is made last is waited for.
+fn talk(end: &mut impl Talks, call: &Call) -> Outcome<Talked> {
+    let begun = call.begun;
     let (mut coder, mut target) = (Coder::new(begun), None::<Target>);
-    let (mut pushed, mut came, mut second) = ([0; 2], [0; 2], Second::default());
+    let (mut pushed, mut in_time, mut second) = ([0; 2], [0; 2], Second::default());
     let (mut sound, mut shown) = (begun, 0);
     let picture: Vec<u8> = (0..65_536).map(|at| (at * 7) as u8).collect();
-    let until = begun + Duration::from_secs(seconds);
-    if shows {
+    let until = begun + Duration::from_secs(call.seconds);
+    if call.shows {
         view::head();
     }
     loop {
         let now = Instant::now();
-        if now >= until {
+        if now >= until + DEADLINES[VIDEO] {
             break;
         }
-        if now >= sound {
+        if now >= sound && sound < until {
+            let samples = pushed[AUDIO] as u32 * SAMPLES;
             sound += SOUND;
-            let samples = pushed[AUDIO] as u32 * 960;
             pushed[AUDIO] += 1;
             made(end.audio(&Audio { samples, sound: picture[..AUDIO_BYTES].into() }))?;
         }
-        if let Some(frame) = target.and_then(|target| coder.frame(now, target)) {
+        let frame = target.filter(|_| now < until).and_then(|target| coder.frame(now, target));
+        if let Some(frame) = frame {
             pushed[VIDEO] += 1;
             made(end.video(&Frame {
                 time: (now - begun).as_millis() as u32,
@@ -110,14 +153,19 @@ fn talk(
             }))?;
         }
         let due = if target.is_some() { sound.min(coder.next()) } else { sound };
-        match end.hear(due.min(until).saturating_duration_since(Instant::now()))? {
-            Some(Heard::Audio(bytes)) => {
-                came[AUDIO] += 1;
+        let due = if now < until { due.min(until) } else { until + DEADLINES[VIDEO] };
+        let heard = end.hear(due.saturating_duration_since(Instant::now()))?;
+        let age = |made: Duration| begun.elapsed().saturating_sub(made);
+        match heard {
+            Some(Heard::Audio(samples, bytes)) => {
+                let made = SOUND * (samples / SAMPLES);
+                in_time[AUDIO] += u64::from(age(made) <= DEADLINES[AUDIO]);
                 second.audio += 1;
                 second.bytes += bytes as u64;
             }
-            Some(Heard::Video(bytes, behind)) => {
-                came[VIDEO] += 1;
+            Some(Heard::Video(time, bytes, behind)) => {
+                let made = Duration::from_millis(time.into());
+                in_time[VIDEO] += u64::from(age(made) <= DEADLINES[VIDEO]);
                 second.video += 1;
                 second.bytes += bytes as u64;
                 second.behind.push(behind);
@@ -129,18 +177,18 @@ fn talk(
         }
         if begun.elapsed() >= Duration::from_secs(shown + 1) {
             shown += 1;
-            let share = shown as f64 / seconds as f64;
+            let share = shown as f64 / call.seconds as f64;
             let bits = COURSE.iter().rev().find(|(from, _)| *from <= share).map(|part| part.1);
-            if let (Some(path), Some(bits)) = (&path, bits) {
+            if let (Some(path), Some(bits)) = (&call.path, bits) {
                 path.store(bits, Ordering::Relaxed);
             }
-            if shows {
-                let bits = bits.filter(|_| path.is_some());
+            if call.shows {
+                let bits = bits.filter(|_| call.path.is_some());
                 view::line(shown, bits, target, end.queue(), &mut second);
             }
         }
     }
-    Ok((pushed, came, end.counters()))
+    Ok(Talked { pushed, in_time, counters: end.counters() })
 }
 
 /// What has no room was made in vain: the next will be smaller.

@@ -7,10 +7,10 @@ use fusewire_service::datagram::Counters;
 
 /// What was heard.
 pub enum Heard {
-    /// Sound, of so many bytes.
-    Audio(usize),
-    /// A picture of so many bytes, so long behind the fastest.
-    Video(usize, Duration),
+    /// Sound behind so many samples, of so many bytes.
+    Audio(u32, usize),
+    /// A picture of that time, of so many bytes, so long behind the fastest.
+    Video(u32, usize, Duration),
     Told(Told),
 }
 
@@ -36,8 +36,10 @@ macro_rules! talks {
 
             fn hear(&mut self, timeout: Duration) -> Result<Option<Heard>> {
                 Ok(self.recv(timeout)?.map(|heard| match heard {
-                    $to::Audio(audio, _) => Heard::Audio(audio.sound.len()),
-                    $to::Video(frame, came) => Heard::Video(frame.picture.len(), came.behind),
+                    $to::Audio(audio, _) => Heard::Audio(audio.samples, audio.sound.len()),
+                    $to::Video(frame, came) => {
+                        Heard::Video(frame.time, frame.picture.len(), came.behind)
+                    }
                     $to::Told(told) => Heard::Told(told),
                 }))
             }

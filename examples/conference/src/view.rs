@@ -55,14 +55,13 @@ pub fn line(
     *came = Second::default();
 }
 
-/// What it was all in all.
-pub fn sum(name: &str, pushed: [u64; 2], came: [u64; 2], counters: &Counters) {
-    let share = |of: usize| 100.0 * came[of] as f64 / pushed[of].max(1) as f64;
+/// What it was all in all: what share of each was in time.
+pub fn sum(name: &str, pushed: [u64; 2], shares: [f64; 2], counters: &Counters) {
     println!(
         "{name}: in time {:.1} % of {} sounds, {:.1} % of {} pictures; {} of {} packets came back from others",
-        share(0),
+        100.0 * shares[0],
         pushed[0],
-        share(1),
+        100.0 * shares[1],
         pushed[1],
         counters.restored,
         counters.opened,

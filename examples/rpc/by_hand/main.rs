@@ -2,9 +2,13 @@
 //! generated ones against.
 #![forbid(unsafe_code)]
 
+#[path = "../src/alone.rs"]
+mod alone;
 #[path = "../src/app.rs"]
 mod app;
 mod ends;
+#[path = "../../path.rs"]
+mod path;
 
 fn main() -> app::Outcome {
     app::main()

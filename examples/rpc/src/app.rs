@@ -1,14 +1,13 @@
-//! A store of values by key, and a client that asks for them one after the other and says how long it waits; over loopback
-//! in one process, or between two hosts.
+//! A store of values by key, and a client that asks for them one after the other and says how long it waits; between two hosts, or
+//! in one process over a path that loses.
 
 use std::collections::HashMap;
 use std::error::Error;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use super::ends::{Allow, AskServer, Client, Fingerprint, Get, Got, Identity, Server};
+use super::alone;
+use super::ends::{Allow, AskServer, Client, Get, Got, Identity, Server};
 
 const USAGE: &str = "rpc-example [SECONDS] | server ADDRESS | client ADDRESS KEY [SECONDS [BYTES]]";
 /// Lengths of the values that are there, each under its length; nothing is under the last.
@@ -16,7 +15,17 @@ const LENGTHS: [usize; 6] = [64, 256, 1024, 4096, 16_384, 0];
 const MINUTE: u64 = 60;
 
 /// What becomes of it.
-pub type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// What a client has had.
+pub struct Asked {
+    pub answers: u64,
+    /// So many of them came after their deadline.
+    pub late: u64,
+    /// In so many seconds half of them came, and 99 of 100.
+    pub half: f64,
+    pub most: f64,
+}
 
 /// As the command's words say.
 pub fn main() -> Outcome {
@@ -27,19 +36,16 @@ pub fn main() -> Outcome {
         ["server", at] => {
             let listener = Server::listen(at.parse()?, identity.clone(), Allow::Public)?;
             println!("client {} {}", listener.local_addr(), identity.fingerprint());
-            serve(listener.accept()?)
+            serve(listener.accept()?).map(|_| ())
         }
         ["client", at, key, ref rest @ ..] => {
             let bytes = rest.get(1).map(|bytes| bytes.parse()).transpose()?;
-            ask(at.parse()?, identity, key.parse()?, seconds(rest.first())?, bytes)
+            let client = Client::connect(at.parse()?, identity, key.parse()?)?;
+            ask(client, seconds(rest.first())?, bytes).map(|_| ())
         }
         [] | [_] => {
-            let seconds = seconds(words.first().map(String::as_str).as_ref()).map_err(|_| USAGE)?;
-            let listener = Server::listen("127.0.0.1:0".parse()?, identity.clone(), Allow::OwnKey)?;
-            let (at, key) = (listener.local_addr(), identity.fingerprint());
-            let asking = thread::spawn(move || ask(at, identity, key, seconds, None));
-            serve(listener.accept()?)?;
-            asking.join().map_err(|_| "the client has panicked")?
+            let word = words.first().map(String::as_str);
+            alone::run(identity, seconds(word.as_ref()).map_err(|_| USAGE)?)
         }
         _ => Err(USAGE.into()),
     }
@@ -55,25 +61,22 @@ fn key_of(len: usize) -> Vec<u8> {
     format!("key {len}").into_bytes()
 }
 
-fn serve(mut server: Server) -> Outcome {
+/// Answers until the client has ended; how many requests there were.
+pub fn serve(mut server: Server) -> Outcome<u64> {
+    let mut executed = 0;
     let store: HashMap<Vec<u8>, Vec<u8>> =
         LENGTHS.into_iter().filter_map(|len| Some((key_of(len), value(len)?))).collect();
     while let Some(AskServer::Get(get, answer)) = server.next_call()? {
         let value = store.get(&get.key[..]).map(|value| value[..].into());
         answer.send(&Got { version: 1, value })?;
+        executed += 1;
     }
     server.finish()?;
-    Ok(())
+    Ok(executed)
 }
 
-fn ask(
-    at: SocketAddr,
-    identity: Arc<Identity>,
-    key: Fingerprint,
-    seconds: u64,
-    bytes: Option<usize>,
-) -> Outcome {
-    let mut client = Client::connect(at, identity, key)?;
+/// Asks for so long, for values of all lengths or of one.
+pub fn ask(mut client: Client, seconds: u64, bytes: Option<usize>) -> Outcome<Asked> {
     let lengths = bytes.map_or(LENGTHS.to_vec(), |bytes| vec![bytes]);
     let (end, mut waits) = (Instant::now() + Duration::from_secs(seconds), Vec::new());
     let (mut late, asks) = (0, lengths.iter().map(|len| (key_of(*len), value(*len))));
@@ -90,12 +93,13 @@ fn ask(
         late += u64::from(client.is_late());
     }
     waits.sort_unstable();
-    let at = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
-    let (half, most) = (at(0.5), at(0.99));
+    let at = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize].as_secs_f64();
+    let (answers, half, most) = (waits.len() as u64, at(0.5), at(0.99));
     println!(
-        "{} answers, half within {half:.1} us, 99 of 100 within {most:.1} us, {late} late",
-        waits.len()
+        "{answers} answers, half within {:.1} us, 99 of 100 within {:.1} us, {late} late",
+        half * 1e6,
+        most * 1e6
     );
     client.finish()?;
-    Ok(())
+    Ok(Asked { answers, late, half, most })
 }

@@ -24,7 +24,7 @@ const USAGE: &str = "telemetry-example [SECONDS] | plant ADDRESS SECONDS | viewe
     ADDRESS is one of the plant's host and a port, and not 0.0.0.0: viewers take the group from no other";
 /// Alone, how many look at it, and what share of packets the last of them loses.
 const VIEWERS: usize = 3;
-const LOSS: f64 = 0.05;
+const LOSS: f64 = 0.1;
 const SAMPLES_EVERY: Duration = Duration::from_millis(100);
 const ALARMS_EVERY: Duration = Duration::from_millis(1300);
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -160,6 +160,7 @@ fn alone(identity: Arc<Identity>, seconds: u64) -> Outcome {
     }
     let [alarms, samples] = run(&plant, Duration::from_secs(seconds))?;
     plant.finish(PATIENCE)?;
+    let mut came = Vec::new();
     for (name, viewer) in (1..).zip(viewers) {
         let seen = viewer.join().map_err(|_| "a viewer has panicked")??;
         println!(
@@ -171,8 +172,17 @@ fn alone(identity: Arc<Identity>, seconds: u64) -> Outcome {
         if seen.alarms != alarms || seen.oldest > Duration::from_secs(1) {
             return Err("an alarm is missing, or was late".into());
         }
+        came.push(seen.samples);
     }
-    Ok(())
+    let most = came.iter().max();
+    match came.last() {
+        None | Some(0) => Err("the last viewer had no sample".into()),
+        Some(last) if came.contains(&0) || Some(last) == most => {
+            Err("the last viewer, on a bad path, lacks no sample that another had; or one had none"
+                .into())
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 /// A viewer on this host, with this share of its packets lost.
