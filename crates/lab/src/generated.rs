@@ -8,9 +8,14 @@ use std::process::Command;
 use serde::Serialize;
 
 use crate::cpu::children_cpu_seconds;
+use crate::instructions::Counted;
+pub use crate::instructions::are_counted;
 use crate::process::Process;
 use crate::stats::{median, range};
 use crate::{Error, Result};
+
+/// Generated ends cost no more than those by hand, but for what runs differ by.
+const LIKE: Wanted = Wanted::AtMost(1.0 / 0.98);
 
 /// What is compared.
 #[derive(Clone, Debug)]
@@ -23,6 +28,8 @@ pub struct Plan {
     pub sizes: Vec<usize>,
     /// Rounds; figures are medians.
     pub rounds: usize,
+    /// Instructions are counted, too ([`are_counted`]).
+    pub counts: bool,
 }
 
 /// What is wanted of a ratio.
@@ -35,7 +42,16 @@ pub enum Wanted {
     AtMost(f64),
 }
 
-/// One figure of both.
+impl Wanted {
+    fn holds(self, ratio: f64) -> bool {
+        match self {
+            Wanted::AtLeast(least) => ratio >= least,
+            Wanted::AtMost(most) => ratio <= most,
+        }
+    }
+}
+
+/// One figure of both; `None` of what this machine does not count.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
     /// Which program.
@@ -43,15 +59,17 @@ pub struct Line {
     /// Which figure, with its unit.
     pub figure: String,
     /// Of generated ends; the median.
-    pub generated: f64,
+    pub generated: Option<f64>,
     /// Of ends by hand; the median.
-    pub by_hand: f64,
+    pub by_hand: Option<f64>,
     /// The first by the second; the median of rounds.
-    pub ratio: f64,
+    pub ratio: Option<f64>,
     /// The least and the largest of rounds.
-    pub ratio_range: [f64; 2],
+    pub ratio_range: Option<[f64; 2]>,
     /// What is wanted of it.
     pub wanted: Wanted,
+    /// Whether the ratio is so.
+    pub holds: Option<bool>,
 }
 
 /// A program, over which ends.
@@ -102,7 +120,7 @@ pub fn run(plan: &Plan, working: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
     }
     for program in [BULK, RPC] {
         lines.push(sizes(plan, program)?);
-        lines.push(user_lines(program));
+        lines.push(user_lines(program)?);
     }
     Ok(lines)
 }
@@ -117,15 +135,40 @@ fn line(
     let none = || Error::Record("there are no rounds".into());
     let of = |which: usize| median(rounds.iter().map(|round| round[which])).ok_or_else(none);
     let ratios = || rounds.iter().map(|[generated, by_hand]| generated / by_hand);
+    let ratio = median(ratios()).ok_or_else(none)?;
     Ok(Line {
         program,
         figure,
-        generated: of(0)?,
-        by_hand: of(1)?,
-        ratio: median(ratios()).ok_or_else(none)?,
-        ratio_range: range(ratios()).ok_or_else(none)?,
+        generated: Some(of(0)?),
+        by_hand: Some(of(1)?),
+        ratio: Some(ratio),
+        ratio_range: range(ratios()),
         wanted,
+        holds: Some(wanted.holds(ratio)),
     })
+}
+
+/// The same of what may not be counted here.
+fn counted(
+    program: &'static str,
+    figure: String,
+    rounds: &[[Option<f64>; 2]],
+    wanted: Wanted,
+) -> Result<Line> {
+    let both = |[generated, by_hand]: &[Option<f64>; 2]| Some([(*generated)?, (*by_hand)?]);
+    match rounds.iter().map(both).collect::<Option<Vec<_>>>() {
+        Some(rounds) => line(program, figure, &rounds, wanted),
+        None => Ok(Line {
+            program,
+            figure,
+            generated: None,
+            by_hand: None,
+            ratio: None,
+            ratio_range: None,
+            wanted,
+            holds: None,
+        }),
+    }
 }
 
 fn path(plan: &Plan, program: Program, by_hand: bool) -> PathBuf {
@@ -135,14 +178,17 @@ fn path(plan: &Plan, program: Program, by_hand: bool) -> PathBuf {
     }
 }
 
-/// Runs both ends of a program, the one that asks with more words; what each says in the end, and the seconds of
-/// processors.
-fn both_ends(
-    plan: &Plan,
-    program: Program,
-    by_hand: bool,
-    words: &[String],
-) -> Result<([String; 2], f64)> {
+/// What both ends of a program have come to.
+struct Ran {
+    /// What the one that asks says in the end, and the other.
+    said: [String; 2],
+    cpu_seconds: f64,
+    /// Of both, if they are counted.
+    instructions: Option<f64>,
+}
+
+/// Runs both ends of a program, the one that asks with more words.
+fn both_ends(plan: &Plan, program: Program, by_hand: bool, words: &[String]) -> Result<Ran> {
     let path = path(plan, program, by_hand);
     let start = |role, words: &[String]| {
         let mut command = Command::new(&path);
@@ -159,8 +205,13 @@ fn both_ends(
     asks.push(plan.seconds.to_string());
     asks.extend_from_slice(words);
     let client = start("client", &asks)?;
+    let counted = plan.counts.then(|| [&client, &server].map(|one| Counted::from_now(one.id())));
     let said = [client.last_line()?, server.last_line()?];
-    Ok((said, children_cpu_seconds() - before))
+    let cpu_seconds = children_cpu_seconds() - before;
+    let instructions = counted.and_then(|counted| {
+        counted.into_iter().map(|one| one?.instructions()).sum::<Option<f64>>()
+    });
+    Ok(Ran { said, cpu_seconds, instructions })
 }
 
 /// The numbers that a line has, those of words that end in a comma too.
@@ -191,47 +242,60 @@ fn rounds<T>(
 }
 
 fn transfers(plan: &Plan, working: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
-    let (mut rates, mut costs) = (Vec::new(), Vec::new());
+    let (mut rates, mut costs, mut instructions) = (Vec::new(), Vec::new(), Vec::new());
     let one = |by_hand| {
         working(if by_hand { "bulk by hand" } else { "bulk, generated" });
-        let ([_, sink], cpu) = both_ends(plan, BULK, by_hand, &[])?;
+        let Ran { said: [_, sink], cpu_seconds, instructions } =
+            both_ends(plan, BULK, by_hand, &[])?;
         match numbers(&sink)[..] {
-            [bytes, rate] if bytes > 0.0 => Ok((rate, cpu * f64::from(1 << 30) / bytes)),
+            [bytes, rate] if bytes > 0.0 => {
+                let each = instructions.map(|count| count * 1024.0 / bytes);
+                Ok((rate, cpu_seconds * f64::from(1 << 30) / bytes, each))
+            }
             _ => Err(Error::Wrong { method: "bulk".into(), what: sink }),
         }
     };
     rounds(plan, one, |[generated, by_hand]| {
         rates.push([generated.0, by_hand.0]);
         costs.push([generated.1, by_hand.1]);
+        instructions.push([generated.2, by_hand.2]);
     })?;
     Ok(vec![
         line("bulk", "MB/s".into(), &rates, Wanted::AtLeast(0.98))?,
-        line("bulk", "CPU s/GiB".into(), &costs, Wanted::AtMost(1.0 / 0.98))?,
+        line("bulk", "CPU s/GiB".into(), &costs, LIKE)?,
+        counted("bulk", "instructions a KiB".into(), &instructions, LIKE)?,
     ])
 }
 
 fn calls(plan: &Plan, size: usize, working: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
     let (mut half, mut most, mut costs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut instructions = Vec::new();
     let one = |by_hand| {
         let how = if by_hand { "by hand" } else { "generated" };
         working(&format!("rpc of {size} bytes, {how}"));
-        let ([client, _], cpu) = both_ends(plan, RPC, by_hand, &[size.to_string()])?;
+        let ran = both_ends(plan, RPC, by_hand, &[size.to_string()])?;
+        let [client, _] = ran.said;
         // "N answers, half within P50 us, 99 of 100 within P99 us, N late"
         match numbers(&client)[..] {
-            [answers, p50, _, _, p99, _] => Ok([p50, p99, cpu * 1e6 / answers.max(1.0)]),
+            [answers, p50, _, _, p99, _] if answers > 0.0 => {
+                let each = ran.instructions.map(|count| count / answers);
+                Ok(([p50, p99, ran.cpu_seconds * 1e6 / answers], each))
+            }
             _ => Err(Error::Wrong { method: "rpc".into(), what: client }),
         }
     };
-    rounds(plan, one, |[generated, by_hand]| {
+    rounds(plan, one, |[(generated, counted), (by_hand, counted_by_hand)]| {
         half.push([generated[0], by_hand[0]]);
         most.push([generated[1], by_hand[1]]);
         costs.push([generated[2], by_hand[2]]);
+        instructions.push([counted, counted_by_hand]);
     })?;
     let figure = |name: &str| format!("{name} of {size} B, µs");
     Ok(vec![
-        line("rpc", figure("p50"), &half, Wanted::AtMost(1.0 / 0.98))?,
+        line("rpc", figure("p50"), &half, LIKE)?,
         line("rpc", figure("p99"), &most, Wanted::AtMost(0.8))?,
-        line("rpc", figure("CPU time"), &costs, Wanted::AtMost(1.0 / 0.98))?,
+        line("rpc", figure("CPU time"), &costs, LIKE)?,
+        counted("rpc", format!("instructions, {size} B"), &instructions, LIKE)?,
     ])
 }
 
@@ -267,28 +331,26 @@ fn text_len(elf: &[u8]) -> Option<u64> {
 }
 
 /// Lines that a program's author writes: neither empty nor comments.
-fn user_lines(program: Program) -> Line {
+fn user_lines(program: Program) -> Result<Line> {
     let of = |text: &str| {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         lines.filter(|line| !line.starts_with("//") && !line.starts_with("--")).count() as f64
     };
     let both: f64 = program.both.iter().map(|text| of(text)).sum();
     let (generated, by_hand) = (both + of(program.specification), both + of(program.by_hand));
-    let ratio = generated / by_hand;
-    Line {
-        program: program.name,
-        figure: "lines of the user".into(),
-        generated,
-        by_hand,
-        ratio,
-        ratio_range: [ratio; 2],
-        wanted: Wanted::AtMost(0.5),
-    }
+    let figure = "lines of the user".into();
+    line(program.name, figure, &[[generated, by_hand]], Wanted::AtMost(0.5))
 }
 
 /// The programs are in a folder.
 pub fn are_in(folder: &Path) -> bool {
-    let plan = |folder: &Path| Plan { folder: folder.into(), seconds: 1, sizes: vec![], rounds: 1 };
+    let plan = |folder: &Path| Plan {
+        folder: folder.into(),
+        seconds: 1,
+        sizes: vec![],
+        rounds: 1,
+        counts: false,
+    };
     let paths = [BULK, RPC].map(|of| [false, true].map(|by_hand| path(&plan(folder), of, by_hand)));
     paths.iter().flatten().all(|path| path.is_file())
 }

@@ -39,6 +39,11 @@ impl Process {
         Ok(Process { method, role, child, output, patience: PATIENCE })
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.0.id()
+    }
+
     /// One line of what it says, but that it goes on.
     pub fn line(&mut self) -> Result<String> {
         loop {

@@ -3,7 +3,7 @@
 use clap::Args;
 use fusewire_lab::generated::{self, Line, Plan, Wanted};
 
-use crate::output::{Code, Columns, Failure, Result, lines};
+use crate::output::{Code, Columns, Failure, Result, figure, lines};
 use crate::progress::Progress;
 
 /// What to measure.
@@ -26,6 +26,9 @@ pub struct Options {
     /// Rounds; figures are medians.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// Fail where a ratio is not as is wanted.
+    #[arg(long)]
+    check: bool,
 }
 
 /// Runs it.
@@ -37,22 +40,35 @@ pub fn run(options: &Options) -> Result {
         return Err(Failure::new(Code::Usage, why).into());
     }
     let (sizes, rounds) = (options.sizes.clone(), options.rounds as usize);
-    let plan = Plan { folder, seconds: options.seconds, sizes, rounds };
+    let counts = generated::are_counted();
+    let plan = Plan { folder, seconds: options.seconds, sizes, rounds, counts };
     let progress = Progress::new();
     let found = generated::run(&plan, &mut |what| progress.round(what))?;
     progress.clear();
-    lines(&found, COLUMNS, options.json)
+    lines(&found, COLUMNS, options.json)?;
+    let missed = found.iter().filter(|line| line.holds == Some(false)).count();
+    match options.check && missed > 0 {
+        true => {
+            let why = format!("{missed} of {} ratios are not as is wanted", found.len());
+            Err(Failure::new(Code::Failed, why).into())
+        }
+        false => Ok(()),
+    }
 }
 
 const COLUMNS: &Columns<Line> = &[
     ("program", -8, |l| l.program.into()),
     ("figure", -22, |l| l.figure.clone()),
-    ("generated", 10, |l| format!("{:.2}", l.generated)),
-    ("by hand", 10, |l| format!("{:.2}", l.by_hand)),
-    ("ratio", 7, |l| format!("{:.2}", l.ratio)),
-    ("from – to", 13, |l| l.ratio_range.map(|ratio| format!("{ratio:.2}")).join(" – ")),
+    ("generated", 10, |l| figure(l.generated, 2)),
+    ("by hand", 10, |l| figure(l.by_hand, 2)),
+    ("ratio", 7, |l| figure(l.ratio, 2)),
+    ("from – to", 13, |l| match l.ratio_range {
+        Some(range) => range.map(|ratio| format!("{ratio:.2}")).join(" – "),
+        None => "–".into(),
+    }),
     ("wanted", 8, |l| match l.wanted {
         Wanted::AtLeast(ratio) => format!("≥ {ratio:.2}"),
         Wanted::AtMost(ratio) => format!("≤ {ratio:.2}"),
     }),
+    ("holds", 6, |l| l.holds.map_or("–", |holds| if holds { "yes" } else { "no" }).into()),
 ];
