@@ -53,6 +53,29 @@ fn each_fault_is_named_and_no_other() {
     }
 }
 
+/// A type of a module that no ADU carries is named where the module defines it.
+#[test]
+fn a_type_that_nothing_carries_is_named() {
+    let module = MODULE.replace(" END", "\nB ::= SEQUENCE { a A } END");
+    let modules = vec![Source::new("M.asn1", module.as_bytes())];
+    let text = format!("{HEAD}adu.X = {{type = \"M.A\"}}\n");
+    let checked = check(Source::new("s.toml", text.as_bytes()), modules);
+    let said: Vec<_> = checked
+        .diagnostics
+        .iter()
+        .map(|d| {
+            let source = &checked.sources[d.file];
+            let at = d.position(source);
+            format!("{}:{}:{} {}", source.name(), at.line, at.column, d.message)
+        })
+        .collect();
+    assert_eq!(said, ["M.asn1:2:1 no ADU carries `M.B`"]);
+    // What an ADU's type is made of is carried with it.
+    let text = format!("{HEAD}adu.X = {{type = \"M.B\"}}\n");
+    let modules = vec![Source::new("M.asn1", module.as_bytes())];
+    assert!(check(Source::new("s.toml", text.as_bytes()), modules).is_ok());
+}
+
 #[test]
 fn beside_a_file_that_is_not_there_no_other_is_called_unused() {
     let text = format!(

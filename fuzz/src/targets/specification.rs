@@ -1,10 +1,11 @@
 //! Specifications of what an application requires: what is said of them lies in them, and of what is right there is a choice
-//! that is explained, or a refusal that names clauses which are there.
+//! that is explained, or a refusal that names clauses which are there. Of what was chosen there is a crate, or why there is none.
 
 use fusewire_asn1::Source;
 use fusewire_generate::choice::choose;
 use fusewire_generate::language::check;
 use fusewire_generate::report::report;
+use fusewire_generate::rust::{Against, Error, crate_of};
 
 /// Of more types than these nothing is chosen: it takes longer, and nothing else.
 const TYPES_MAX: usize = 3;
@@ -35,6 +36,13 @@ pub fn run(data: &[u8]) {
             let explanation = said.explanation.expect("what could be had is explained");
             assert!(explanation.markdown().starts_with("# What was chosen"));
             assert_eq!(explanation.adus.len(), choice.plan.adus.len());
+            match crate_of(&checked, &choice, &Against::Workspace) {
+                Ok(files) => assert!(files.iter().all(|file| !file.text.is_empty())),
+                Err(Error::NotApplied(lines)) => {
+                    assert!(!lines.is_empty() && lines.iter().all(|line| !line.is_empty()));
+                }
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
         }
         Err(refusal) => {
             let clauses = checked.specification.clauses();
