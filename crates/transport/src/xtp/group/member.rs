@@ -15,7 +15,7 @@ pub enum Leaving {
     Left,
     /// Others waited for it, and it was slower than the floor.
     Slow,
-    /// It said nothing.
+    /// It said nothing for as long as it may, or others waited for it and it had said nothing since the last look.
     Silent,
     /// The application wanted it so.
     Removed,

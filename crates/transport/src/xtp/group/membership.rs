@@ -331,8 +331,8 @@ impl Sender {
 
     /// Once a second: who holds the others, and who says nothing (section 16, floor).
     pub(super) fn look(&mut self, now: Instant) {
-        let since = now - self.looked_at;
-        self.looked_at = now;
+        let before = core::mem::replace(&mut self.looked_at, now);
+        let since = now - before;
         // One look came late: it is the sender that was not there.
         let is_late = since >= 2 * super::timers::LOOK;
         let silence = self.cfg.silence;
@@ -354,7 +354,10 @@ impl Sender {
                 self.drop_member(now, id, Leaving::Silent);
             }
             for id in self.slow(grown) {
-                self.drop_member(now, id, Leaving::Slow);
+                // Who is not there takes nothing, either.
+                let is_heard = self.members.get(&id).is_some_and(|m| m.heard_at >= before);
+                let why = if is_heard { Leaving::Slow } else { Leaving::Silent };
+                self.drop_member(now, id, why);
             }
         }
         let (nxt, next) = (self.nxt, self.queue.next_unsent().map(|s| s.end()));

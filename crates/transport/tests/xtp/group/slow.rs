@@ -147,6 +147,36 @@ fn who_lacks_a_repair_has_another_second() {
     assert_eq!(left, [SenderEvent::Left { id: key(12), why: Leaving::Slow }]);
 }
 
+/// Who holds the others and has said nothing since the last look was silent, and not slow, however long one may be.
+#[test]
+fn who_is_not_there_is_not_called_slow() {
+    let mut now = Instant::from_ms(5);
+    let key = |n: u64| Key::new(n).expect("not zero");
+    let silence = Duration::from_secs(30);
+    let config = SenderConfig { congestion: None, silence, ..SenderConfig::default() };
+    let mut sender = Sender::new(&config, key(77), now);
+    let at = |n: u64| ([10, 0, 0, n as u8], 4000).into();
+    for n in 1..=2 {
+        sender.handle(now, at(n), &attacks::jcntl(key(77), n));
+        assert_eq!(sender.accept(now, key(n), key(n + 10)), Some(0));
+    }
+    let (mut sync, until) = (0, now + Duration::from_secs(4));
+    let reservation = sender.reserve(20_000).expect("there is room");
+    sender.commit(reservation);
+    while now < until && sender.members().count() == 2 {
+        while let Some((_, transmit)) = sender.poll_transmit(now) {
+            sync = transmit.header.sync;
+        }
+        // The second is never heard again.
+        sender.handle(now, at(1), &attacks::report(key(11), (sender.sent(), sync), &[]));
+        now = sender.poll_timeout().expect("it announces").min(now + Duration::from_millis(100));
+        sender.handle_timeout(now);
+    }
+    let events = std::iter::from_fn(|| sender.poll_event());
+    let left: Vec<_> = events.filter(|e| matches!(e, SenderEvent::Left { .. })).collect();
+    assert_eq!(left, [SenderEvent::Left { id: key(12), why: Leaving::Silent }]);
+}
+
 /// Who sends was not there for as long as members may be silent: it could not hear them, and drops none.
 #[test]
 fn a_look_that_comes_late_drops_nobody() {
