@@ -12,7 +12,7 @@ use clap::Args;
 
 use fusewire_device::Device;
 use fusewire_files::Error;
-use fusewire_files::cast::{Board, MemberId, Standing};
+use fusewire_files::cast::{Board, MemberId, Standing, Tally};
 use fusewire_files::client::put::Source;
 use fusewire_files::net::group::{self, CastEnd, CastProgress, Sender, Start};
 use fusewire_files::net::{Control, Server};
@@ -110,21 +110,31 @@ pub fn group_addr(text: &str) -> std::result::Result<SocketAddr, String> {
 }
 
 /// The things to cast, by their own names. A folder named with a slash at its end is one by its name, too.
-fn things(paths: &[PathBuf]) -> std::result::Result<Vec<(Vec<u8>, Source)>, Error> {
-    let thing = |path: &PathBuf| {
+fn things(paths: &[PathBuf]) -> Result<Vec<(Vec<u8>, Source)>> {
+    let mut things: Vec<(Vec<u8>, Source)> = Vec::new();
+    for path in paths {
         let named = path.file_name().map(|name| name.as_bytes().to_vec());
         let name = named.or_else(|| {
             let whole = std::fs::canonicalize(path).ok()?;
             whole.file_name().map(|name| name.as_bytes().to_vec())
         });
-        Ok((name.unwrap_or_default(), Source::from_path(path)?))
-    };
-    paths.iter().map(thing).collect()
+        let name = name.unwrap_or_default();
+        if things.iter().any(|(other, _)| *other == name) {
+            let (path, name) = (path.display(), String::from_utf8_lossy(&name));
+            let text = format!(
+                "{path}: another PATH is named {name}, too, and receivers have each under its own name"
+            );
+            return Err(Failure::new(Code::Usage, text).into());
+        }
+        things.push((name, Source::from_path(path)?));
+    }
+    Ok(things)
 }
 
 /// Casts it.
 pub fn run(cast: &Cast) -> Result {
     let stop = transfer::stop_flag()?;
+    cast.common.check_group()?;
     let share = Share::of_several(things(&cast.paths)?, Settings::default())?;
     let config = cast.config()?;
     let cipher = *config.settings.ciphers.iter().find(|c| !c.is_insecure()).ok_or_else(|| {
@@ -242,7 +252,10 @@ impl Cast {
             let mut err = std::io::stderr().lock();
             writeln!(err, "casting      {}, {}", count(files, "file"), size(bytes))?;
             writeln!(err, "group        {}", self.group)?;
-            writeln!(err, "sessions     {address}")?;
+            // Where it is any address of this host no other host knows it by that.
+            let host = (!address.ip().is_unspecified()).then(|| address.to_string());
+            let sessions = host.unwrap_or_else(|| format!(":{}", address.port()));
+            writeln!(err, "sessions     {sessions}")?;
             writeln!(err, "fingerprint  {fingerprint}")?;
         }
         Ok(())
@@ -294,6 +307,7 @@ struct Teller<'a> {
     begun: Option<Instant>,
     sent: Option<Duration>,
     bytes_sent: u64,
+    bytes_holes: u64,
     said: Option<Instant>,
     members: Vec<Member>,
     told: BTreeMap<MemberId, &'static str>,
@@ -302,11 +316,13 @@ struct Teller<'a> {
 
 type Member = (MemberId, Standing, Option<MemberInfo>, Option<Leaving>);
 
-/// What is known of a member, in a word.
+/// What is known of a member, in a word. Where there are so many `files` it may want fewer.
 fn word((_, standing, info, left): &Member, files: u64) -> &'static str {
+    let wanted = |tally: Tally| tally.wanted.unwrap_or(files);
     match (standing.tally, standing.is_gone, info, left) {
-        (Some(tally), ..) if tally.files >= files && tally.failed == 0 => "complete",
+        (Some(tally), ..) if tally.files >= wanted(tally) && tally.failed == 0 => "complete",
         (Some(_), ..) => "incomplete",
+        (None, ..) if standing.is_removed => "removed",
         (None, true, ..) => "gone",
         (_, _, _, Some(Leaving::Slow)) => "left behind: too slow",
         (_, _, _, Some(Leaving::Silent)) => "left behind: silent",
@@ -326,6 +342,7 @@ impl<'a> Teller<'a> {
             begun: None,
             sent: None,
             bytes_sent: 0,
+            bytes_holes: 0,
             said: None,
             members: Vec::new(),
             told: BTreeMap::new(),
@@ -337,7 +354,7 @@ impl<'a> Teller<'a> {
         if told.has_begun {
             self.begun.get_or_insert_with(Instant::now);
         }
-        self.bytes_sent = told.bytes_sent;
+        (self.bytes_sent, self.bytes_holes) = (told.bytes_sent, told.bytes_holes);
         // Who came again is one receiver, by its last session.
         let members = told.members.iter().filter(|(_, standing, ..)| !standing.is_replaced);
         self.members = members.cloned().collect();
@@ -364,17 +381,31 @@ impl<'a> Teller<'a> {
 
     fn tell_member(&self, (_, standing, info, _): &Member, word: &str) {
         let (key, peer) = (&standing.key, &standing.peer);
+        let tally = standing.tally.unwrap_or_default();
         if self.cast.json {
-            let tally = standing.tally.unwrap_or_default();
             let _ = json(&json!({
                 "event": "member", "key": key.to_string(), "peer": &**peer, "state": word,
                 "files": tally.files, "bytes": tally.bytes, "failed": tally.failed,
-                "lost": info.map(|info| info.lost),
+                "wanted": tally.wanted, "lost": info.map(|info| info.lost),
             }));
         } else if !self.cast.quiet {
             self.progress.clear();
-            let _ = writeln!(std::io::stderr(), "{}  {key}  {word}", printable(peer));
+            let (files, wanted) = (tally.files, tally.wanted.unwrap_or(self.files));
+            let more = match (word, tally.failed) {
+                ("incomplete", 0) => format!(": {files} of {}", count(wanted, "file")),
+                ("incomplete", failed) => format!(": {failed} failed"),
+                ("complete", _) if wanted < self.files => {
+                    format!(": {} that it wanted", count(wanted, "file"))
+                }
+                _ => String::new(),
+            };
+            let _ = writeln!(std::io::stderr(), "{}  {key}  {word}{more}", printable(peer));
         }
+    }
+
+    /// Bytes a second, without those that cost nothing to send.
+    fn per_s(&self, took: Duration) -> f64 {
+        self.bytes_sent.saturating_sub(self.bytes_holes) as f64 / took.as_secs_f64().max(1e-9)
     }
 
     /// The whole, and in place on a terminal alone.
@@ -386,7 +417,7 @@ impl<'a> Teller<'a> {
         let line = match self.begun {
             None => format!("waiting: {there} of {}", count(self.cast.wait, "receiver")),
             Some(begun) => {
-                let per_s = self.bytes_sent as f64 / begun.elapsed().as_secs_f64().max(1e-9);
+                let per_s = self.per_s(begun.elapsed());
                 let (sent, all) = (size(self.bytes_sent), size(self.bytes));
                 format!("{sent} of {all} {} to {}", rate(per_s), count(there as u64, "receiver"))
             }
@@ -396,30 +427,37 @@ impl<'a> Teller<'a> {
 
     fn end(self, ended: &std::result::Result<CastEnd, Error>) -> Result {
         self.progress.clear();
-        let seconds = self.sent.or(self.begun.map(|begun| begun.elapsed())).unwrap_or_default();
+        let took = self.sent.or(self.begun.map(|begun| begun.elapsed())).unwrap_or_default();
+        let (seconds, per_s) = (took.as_secs_f64(), self.per_s(took));
         let count_of = |what| self.members.iter().filter(|m| word(m, self.files) == what).count();
         // Whose session ended first may have everything all the same, and could not say so.
         let (complete, gone) = (count_of("complete"), count_of("gone"));
-        let per_s = self.bytes_sent as f64 / seconds.as_secs_f64().max(1e-9);
-        let all = self.members.len();
+        // Whoever casts has done that himself.
+        let (removed, all) = (count_of("removed"), self.members.len());
         if self.cast.json {
             json(&json!({
                 "event": "summary", "files": self.files, "bytes": self.bytes,
-                "bytes_sent": self.bytes_sent, "seconds": seconds.as_secs_f64(), "bytes_per_s": per_s,
-                "members": all, "complete": complete, "gone": gone, "failed": self.failed,
+                "bytes_sent": self.bytes_sent, "bytes_holes": self.bytes_holes,
+                "seconds": seconds, "bytes_per_s": per_s, "members": all, "complete": complete,
+                "gone": gone, "removed": removed, "failed": self.failed,
                 "interrupted": matches!(ended, Ok(CastEnd::Stopped)),
                 "error": ended.as_ref().err().map(Error::to_string),
             }))?;
         } else if !self.cast.quiet {
-            let (files, sent) = (count(self.files, "file"), size(self.bytes_sent));
-            let seconds = seconds.as_secs_f64();
-            let line = format!("cast {files}, {sent} in {seconds:.2} s, {}", rate(per_s));
-            let line = format!("{line}; {complete} of {} complete", count(all as u64, "receiver"));
-            let untold = match gone {
-                0 => String::new(),
-                _ => format!(", of {gone} it is not known"),
-            };
-            writeln!(std::io::stderr(), "{line}{untold}")?;
+            let sent = size(self.bytes_sent.saturating_sub(self.bytes_holes));
+            let files = count(self.files, "file");
+            let mut line = format!("cast {files}, {sent} in {seconds:.2} s, {}", rate(per_s));
+            if self.bytes_holes > 0 {
+                line += &format!("; {} are holes", size(self.bytes_holes));
+            }
+            line += &format!("; {complete} of {} complete", count(all as u64, "receiver"));
+            if removed > 0 {
+                line += &format!(", {removed} removed");
+            }
+            if gone > 0 {
+                line += &format!(", of {gone} it is not known");
+            }
+            writeln!(std::io::stderr(), "{line}")?;
         }
         let fail = |code, text: &str| Err(Failure::new(code, text).into());
         match ended {
@@ -430,7 +468,7 @@ impl<'a> Teller<'a> {
             Ok(CastEnd::Nobody) => {
                 fail(Code::Connection, "nobody was there when it was time to begin")
             }
-            Ok(CastEnd::Complete) if complete + gone < all => {
+            Ok(CastEnd::Complete) if complete + gone + removed < all => {
                 fail(Code::Failed, "not every receiver has everything")
             }
             Ok(CastEnd::Complete) if gone > 0 => {

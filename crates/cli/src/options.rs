@@ -286,6 +286,23 @@ impl Common {
         Ok(Some(Arc::new(KeyLogFile::open(path)?)))
     }
 
+    /// What a group is sent has its headers in the clear.
+    ///
+    /// # Errors
+    /// They are to be protected.
+    pub fn check_group(&self) -> Result {
+        let protecting = &self.protecting;
+        let option = match (protecting.record_padding, protecting.header_protection) {
+            (Some(_), _) => "--record-padding",
+            (None, true) => "--header-protection",
+            (None, false) => return Ok(()),
+        };
+        let text = format!(
+            "{option}: the records that a group is sent have their headers in the clear, and their lengths"
+        );
+        Err(Failure::new(Code::Usage, text).into())
+    }
+
     /// What proves records without a tag.
     ///
     /// # Errors

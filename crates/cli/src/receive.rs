@@ -20,7 +20,7 @@ use fusewire_stack::group::{Heard, ReceiverConfig};
 
 use crate::cast::group_addr;
 use crate::connect::Connector;
-use crate::output::{Code, EXIT_CODES, Failure, Result, size};
+use crate::output::{Code, EXIT_CODES, Failure, Result, printable, size};
 use crate::report::{Reporter, Watch};
 use crate::transfer::{self, Moving};
 use crate::url::Url;
@@ -30,9 +30,13 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How long another sender is listened for after one that is not trusted: each announces itself once a second.
 const ANOTHER: Duration = Duration::from_secs(3);
 
+/// What `--rate` bounds here: the group has the sender's.
+const RATE: &str = "Most bytes a second of what is got over connections of its own when the group's end has come, for \
+                    example 20M; how fast the group goes the sender says";
+
 /// Which group to listen to, and where to put what is cast.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES, mut_arg("rate", |arg| arg.help(RATE)))]
 pub struct Receive {
     /// The group's address, for example 239.1.2.3 or [ff15::7]:9294 [default port: 9294].
     #[arg(value_parser = group_addr)]
@@ -40,10 +44,10 @@ pub struct Receive {
     /// The folder to put things into, under their own names; made if it is missing.
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     output: PathBuf,
-    /// Of the sender with sessions at HOST:PORT alone, which it prints at its start [default: the first one that is
-    /// heard].
-    #[arg(long, value_name = "HOST:PORT")]
-    from: Option<String>,
+    /// Of one sender alone: the one with its sessions at HOST:PORT, or at this port of whatever host, as it prints it at
+    /// its start [default: the first one that is heard].
+    #[arg(long, value_name = "[HOST]:PORT", value_parser = meant)]
+    from: Option<Meant>,
     /// Give up when nothing is heard of the group for so many seconds [default: wait].
     #[arg(long, value_name = "SECONDS")]
     patience: Option<u64>,
@@ -63,6 +67,26 @@ pub struct Receive {
     moving: Moving,
 }
 
+/// Which sender is meant, by where its sessions are.
+#[derive(Clone, Debug)]
+enum Meant {
+    /// Whichever has them at this port.
+    Port(u16),
+    /// A name or an address, and a port.
+    Host(String),
+}
+
+/// What a sender prints of itself is its port, where it listens at all addresses of its host.
+fn meant(text: &str) -> std::result::Result<Meant, String> {
+    let wrong = || "expected HOST:PORT, or :PORT".to_string();
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let port: u16 = port.parse().map_err(|_| wrong())?;
+    Ok(match host {
+        "" | "0.0.0.0" | "[::]" => Meant::Port(port),
+        _ => Meant::Host(text.to_string()),
+    })
+}
+
 /// Receives it.
 pub fn run(mut receive: Receive) -> Result {
     let over_ip = receive.over_ip()?;
@@ -72,6 +96,7 @@ pub fn run(mut receive: Receive) -> Result {
         let text = "--hash: what a group is sent is always compared with its hashes";
         return Err(Failure::new(Code::Usage, text).into());
     }
+    moving.connect.common.check_group()?;
     let wanted = Wanted {
         filter: moving.filter()?,
         existing: match (receive.update, receive.no_clobber) {
@@ -94,12 +119,12 @@ pub fn run(mut receive: Receive) -> Result {
     let session = Session::begin(link, &mail, (group_key, receive.place()?))?;
     let teller = reporter.clone();
     let part = Part { receive, receiver, heard, group_key, wanted, reporter, stop: &stop };
-    let done = part.run(&mail, &mut connector);
-    if done.is_ok() && mail.is_closed() {
-        teller.note("the session had ended: the sender does not know that all is here");
+    let (tally, done) = part.run(&mail, &mut connector);
+    if tally.is_some() && mail.is_closed() {
+        teller.note("the session had ended: the sender does not know what is here");
     }
-    session.end(&done, &mail);
-    done.map(drop)
+    session.end(tally, &mail);
+    done
 }
 
 /// A sender, and a session with it.
@@ -132,10 +157,10 @@ impl Session {
     }
 
     /// Tells the sender what has come, if that is known; otherwise it sees that the session has ended.
-    fn end(self, done: &Result<Tally>, mail: &Mail) {
-        match done {
-            Ok(tally) => mail.report(*tally),
-            Err(_) => self.stop.store(true, Ordering::Relaxed),
+    fn end(self, tally: Option<Tally>, mail: &Mail) {
+        match tally {
+            Some(tally) => mail.report(tally),
+            None => self.stop.store(true, Ordering::Relaxed),
         }
         let _ = self.thread.join();
     }
@@ -186,6 +211,7 @@ impl Receive {
     fn find(&self, receiver: &mut Receiver, stop: &AtomicBool) -> Result<Found<'_>> {
         let mut others = Vec::new();
         let mut refused: Option<Box<dyn std::error::Error>> = None;
+        self.say_waiting();
         loop {
             let patience = match refused {
                 None => self.patience.map(Duration::from_secs),
@@ -203,7 +229,9 @@ impl Receive {
                 });
             };
             let url = self.url(&heard)?;
-            if self.from.is_some() || !self.moving.connect.is_told_whom_to_trust() {
+            if matches!(self.from, Some(Meant::Host(_)))
+                || !self.moving.connect.is_told_whom_to_trust()
+            {
                 let (connector, link) = transfer::connect(&self.moving, &url)?;
                 return Ok(Found { heard, url, connector, link });
             }
@@ -224,6 +252,19 @@ impl Receive {
         }
     }
 
+    /// On a terminal it is seen that this is not stuck.
+    fn say_waiting(&self) {
+        if self.moving.shows() {
+            let who = match &self.from {
+                None => "a sender".to_string(),
+                Some(Meant::Port(port)) => format!("a sender with sessions at port {port}"),
+                Some(Meant::Host(host)) => format!("the sender at {host}"),
+            };
+            let group = self.group;
+            eprintln!("fusewire: waiting for {} to cast to {group}", printable(&who));
+        }
+    }
+
     /// A sender of the group that is none of `others`, once it is heard.
     fn listen(
         &self,
@@ -232,20 +273,18 @@ impl Receive {
         others: &[SocketAddr],
         patience: Option<Duration>,
     ) -> Result<Option<Heard>> {
-        let from: Option<Vec<SocketAddr>> = match &self.from {
-            None => None,
-            Some(host) => Some(
-                host.to_socket_addrs()
-                    .map_err(|e| {
-                        Failure::new(Code::Connection, format!("cannot find {host}: {e}"))
-                    })?
-                    .collect(),
-            ),
+        let addresses: Vec<SocketAddr> = match &self.from {
+            None | Some(Meant::Port(_)) => Vec::new(),
+            Some(Meant::Host(host)) => host
+                .to_socket_addrs()
+                .map_err(|e| Failure::new(Code::Connection, format!("cannot find {host}: {e}")))?
+                .collect(),
         };
-        let is_meant = |heard: &Heard| match (&from, heard.sessions()) {
+        let is_meant = |heard: &Heard| match (&self.from, heard.sessions()) {
             (_, None) => false,
-            (None, Some(sessions)) => !others.contains(&sessions),
-            (Some(all), Some(sessions)) => all.contains(&sessions),
+            (Some(Meant::Host(_)), Some(sessions)) => addresses.contains(&sessions),
+            (Some(Meant::Port(port)), Some(sessions)) if sessions.port() != *port => false,
+            (_, Some(sessions)) => !others.contains(&sessions),
         };
         Ok(group::listen(receiver, patience, stop, &is_meant)?)
     }
@@ -253,9 +292,9 @@ impl Receive {
     /// Where its sessions are to be had.
     fn url(&self, heard: &Heard) -> Result<Url> {
         let place = match (&self.from, heard.sessions()) {
-            (Some(from), _) => from.clone(),
-            (None, Some(sessions)) => sessions.to_string(),
-            (None, None) => {
+            (Some(Meant::Host(from)), _) => from.clone(),
+            (_, Some(sessions)) => sessions.to_string(),
+            (_, None) => {
                 return Err(Failure::new(Code::Connection, "the sender has no sessions").into());
             }
         };
@@ -277,9 +316,31 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Takes what the group is sent, then gets what is missing.
-    fn run(mut self, mail: &Arc<Mail>, connector: &mut Connector<'_>) -> Result<Tally> {
-        let watch = Watch::start();
+    /// Takes what the group is sent, then gets what is missing. What there is of it then, if all was looked at, be it that
+    /// something has failed.
+    fn run(self, mail: &Arc<Mail>, connector: &mut Connector<'_>) -> (Option<Tally>, Result) {
+        let (watch, reporter) = (Watch::start(), self.reporter.clone());
+        let (moving, stop) = (&self.receive.moving, self.stop);
+        let (wanted, plan) = match self.caught(mail) {
+            Ok(caught) => caught,
+            Err(error) => return (None, Err(error)),
+        };
+        let teller = (&reporter, "received");
+        let ended = connector.open().and_then(|link| {
+            transfer::run_since(watch, &plan, (link, None), connector, moving, teller, stop)
+        });
+        let totals = plan.totals();
+        let tally = plan.is_finished().then(|| Tally {
+            files: totals.files_done + totals.unchanged,
+            bytes: totals.bytes_done,
+            failed: totals.failed,
+            wanted: Some(wanted),
+        });
+        (tally, ended)
+    }
+
+    /// Takes what the group is sent: how many files were wanted, and what is to be got of them.
+    fn caught(mut self, mail: &Arc<Mail>) -> Result<(u64, Arc<Plan>)> {
         let moving = &self.receive.moving;
         self.wait_until_told(mail)?;
         let options = Options {
@@ -301,7 +362,6 @@ impl Part<'_> {
         let mut show = |bytes: u64| reporter.progress(&Totals { bytes_done: bytes, ..totals });
         let caught =
             group::catch(self.receiver, heard, (&mut catcher, mail), data_pass, &stop, &mut show);
-        let come = catcher.bytes_done();
         match caught {
             Err(error) if mail.refusal().is_some() => {
                 return Err(Failure::new(Code::Refused, error.to_string()).into());
@@ -314,23 +374,15 @@ impl Part<'_> {
             }
             Ok(true) => {}
         }
-        let options = Options { here: Arc::new(catcher.into_done()), ..options };
+        tracing::info!(group = %size(catcher.bytes_done()), "received");
+        let here = catcher.into_here();
+        let wanted = here.told.len() as u64;
+        let options = Options { here: Some(Arc::new(here)), ..options };
         let to = dir.join("");
         let destination = Destination::from_path(&to, &RemotePath::default())?;
         let plan =
             Plan::new(RemotePath::default(), destination, options, Box::new(reporter.clone()));
-        let link = connector.open()?;
-        let teller = (&reporter, "received");
-        let ended =
-            transfer::run_since(watch, &plan, (link, None), connector, moving, teller, &stop);
-        let totals = plan.totals();
-        tracing::info!(group = %size(come), all = %size(totals.bytes_done), "received");
-        ended?;
-        Ok(Tally {
-            files: totals.files_done + totals.unchanged,
-            bytes: totals.bytes_done,
-            failed: totals.failed,
-        })
+        Ok((wanted, plan))
     }
 
     fn wait_until_told(&mut self, mail: &Mail) -> Result {

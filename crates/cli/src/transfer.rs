@@ -1,5 +1,6 @@
 //! What `get` and `put` do alike: several connections on one plan, the bar, the end.
 
+use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
@@ -65,6 +66,11 @@ impl Moving {
         let wrong =
             |e: fusewire_files::client::FilterError| Failure::new(Code::Usage, e.to_string());
         Ok(Filter::new(&self.include, &self.exclude).map_err(wrong)?)
+    }
+
+    /// Standard error is a terminal, and there is something to be seen on it.
+    pub fn shows(&self) -> bool {
+        !self.quiet && !self.json && std::io::stderr().is_terminal()
     }
 
     /// Where words go.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{Done, World, bytes};
+use support::{Done, World, bytes, has, on_a_terminal};
 
 const GROUP: &str = "239.7.7.7";
 /// Packets to a group need a way, also on loopback.
@@ -147,8 +147,11 @@ fn who_comes_late_or_was_broken_off_has_all_in_the_end() {
             for (child, to) in [(first, "one"), (again, "two"), (late, "three")] {
                 let done = Done::of(child).ok();
                 same(&world.path("served"), &world.here(to));
+                // What comes by the group was not here before.
                 let resumed = done.lines().iter().any(|line| line["event"] == "resumed");
-                assert!(resumed || to == "one", "{to}: {done:?}");
+                assert_eq!(resumed, to == "two", "{to}: {done:?}");
+                let here = done.summary()["bytes_resumed"].as_u64().unwrap();
+                assert_eq!(here >= 1 << 20, to == "two", "{to}: {done:?}");
             }
             let (done, summary) = sender.end();
             // Who was broken off and came again is one.
@@ -191,10 +194,145 @@ fn who_is_taken_off_the_list_is_no_receiver_any_more() {
         assert!(!world.here("bob/big").exists());
         Done::of(stays).ok();
         same(&world.path("served"), &world.here("carol"));
-        sender.until("state", "gone");
+        sender.until("state", "removed");
         let (done, summary) = sender.end();
-        assert_eq!((&summary["complete"], &summary["gone"]), (&1.into(), &1.into()), "{summary}");
-        done.failed(1, "not every receiver has said that it has everything");
+        let of = |state: &str| summary[state].as_u64().unwrap();
+        assert_eq!((of("complete"), of("removed"), of("gone")), (1, 1, 0), "{summary}");
+        done.ok();
+    });
+}
+
+/// A file is taken away while another is cast.
+#[test]
+fn what_never_came_has_failed_and_the_sender_is_told() {
+    let name = "what_never_came_has_failed_and_the_sender_is_told";
+    in_namespace(name, Need::Namespace, SETUP, || {
+        let world = World::new();
+        make(&world.path("served"));
+        let mut sender = Sender::start(cast(&world, &["--rate", "10M"]));
+        let args = ["receive", GROUP, "-o", "to", "--json"];
+        let receiver = world.command("alice", &args).spawn().unwrap();
+        support::wait_for_part(&world.here("to"), 1 << 20);
+        fs::remove_file(world.served("folder/f9")).unwrap();
+        let done = Done::of(receiver).failed(1, "1 failure");
+        let summary = done.summary();
+        let of = |what: &str| summary[what].as_u64().unwrap();
+        assert_eq!((of("files"), of("files_done"), of("failed")), (51, 50, 1), "{summary}");
+        let failed = done.lines().into_iter().find(|line| line["event"] == "failed").unwrap();
+        assert_eq!(failed["path"], "folder/f9", "{done:?}");
+        let told = sender.until("state", "incomplete");
+        assert_eq!((&told["files"], &told["failed"]), (&50.into(), &1.into()), "{told}");
+        sender.end().0.failed(1, "not every receiver has everything");
+    });
+}
+
+#[test]
+fn who_wants_less_is_complete_and_who_could_not_have_it_says_so() {
+    let name = "who_wants_less_is_complete_and_who_could_not_have_it_says_so";
+    in_namespace(name, Need::Namespace, SETUP, || {
+        let world = World::new();
+        make(&world.path("served"));
+        for (more, code, files, wanted) in
+            [(&["--include", "f1*"][..], 0, 11, 11), (&["--no-clobber"], 1, 50, 51)]
+        {
+            fs::create_dir_all(world.here("to")).unwrap();
+            fs::write(world.here("to/big"), "here already").unwrap();
+            let mut sender = Sender::start(cast(&world, &[]));
+            let args = ["receive", GROUP, "-o", "to", "--json"];
+            let done = world.run("alice", &[&args[..], more].concat());
+            assert_eq!(done.code, code, "{done:?}");
+            let state = if code == 0 { "complete" } else { "incomplete" };
+            let told = sender.until("state", state);
+            let of = |what: &str| told[what].as_u64().unwrap();
+            let failed = code as u64;
+            assert_eq!((of("files"), of("wanted"), of("failed")), (files, wanted, failed));
+            assert_eq!(fs::read(world.here("to/big")).unwrap(), b"here already");
+            let (done, summary) = sender.end();
+            assert_eq!((done.code, &summary["gone"]), (code, &0.into()), "{done:?} {summary}");
+            fs::remove_dir_all(world.here("to")).unwrap();
+        }
+    });
+}
+
+/// Two casts of one host and one user to one group: each receiver chooses, by what the sender prints.
+#[test]
+fn of_two_casts_the_one_that_is_named_is_taken() {
+    let name = "of_two_casts_the_one_that_is_named_is_taken";
+    in_namespace(name, Need::Namespace, SETUP, || {
+        let world = World::new();
+        for name in ["one", "two"] {
+            fs::write(world.served(name), name).unwrap();
+        }
+        let start = |name: &str, listen: &[&str]| {
+            let path = world.served(name);
+            let args = ["cast", path.to_str().unwrap(), GROUP, "--json", "--wait", "2"];
+            Sender::start(world.command("alice", &[&args[..], listen].concat()))
+        };
+        let senders = [start("one", &[]), start("two", &["--listen", "127.0.0.1:0"])];
+        let receive = |from: &str, to: &str| {
+            let args = ["receive", GROUP, "-o", to, "--json", "--from", from];
+            world.command("alice", &args).spawn().unwrap()
+        };
+        let mut receivers = Vec::new();
+        for (sender, name) in senders.iter().zip(["one", "two"]) {
+            let address = sender.first["address"].as_str().unwrap();
+            let (_, port) = address.rsplit_once(':').unwrap();
+            receivers.push((receive(address, &format!("{name}-a")), name));
+            receivers.push((receive(&format!(":{port}"), &format!("{name}-b")), name));
+        }
+        for (child, _) in receivers {
+            Done::of(child).ok();
+        }
+        for name in ["one", "two"] {
+            for to in ["a", "b"] {
+                let to = world.here(&format!("{name}-{to}"));
+                let has = |name: &str| to.join(name).exists();
+                assert_eq!((has("one"), has("two")), (name == "one", name == "two"), "{name}");
+            }
+        }
+        for sender in senders {
+            sender.end().0.ok();
+        }
+        world.run("alice", &["receive", GROUP, "--from", "port"]).failed(2, "HOST:PORT");
+        // What it prints for people is what `--from` takes.
+        let path = world.served("one");
+        let args = ["cast", path.to_str().unwrap(), GROUP, "--after", "0"];
+        let done = world.run("alice", &args).failed(4, "nobody");
+        let line = done.err.lines().find_map(|line| line.strip_prefix("sessions")).unwrap();
+        assert!(line.trim().strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok()));
+    });
+}
+
+#[test]
+fn holes_are_not_counted_as_sent() {
+    in_namespace("holes_are_not_counted_as_sent", Need::Namespace, SETUP, || {
+        let world = World::new();
+        let path = world.served("sparse");
+        fs::File::create(&path).unwrap().set_len(1 << 30).unwrap();
+        let args = ["cast", path.to_str().unwrap(), GROUP, "--json"];
+        let sender = Sender::start(world.command("alice", &args));
+        world.run("alice", &["receive", GROUP, "-o", "to", "--json"]).ok();
+        let (done, summary) = sender.end();
+        assert_eq!(
+            (&summary["bytes_holes"], &summary["bytes_per_s"]),
+            (&(1 << 30).into(), &0.0.into())
+        );
+        done.ok();
+    });
+}
+
+#[test]
+fn who_waits_on_a_terminal_sees_it() {
+    if !has("script") {
+        return;
+    }
+    in_namespace("who_waits_on_a_terminal_sees_it", Need::Namespace, SETUP, || {
+        let world = World::new();
+        let args = ["receive", GROUP, "--patience", "1"];
+        let done = on_a_terminal(&world, "alice", &args, "");
+        assert!(done.code == 4 && done.out.contains("waiting for a sender"), "{done:?}");
+        let done = on_a_terminal(&world, "alice", &[&args[..], &["-q"]].concat(), "");
+        assert!(!done.out.contains("waiting"), "{done:?}");
     });
 }
 
@@ -211,6 +349,13 @@ fn nobody_there_is_said_and_nothing_heard_too() {
         let cast =
             |more: &[&str]| world.run("alice", &[&["cast", big.to_str().unwrap()], more].concat());
         cast(&["10.0.0.1"]).failed(2, "no group's address");
+        cast(&[big.to_str().unwrap(), GROUP]).failed(2, "another PATH is named big, too");
+        // What would change nothing for the group.
+        for (option, value) in [("--header-protection", None), ("--record-padding", Some("1024"))] {
+            let options: Vec<&str> = [GROUP, option].into_iter().chain(value).collect();
+            cast(&options).failed(2, option);
+            world.run("alice", &[&["receive"], &options[..]].concat()).failed(2, option);
+        }
         cast(&[GROUP, "--interface", "none7"]).failed(1, "");
         // Straight on IP: on an interface, and the sessions have to have some way.
         let own = ["--device", "packet:lo", "--address", "10.9.9.9/24"];
@@ -342,7 +487,7 @@ fn a_frozen_and_a_killed_one_of_eight_hosts_hold_up_nobody() {
         // Others have more than a sender keeps, so that they do not wait for it any longer. It goes on where it was, and gets the
         // rest by itself; its session lives longer than four seconds.
         support::wait_for_part(&world.here("to1"), 24 << 20);
-        sender.until("state", "left behind");
+        assert_eq!(sender.until("state", "left behind")["state"], "left behind: silent");
         kill_process(Pid::from_child(&frozen), Signal::CONT).unwrap();
         for (at, child) in children.into_iter().enumerate() {
             Done::of(child).ok();

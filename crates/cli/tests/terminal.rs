@@ -7,36 +7,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use support::{Done, World, bytes};
-
-fn has(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-    let found = found.is_ok_and(|o| o.status.success());
-    if !found {
-        eprintln!("not tested: {program} is not installed");
-    }
-    found
-}
-
-/// Runs the program on a terminal of its own, where `answer` is typed.
-fn on_a_terminal(world: &World, user: &str, args: &[&str], answer: &str) -> Done {
-    let plain = world.command(user, args);
-    let line = std::iter::once(plain.get_program()).chain(plain.get_args());
-    let line: Vec<_> = line.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
-    let mut command = Command::new("script");
-    command.args(["-qec", &line.join(" "), "/dev/null"]).current_dir(world.path("here"));
-    // Without the name of a terminal there is no bar.
-    command.env("TERM", "xterm");
-    command.env("XDG_STATE_HOME", world.path(user)).env_remove("RUST_LOG");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    input.write_all(answer.as_bytes()).unwrap();
-    // Kept open until the end: its end would be that of the terminal.
-    let done = Done::of(child);
-    drop(input);
-    done
-}
+use support::{World, bytes, has, on_a_terminal};
 
 #[test]
 fn a_new_server_is_asked_about() {

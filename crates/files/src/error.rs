@@ -69,6 +69,9 @@ pub enum Error {
         /// First byte after it.
         end: u64,
     },
+    /// A file that was told of is not there any more.
+    #[error("it is gone from where it was to come from, and had not come before")]
+    Gone,
     /// Too much was begun and not ended.
     #[error(
         "what was begun and not ended needs more than the {max} bytes of memory there are for it"
@@ -107,6 +110,7 @@ impl Error {
             Error::Link { .. } => Code::Exists,
             Error::Os { source, .. } => Code::of_os(source),
             Error::WrongHash { .. } => Code::WrongHash,
+            Error::Gone => Code::NotFound,
             Error::Memory { .. } => Code::Busy,
             Error::Channel(_) | Error::Ended => Code::Broken,
         }

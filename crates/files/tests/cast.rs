@@ -8,14 +8,13 @@ use fusewire_files::cast::{
     Wanted, bus,
 };
 use fusewire_files::client::get::{self, Existing};
-use fusewire_files::client::{Event, Filter, put::Source};
+use fusewire_files::client::{Filter, Totals, put::Source};
 use fusewire_files::memory::{self, MemoryChannel, Settings};
 use fusewire_files::message::{Body, Hole, Message, emit};
 use fusewire_files::server::{self, Session, Share};
 use fusewire_files::{BLOCK_LEN, Received, RemotePath, Scratch};
 use fusewire_session::group::{GroupKey, GroupOpened, GroupReceiver, GroupSender};
 use fusewire_session::{Cipher, DataPass, Fingerprint};
-use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -48,6 +47,8 @@ struct World {
     members: Vec<Member>,
     scratch: Scratch,
     now: Instant,
+    /// Bytes in holes, of what was cast.
+    holes: u64,
 }
 
 struct Member {
@@ -57,7 +58,7 @@ struct Member {
     mail: Arc<Mail>,
     heard: Option<(Catcher, OpeningChannel<bus::Ear>)>,
     /// What it has, when nothing more comes.
-    done: Option<HashSet<RemotePath>>,
+    done: Option<get::Here>,
     /// Why it is no member any more.
     broken: Option<String>,
     log: Arc<Mutex<Log>>,
@@ -80,7 +81,7 @@ impl World {
         assert!(Board::new(&share, CIPHER, secret(1)).is_err(), "it is cast already");
         let bus = Arc::new(bus::group(20_000, 64));
         let (members, scratch, now) = (Vec::new(), Scratch::new(), Instant::from_ms(1));
-        World { dir, share, board, bus, members, scratch, now }
+        World { dir, share, board, bus, members, scratch, now, holes: 0 }
     }
 
     fn from(&self, name: &str) -> PathBuf {
@@ -169,7 +170,7 @@ impl World {
                 }
                 if over {
                     member.dropped = channel.dropped();
-                    member.done = member.heard.take().map(|(catcher, _)| catcher.into_done());
+                    member.done = member.heard.take().map(|(catcher, _)| catcher.into_here());
                 }
             }
         }
@@ -208,6 +209,7 @@ impl World {
             idle = if worked || turn.worked { 0 } else { idle + 1 };
             assert!(idle < 1000, "stalled");
         }
+        self.holes = caster.bytes_holes();
         let failed = caster.take_failed();
         assert!(failed.iter().all(|(path, _)| path.as_bytes() == b"a"), "{failed:?}");
         self.end();
@@ -221,27 +223,27 @@ impl World {
 
     /// What member `at` does afterwards: it gets the rest. How many bytes that was.
     fn get_rest(&mut self, at: usize) -> u64 {
+        let (totals, log) = self.rest(at);
+        assert!(log.failed.is_empty(), "{log:?}");
+        assert_eq!((totals.files, totals.bytes), (totals.files_done, totals.bytes_done));
+        assert!(log.resumes.is_empty(), "what was here before was told of");
+        totals.bytes_done - totals.bytes_here - totals.bytes_caught
+    }
+
+    /// The same, and what becomes of it.
+    fn rest(&self, at: usize) -> (Totals, Log) {
         let member = &self.members[at];
-        let here = Arc::new(member.done.clone().unwrap_or_default());
+        let here = Some(Arc::new(member.done.clone().unwrap_or_default()));
         let Wanted { existing, ref filter, .. } = member.wanted;
         let options = get::Options { here, existing, filter: filter.clone(), ..Default::default() };
         let to = member.dir.join("");
         let destination = get::Destination::from_path(&to, &RemotePath::default()).unwrap();
-        let rest = Arc::new(Mutex::new(0i64));
-        let count = Arc::clone(&rest);
-        let observer = Box::new(move |event: Event<'_>| match event {
-            Event::Done { size, .. } => *count.lock().unwrap() += size as i64,
-            Event::Resumed { bytes, .. } => *count.lock().unwrap() -= bytes as i64,
-            Event::Failed { path, error } => panic!("{path}: {error}"),
-            _ => {}
-        });
-        let plan = get::Plan::new(RemotePath::default(), destination, options, observer);
+        let log = Arc::default();
+        let plan = get::Plan::new(RemotePath::default(), destination, options, observer(&log));
         let mut run = Run::new(&self.share, 1, Settings::default(), OCTETS, || plan.worker(OCTETS));
         run.finish().unwrap();
-        let totals = plan.totals();
-        assert_eq!((totals.files, totals.bytes), (totals.files_done, totals.bytes_done));
-        let rest = *rest.lock().unwrap();
-        rest as u64
+        let log = log.lock().unwrap().clone();
+        (plan.totals(), log)
     }
 
     #[track_caller]
@@ -322,7 +324,7 @@ fn all_members_have_all_and_nothing_was_sent_twice() {
         assert_eq!(*hash, Some(blake3::hash(&bytes(LONG, 1)).into()));
         assert_eq!(world.members[at].dropped, 0);
     }
-    let tally = Tally { files: 9, bytes: 8, failed: 7 };
+    let tally = Tally { files: 9, bytes: 8, failed: 7, wanted: Some(6) };
     world.members[2].mail.report(tally);
     world.settle();
     let told: Vec<_> = world.board.members().into_iter().map(|(_, m)| m.tally).collect();
@@ -439,9 +441,49 @@ fn what_is_here_in_part_is_not_got_again() {
     world.settle();
     assert_eq!(world.members[0].log.lock().unwrap().resumed, 3 * BLOCK_LEN);
     world.cast(|_, _| {});
-    assert_eq!(world.get_rest(0), 0);
+    assert_eq!(world.members[0].log.lock().unwrap().resumes.len(), 1);
+    // What the group was sent since is nothing that was here.
+    let (totals, log) = world.rest(0);
+    let caught = LONG as u64 - 3 * BLOCK_LEN;
+    assert_eq!((totals.bytes_here, totals.bytes_caught), (3 * BLOCK_LEN, caught), "{log:?}");
+    assert_eq!(totals.bytes_done, LONG as u64);
     world.same(0, "a");
     world.has_no_leftovers(0);
+}
+
+/// Files are taken away while they are cast: what has come of them whole stays, and the others have failed.
+#[test]
+fn what_is_gone_before_it_has_come_has_failed() {
+    let mut world = World::new(make_all);
+    world.join_all(2);
+    let filter = Filter::new(&[], &["f3".into(), "deep".into()]).unwrap();
+    world.join_as(Wanted { filter, existing: Existing::Replace, sync: false });
+    let kept = world.dir.path().join("to3/folder/f3");
+    fs::create_dir_all(kept.parent().unwrap()).unwrap();
+    fs::copy(world.from("folder/f3"), &kept).unwrap();
+    let filter = Filter::default();
+    world.join_as(Wanted { filter, existing: Existing::KeepSame, sync: false });
+    world.settle();
+    (1..4).for_each(|at| world.bus.drop_receiver(at));
+    world.cast(|_, _| {});
+    for name in ["folder/f3", "folder/f0"] {
+        fs::remove_file(world.from(name)).unwrap();
+    }
+    fs::remove_dir_all(world.from("folder/deep")).unwrap();
+    let all = 208;
+    // Of what is gone this one has all but the empty files, which no group is sent.
+    let (totals, log) = world.rest(0);
+    assert_eq!((totals.files, totals.files_done, totals.failed), (all, all - 2, 2), "{log:?}");
+    // The first of these has nothing of it, the next did not want all, and the last keeps what is newer.
+    for (at, failed, none) in [(1, 202, ""), (2, 1, "folder/f3"), (3, 201, "folder/f3")] {
+        let (totals, log) = world.rest(at);
+        assert_eq!((totals.failed, totals.files - totals.files_done), (failed, failed), "{log:?}");
+        assert_eq!(log.failed.len() as u64, failed);
+        for (path, why) in &log.failed {
+            assert!(why.contains("gone") && path != none, "{path}: {why}");
+        }
+        world.same(at, "folder/f6");
+    }
 }
 
 /// A member that knows the key, and plays the sender.
@@ -581,9 +623,12 @@ fn who_is_removed_opens_nothing_that_is_cast_afterwards() {
         }
     });
     let [_, removed, _] = &mut world.members[..] else { panic!() };
+    let told = world.board.members();
+    let told: Vec<_> = told.iter().map(|(_, m)| (m.is_gone, m.is_removed)).collect();
+    assert_eq!(told, [(false, false), (true, true), (false, false)]);
     let refused = removed.mail.refusal().unwrap();
     assert!(refused.contains("not a member"), "{refused}");
-    assert!(!removed.done.as_ref().unwrap().iter().any(|path| path.as_bytes() == b"a"));
+    assert!(!removed.done.as_ref().unwrap().whole.iter().any(|path| path.as_bytes() == b"a"));
     // Who hears all the same, and knows the old secret, opens nothing of it.
     let later: Vec<_> = overheard.iter().filter(|m| m[..4] == [0, 0, 0, 2]).collect();
     assert!(later.len() > 100 && later.len() < overheard.len());
@@ -621,6 +666,7 @@ fn a_member_that_is_dropped_or_gone_costs_the_others_nothing() {
     assert!(world.members[0].broken.as_ref().unwrap().contains("too slow"));
     let gone: Vec<_> = world.board.members().into_iter().map(|(_, m)| m.is_gone).collect();
     assert_eq!(gone, [false, false, true]);
+    assert!(!world.board.members()[2].1.is_removed);
     assert_eq!(world.get_rest(1), 0);
     assert!(world.get_rest(0) > 2 * BLOCK_LEN);
     (0..2).for_each(|at| NAMES.iter().for_each(|name| world.same(at, name)));
@@ -640,7 +686,7 @@ fn a_file_that_changes_while_it_is_cast_is_not_put_together_of_two() {
             fs::write(&path, bytes(LONG, 3)).unwrap();
         }
     });
-    assert!(world.members[0].done.as_ref().unwrap().is_empty());
+    assert!(world.members[0].done.as_ref().unwrap().whole.is_empty());
     world.get_rest(0);
     world.same(0, "a");
     world.has_no_leftovers(0);
@@ -658,6 +704,7 @@ fn holes_come_and_only_a_session_says_that_blocks_are_zero() {
     world.join();
     world.settle();
     world.cast(|_, _| {});
+    assert!(world.holes > 8 * BLOCK_LEN && world.holes < LONG as u64 * 2 - 600_000);
     world.get_rest(0);
     world.same(0, "a");
     world.has_no_leftovers(0);

@@ -69,7 +69,7 @@ fn bodies() -> Vec<Body<'static>> {
         Body::Stored(Stored { complete: true }),
         Body::Failed(Failed { code: Code::NoSpace, detail: octets(b"words") }),
         Body::Join(Join { key: 1 << 62, place: u64::MAX }),
-        Body::Report(Report { of: 1, files: 2, bytes: 3, failed: 4 }),
+        Body::Report(Report { of: 1, files: 2, bytes: 3, failed: 4, wanted: Some(5) }),
         Body::Epoch(Epoch { number: 1, cipher: octets(b"aes-256-gcm"), secret: octets(&[9; 32]) }),
         Body::Cast(Cast {
             first: 3,

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -187,6 +187,36 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
         }
         bytes
     })
+}
+
+/// Whether a program is installed; says so where it is not.
+pub fn has(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let found = found.is_ok_and(|o| o.status.success());
+    if !found {
+        eprintln!("not tested: {program} is not installed");
+    }
+    found
+}
+
+/// Runs the program on a terminal of its own, where `answer` is typed.
+pub fn on_a_terminal(world: &World, user: &str, args: &[&str], answer: &str) -> Done {
+    let plain = world.command(user, args);
+    let line = std::iter::once(plain.get_program()).chain(plain.get_args());
+    let line: Vec<_> = line.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let mut command = Command::new("script");
+    command.args(["-qec", &line.join(" "), "/dev/null"]).current_dir(world.path("here"));
+    // Without the name of a terminal there is no bar.
+    command.env("TERM", "xterm");
+    command.env("XDG_STATE_HOME", world.path(user)).env_remove("RUST_LOG");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(answer.as_bytes()).unwrap();
+    // Kept open until the end: its end would be that of the terminal.
+    let done = Done::of(child);
+    drop(input);
+    done
 }
 
 /// A running server; killed when dropped.

@@ -43,6 +43,8 @@ pub struct Standing {
     pub tally: Option<Tally>,
     /// It is no member any more; its session has ended, or its key is not admitted.
     pub is_gone: bool,
+    /// Its key is not admitted any more.
+    pub is_removed: bool,
     /// It came again: the same key and place at the same host have a later session.
     pub is_replaced: bool,
 }
@@ -149,7 +151,7 @@ impl Board {
         let mut state = self.lock();
         let mut some = false;
         for member in state.members.values_mut().filter(|member| !admits(member.key)) {
-            member.is_gone = true;
+            (member.is_gone, member.is_removed) = (true, true);
             some = true;
         }
         if some {
@@ -187,6 +189,7 @@ impl Board {
             is_told: false,
             tally: None,
             is_gone: false,
+            is_removed: false,
             is_replaced: false,
         };
         for earlier in state.members.values_mut().filter(|earlier| earlier.is_same(&member)) {

@@ -28,6 +28,7 @@ pub struct Casting {
     parent: Last,
     rate: Rate,
     bytes_done: u64,
+    bytes_holes: u64,
     /// Files that could not be read as they were listed: members find out what has become of them.
     failed: Vec<(RemotePath, Error)>,
 }
@@ -43,6 +44,7 @@ impl Caster {
             parent: Last::default(),
             rate: Rate::new(bytes_per_s),
             bytes_done: 0,
+            bytes_holes: 0,
             failed: Vec::new(),
         };
         Machine::of(casting, Element::Octets, true)
@@ -51,6 +53,11 @@ impl Caster {
     /// Bytes of contents that were handed to the group.
     pub fn bytes_done(&self) -> u64 {
         self.work.bytes_done
+    }
+
+    /// Of these, bytes that lie in holes and were not sent.
+    pub fn bytes_holes(&self) -> u64 {
+        self.work.bytes_holes
     }
 
     /// Files that could not be read, since the last call.
@@ -113,9 +120,10 @@ impl Work for Casting {
             let file = outgoing.xid();
             match outgoing.send_within(&mut self.rate, step, Element::Octets) {
                 Ok(Progress::Full) => break,
-                Ok(Progress::More { bytes, .. }) => {
+                Ok(Progress::More { bytes, holes }) => {
                     sent += bytes;
                     self.bytes_done += bytes;
+                    self.bytes_holes += holes;
                     self.tell();
                 }
                 Ok(Progress::Done) => {

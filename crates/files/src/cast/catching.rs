@@ -7,7 +7,7 @@ use super::Mail;
 use crate::blocks::{BLOCK_LEN, BlockHash};
 use crate::budget::Budget;
 use crate::channel::ChannelError;
-use crate::client::get::Existing;
+use crate::client::get::{Existing, Here};
 use crate::client::{Event, Filter, Observer, unchanged};
 use crate::error::{Error, Violation};
 use crate::folder::Last;
@@ -59,6 +59,8 @@ pub struct Catching {
     /// What an earlier transfer has left of these is to be hashed.
     leftovers: Vec<u32>,
     done: HashSet<RemotePath>,
+    /// What was found of an earlier transfer, in bytes.
+    before: HashMap<RemotePath, u64>,
     /// Bytes of short files in memory.
     held: usize,
     bytes_done: u64,
@@ -121,6 +123,7 @@ impl Catcher {
             coming: HashMap::new(),
             leftovers: Vec::new(),
             done: HashSet::new(),
+            before: HashMap::new(),
             held: 0,
             bytes_done: 0,
         };
@@ -138,9 +141,12 @@ impl Catcher {
         self.work.bytes_done
     }
 
-    /// The files that are complete. Of all others what has come is kept where there is enough of it, for who gets them.
-    pub fn into_done(self) -> HashSet<RemotePath> {
-        self.work.done
+    /// What is here, and what was wanted. Of files that are not complete what has come is kept where there is enough of it,
+    /// for who gets them.
+    pub fn into_here(self) -> Here {
+        let Catching { files, wanted, done: whole, before, .. } = self.work;
+        let told = files.into_iter().filter(|(path, _)| is_taken(&wanted.filter, path)).collect();
+        Here { whole, before, told }
     }
 }
 
@@ -197,8 +203,11 @@ impl Catching {
         });
         if let (true, Contents::Long { target, .. }) = (is_checked, &contents) {
             let (path, bytes) = (&self.files[number as usize].0, target.done_bytes());
-            self.bytes_done += bytes;
-            self.observer.event(Event::Resumed { path, bytes });
+            if bytes > 0 {
+                self.bytes_done += bytes;
+                self.before.insert(path.clone(), bytes);
+                self.observer.event(Event::Resumed { path, bytes });
+            }
         }
         self.coming.insert(number, Coming { contents, ..Coming::default() });
         if is_checked {
@@ -329,7 +338,8 @@ impl Catching {
                     return Ok(());
                 }
                 writers.clear();
-                self.bytes_done += meta.size;
+                let before = self.before.get(&self.files[number as usize].0);
+                self.bytes_done += meta.size.saturating_sub(before.copied().unwrap_or_default());
                 Arc::clone(target)
             }
         };

@@ -23,6 +23,8 @@ pub struct Tally {
     pub bytes: u64,
     /// Files that have failed.
     pub failed: u64,
+    /// Files of the cast that it wanted; nothing where it did not say, as one that wanted all.
+    pub wanted: Option<u64>,
 }
 
 /// What has come over the session, for who catches what the group is sent, and what is to be told over it.
@@ -181,8 +183,8 @@ impl Work for Joining {
 
     fn work(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
         let tally = self.mail.lock().tally;
-        if let (Some(Tally { files, bytes, failed }), None) = (tally, self.report) {
-            let report = Body::Report(Report { of: self.join, files, bytes, failed });
+        if let (Some(Tally { files, bytes, failed, wanted }), None) = (tally, self.report) {
+            let report = Body::Report(Report { of: self.join, files, bytes, failed, wanted });
             self.report = Some(self.asker.ask(report)?);
         }
         self.asker.outbox.send(step)

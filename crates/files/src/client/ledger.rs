@@ -109,12 +109,20 @@ impl<J, S> Ledger<J, S> {
         Some(job)
     }
 
-    /// A file that has come another way.
-    pub(super) fn have(&mut self, meta: &Meta) {
+    /// A file that has come another way, but for `before` bytes that were here.
+    pub(super) fn have(&mut self, meta: &Meta, before: u64) {
         self.totals.files += 1;
         self.totals.files_done += 1;
         self.totals.bytes = self.totals.bytes.saturating_add(meta.size);
-        self.totals.bytes_done = self.totals.bytes_done.saturating_add(meta.size);
+        self.caught(meta.size, before, meta.size);
+    }
+
+    /// Bytes of a file that have come another way, in all copies of it `all`, but for `before` of them that were here.
+    pub(super) fn caught(&mut self, bytes: u64, before: u64, all: u64) {
+        let (before, totals) = (before.min(bytes), &mut self.totals);
+        totals.bytes_done = totals.bytes_done.saturating_add(all);
+        totals.bytes_here = totals.bytes_here.saturating_add(before);
+        totals.bytes_caught = totals.bytes_caught.saturating_add(bytes - before);
     }
 
     pub(super) fn skip(&mut self, path: &RemotePath, why: Skip) {

@@ -103,6 +103,8 @@ pub struct Totals {
     pub bytes_done: u64,
     /// Of these, bytes that were here already.
     pub bytes_here: u64,
+    /// Of these, bytes that have come another way, as [`Here`](super::get::Here) says.
+    pub bytes_caught: u64,
     /// Of these, bytes that lie in holes and were not sent.
     pub bytes_holes: u64,
     /// Entries skipped.

@@ -10,7 +10,7 @@ use crate::{Error, RemotePath, Scratch};
 use fusewire_device::Device;
 use fusewire_session::DataPass;
 use fusewire_stack::Clock;
-use fusewire_stack::group::{self, Heard, Leaving, MemberInfo, ReceiverEvent, SenderEvent};
+use fusewire_stack::group::{self, Heard, Leaving, MemberInfo, Reason, ReceiverEvent, SenderEvent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,6 +82,8 @@ pub struct CastProgress {
     pub has_begun: bool,
     /// Bytes of contents that the group was sent.
     pub bytes_sent: u64,
+    /// Of these, bytes that lie in holes, which cost nothing to send.
+    pub bytes_holes: u64,
     /// Who is a member or was one, what the group's packets say of it, and why it left the group.
     pub members: Vec<(MemberId, Standing, Option<MemberInfo>, Option<Leaving>)>,
     /// Files that could not be read as they were listed, since the last time.
@@ -227,6 +229,7 @@ impl Casting {
         CastProgress {
             has_begun,
             bytes_sent: self.caster.bytes_done(),
+            bytes_holes: self.caster.bytes_holes(),
             members: members.collect(),
             failed: std::mem::take(&mut self.failed),
         }
@@ -257,6 +260,33 @@ pub fn listen(
     Ok(None)
 }
 
+/// Why a sender does not take a receiver, in words.
+fn refused(why: Reason) -> String {
+    match why {
+        Reason::State => "everything has been sent already".into(),
+        Reason::NoResource => "it has as many as it takes".into(),
+        Reason::JoinDenied => "the sender knows of no session with it".into(),
+        other => abandoned(other),
+    }
+}
+
+/// Why a sender goes on without one.
+fn dropped(why: Reason) -> String {
+    match why {
+        Reason::Traffic => "it was too slow for the others, or not heard for too long".into(),
+        Reason::Unspecified => "its session has ended, or another took its place".into(),
+        other => abandoned(other),
+    }
+}
+
+/// What is no sender's of ours.
+fn abandoned(why: Reason) -> String {
+    match why {
+        Reason::GoingDown => "the sender's host is going down".into(),
+        other => format!("reason {} of XTP", other.number()),
+    }
+}
+
 /// Joins the group, and takes what it is sent; false if `stop` became true before the end. `progress` is told the bytes
 /// that came.
 ///
@@ -284,10 +314,12 @@ pub fn catch(
             match event {
                 ReceiverEvent::Finished { .. } => *over = Some(Ok(())),
                 ReceiverEvent::Refused(why) => {
-                    *over = Some(Err(format!("the group does not take this receiver ({why:?})")));
+                    let why = refused(why);
+                    *over = Some(Err(format!("the group does not take this receiver: {why}")));
                 }
                 ReceiverEvent::Dropped(why) => {
-                    *over = Some(Err(format!("the group goes on without this receiver ({why:?})")));
+                    let why = dropped(why);
+                    *over = Some(Err(format!("the group goes on without this receiver: {why}")));
                 }
                 ReceiverEvent::TimedOut => {
                     *over = Some(Err("nothing more is heard of the group".into()));

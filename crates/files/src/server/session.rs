@@ -360,8 +360,8 @@ impl Desk {
     fn report(&mut self, report: &Report) -> Result<Body<'static>, Error> {
         let member = self.member.as_ref().filter(|member| member.xid() == report.of);
         let Some(member) = member else { return Err(Error::local(Code::BadRequest, b"")) };
-        let Report { files, bytes, failed, .. } = *report;
-        member.report(Tally { files, bytes, failed });
+        let Report { files, bytes, failed, wanted, .. } = *report;
+        member.report(Tally { files, bytes, failed, wanted });
         Ok(Body::Done(Done { grew: false }))
     }
 

@@ -11,8 +11,8 @@ pub use worker::Worker;
 
 use super::Filter;
 use crate::RemotePath;
-use crate::message::Hashing;
-use std::collections::HashSet;
+use crate::message::{Hashing, Meta};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// What to do where a file is already.
@@ -25,6 +25,17 @@ pub enum Existing {
     KeepSame,
     /// Never replace anything.
     Refuse,
+}
+
+/// What has come of a folder another way before it is got, by paths below it.
+#[derive(Clone, Debug, Default)]
+pub struct Here {
+    /// Files that are whole and hold: they are not got again.
+    pub whole: HashSet<RemotePath>,
+    /// Bytes of files, whole or not, that were here before anything came; of others none were. They were told of.
+    pub before: HashMap<RemotePath, u64>,
+    /// Files that there are to be. One that is not whole, and of which the folder has nothing, has failed.
+    pub told: BTreeMap<RemotePath, Meta>,
 }
 
 /// How to get.
@@ -48,8 +59,8 @@ pub struct Options {
     pub growing: bool,
     /// Begin anew, whatever an earlier transfer has left.
     pub anew: bool,
-    /// Files below the destination that have come another way, and hold: they are not got again.
-    pub here: Arc<HashSet<RemotePath>>,
+    /// What has come another way.
+    pub here: Option<Arc<Here>>,
     /// Contents are checked and forgotten; nothing is made at the destination.
     pub forget: bool,
     /// Who hashes contents. Without the sender's hash, tags alone say that what came is what was sent: for connections
@@ -69,7 +80,7 @@ impl Default for Options {
             connections: 1,
             growing: false,
             anew: false,
-            here: Arc::default(),
+            here: None,
             forget: false,
             hashing: Hashing::Both,
         }

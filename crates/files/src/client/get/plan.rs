@@ -15,7 +15,7 @@ use crate::target::{Storing, Target};
 use crate::{Element, Error, RemotePath, place};
 use cap_std::fs::Dir;
 use rustix::fs::AtFlags;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
@@ -50,6 +50,8 @@ pub(super) struct Walk {
     paths: Vec<RemotePath>,
     /// Everything below this depth is in a folder that is left out.
     skip_below: Option<u32>,
+    /// Files that there are to be, and that the listing has not had.
+    told: BTreeMap<RemotePath, Meta>,
 }
 
 /// Something to do for one connection.
@@ -109,7 +111,7 @@ impl Plan {
     pub fn new(
         remote: RemotePath,
         destination: Destination,
-        options: Options,
+        mut options: Options,
         observer: Box<dyn Observer>,
     ) -> Arc<Plan> {
         let outlet = match &destination.file {
@@ -117,7 +119,9 @@ impl Plan {
             _ => None,
         };
         let (folders, paths, skip_below) = (Vec::new(), Vec::new(), None);
-        let walk = Walk { destination, folders, paths, skip_below };
+        let here = options.here.as_mut().map(Arc::make_mut);
+        let told = here.map(|here| std::mem::take(&mut here.told)).unwrap_or_default();
+        let walk = Walk { destination, folders, paths, skip_below, told };
         let shared = Shared::new(observer, VecDeque::from([Job::Look]), walk);
         let (memory, parent) = (Budget::new(MEMORY_BYTES_MAX), Mutex::default());
         Arc::new(Plan { remote, options, outlet, memory, parent, shared })
@@ -278,6 +282,7 @@ impl Plan {
         }
         ledger.skip_below = None;
         let path = list::below(&ledger.paths, entry)?;
+        ledger.told.remove(&path);
         let Some(parent) = ledger.folders.last().cloned() else { return Ok(()) };
         match entry.meta.kind {
             Kind::Folder if !self.options.filter.takes_folder(path.as_bytes()) => {
@@ -292,7 +297,10 @@ impl Plan {
                     let (code, detail) = (Code::Denied, Vec::new());
                     ledger.fail(&path, Error::Refused { code, detail });
                 }
-                folder(ledger, path, &parent, entry, self.options.forget);
+                folder(ledger, path.clone(), &parent, entry, self.options.forget);
+                if entry.unread || ledger.skip_below.is_some() {
+                    self.failed_below(ledger, &path);
+                }
             }
             _ if !self.options.filter.takes_file(path.as_bytes()) => {}
             Kind::Other | Kind::Unknown(_) => ledger.skip(&path, Skip::NotAFile),
@@ -314,8 +322,8 @@ impl Plan {
 
     /// A file of the folder.
     fn file(&self, ledger: &mut Ledger, path: RemotePath, folder: Arc<Folder>, meta: Meta) {
-        if self.options.here.contains(&path) {
-            return ledger.have(&meta);
+        if self.has_whole(&path) {
+            return ledger.have(&meta, self.before(&path));
         }
         if let Some(why) = self.unchanged(&folder, &path, &meta) {
             return ledger.skip(&path, why);
@@ -329,6 +337,32 @@ impl Plan {
         };
         let (local, fate) = (path.clone(), Fate::default());
         add(ledger, File { remote, path, local, meta, folder, fate }, &self.options);
+    }
+
+    /// It has come another way.
+    fn has_whole(&self, path: &RemotePath) -> bool {
+        self.options.here.as_ref().is_some_and(|here| here.whole.contains(path))
+    }
+
+    /// Bytes of what has come another way that were here before.
+    fn before(&self, path: &RemotePath) -> u64 {
+        let before = self.options.here.as_ref().and_then(|here| here.before.get(path));
+        before.copied().unwrap_or_default()
+    }
+
+    /// A folder has failed, and stands for what was to be in it and has not come.
+    fn failed_below(&self, ledger: &mut Ledger, folder: &RemotePath) {
+        let from = ledger
+            .told
+            .range::<RemotePath, _>(folder..)
+            .take_while(|(path, _)| path.as_bytes().starts_with(folder.as_bytes()));
+        let below = from.filter(|(path, _)| path.below(folder).is_some());
+        let below: Vec<RemotePath> = below.map(|(path, _)| path.clone()).collect();
+        for path in below {
+            if let Some(meta) = ledger.told.remove(&path).filter(|_| self.has_whole(&path)) {
+                ledger.have(&meta, self.before(&path));
+            }
+        }
     }
 
     /// Why a file that is in its place may stay there, if it may.
@@ -350,6 +384,18 @@ impl Plan {
         let mut ledger = self.lock();
         ledger.totals.all_found = true;
         let folders = std::mem::take(&mut ledger.folders);
+        for (path, meta) in std::mem::take(&mut ledger.told) {
+            let root = folders.first();
+            if self.has_whole(&path) {
+                ledger.have(&meta, self.before(&path));
+            } else if let Some(why) = root.and_then(|root| self.unchanged(root, &path, &meta)) {
+                ledger.skip(&path, why);
+            } else {
+                ledger.totals.files += 1;
+                ledger.totals.bytes = ledger.totals.bytes.saturating_add(meta.size);
+                ledger.fail(&path, Error::Gone);
+            }
+        }
         drop(ledger);
         // Innermost first, so that an outer folder's time is set after what is in it was touched.
         folders.into_iter().rev().for_each(drop);
@@ -406,7 +452,10 @@ impl Plan {
         let mut ledger = self.lock();
         if here > 0 {
             let all = here.saturating_mul(self.options.copies.into());
-            ledger.resumed(&file.path, here, all);
+            match &self.options.here {
+                Some(_) => ledger.caught(here, self.before(&file.path), all),
+                None => ledger.resumed(&file.path, here, all),
+            }
         }
         let first = pieces.pop_front();
         while let Some(job) = pieces.pop_back() {
