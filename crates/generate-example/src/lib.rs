@@ -21,6 +21,16 @@ pub mod short {
     include!(concat!(env!("OUT_DIR"), "/short.rs"));
 }
 
+/// Long ADUs to a group.
+pub mod cast {
+    include!(concat!(env!("OUT_DIR"), "/cast.rs"));
+}
+
+/// Short ones to a group, fast.
+pub mod swift {
+    include!(concat!(env!("OUT_DIR"), "/swift.rs"));
+}
+
 /// What must arrive beside what may not.
 pub mod mixed {
     include!(concat!(env!("OUT_DIR"), "/mixed.rs"));

@@ -25,6 +25,16 @@ mod mixed {
     include!(concat!(env!("OUT_DIR"), "/mixed_contract.rs"));
 }
 
+mod cast {
+    use fusewire_generate_example::cast::{Printer, Reader};
+    include!(concat!(env!("OUT_DIR"), "/cast_contract.rs"));
+}
+
+mod swift {
+    use fusewire_generate_example::swift::{Exchange, Trader};
+    include!(concat!(env!("OUT_DIR"), "/swift_contract.rs"));
+}
+
 mod many {
     use fusewire_generate_example::many::{Adu, Session};
     include!(concat!(env!("OUT_DIR"), "/many_contract.rs"));

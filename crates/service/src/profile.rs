@@ -107,6 +107,8 @@ pub struct Network {
     pub loss: f64,
     /// Packets that are lost in a row, in the mean.
     pub loss_burst: f64,
+    /// Bytes a second that the slowest hop has at least; 0: nobody says.
+    pub rate: u64,
 }
 
 /// A type of ADU, as its clauses have it.
@@ -227,6 +229,7 @@ pub trait Profile: Sized {
         jitter: Duration::ZERO,
         loss: 0.0,
         loss_burst: 1.0,
+        rate: 0,
     };
     /// Of datagrams: ADUs that wait at most.
     const ADUS: usize = 32;

@@ -37,7 +37,7 @@ macro_rules! end {
                 const TAKES_BESIDE: &'static [Adu] = $taken;
             )?
             const NETWORK: Network =
-                Network { one_way: ms(60), jitter: ms(30), loss: 0.02, loss_burst: 2.0 };
+                Network { one_way: ms(60), jitter: ms(30), loss: 0.02, loss_burst: 2.0, rate: 0 };
         }
     };
 }

@@ -169,6 +169,7 @@ impl<'a> Writer<'a> {
         writeln!(self, "jitter: std::time::Duration::from_micros({}),", network.jitter_us);
         writeln!(self, "loss: {:?},", network.loss);
         writeln!(self, "loss_burst: {:?},", network.loss_burst.max(1.0));
+        writeln!(self, "rate: {},", network.rate_bytes_per_s.0);
         writeln!(self, "}};");
     }
 

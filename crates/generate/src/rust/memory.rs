@@ -12,6 +12,8 @@ const ADUS: u64 = 32;
 const BLOCKS: u64 = 4;
 /// Of what restores more than one packet: a number for each that there might be.
 const CODEC_BYTES: u64 = 128 << 10;
+/// Bytes before an ADU in a record to a group.
+const GROUP_HEAD: u64 = 16;
 /// The most of what is made for a group while a receiver is waited for.
 const GROUP_BUFFER_MAX: u64 = 32 << 20;
 /// Queues and lists of an end over datagrams, whose lengths no clause changes.
@@ -64,11 +66,11 @@ pub fn words(plan: &Plan) -> String {
 
 /// Bytes of the stream of a group in which what is sent goes again: what must wait, four of the longest messages, and what is
 /// made while a receiver is waited for.
-fn group_stream(plan: &Plan) -> u64 {
+pub fn group_stream(plan: &Plan) -> u64 {
     let resent = plan.adus.iter().filter(|adu| group::is_resent(adu));
     let longest = resent.map(|adu| adu.size_bytes.1).max().unwrap_or(0);
     let meanwhile = group::rates(plan).map_or(0, |[again, _]| u64::from(again) / 2 * 7);
-    group::buffer(plan).max(4 * (longest + 256)).max(meanwhile.min(GROUP_BUFFER_MAX))
+    group::buffer(plan).max(4 * (longest + GROUP_HEAD + 256)).max(meanwhile.min(GROUP_BUFFER_MAX))
 }
 
 /// Bytes of an end over datagrams.

@@ -97,5 +97,6 @@ impl Profile for Conference {
         jitter: Duration::from_millis(30),
         loss: 0.02,
         loss_burst: 2.0,
+        rate: 75_000,
     };
 }

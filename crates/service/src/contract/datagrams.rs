@@ -24,7 +24,7 @@ use crate::datagram::session::{self, Listener, Session};
 use crate::datagram::{End, Event};
 use crate::lifetime::Why;
 use crate::playout::Mode;
-use crate::profile::{Adu, Beside, Order, Profile};
+use crate::profile::{Adu, Beside, Network, Order, Profile};
 use crate::{Error, Result};
 pub use beside::arrives;
 
@@ -36,6 +36,8 @@ const TICK: Duration = Duration::from_millis(1);
 const HZ: f64 = 20.0;
 /// Bytes of an ADU of which nobody says how many.
 const LEN: usize = 300;
+/// How long the slowest hop's queue is (RFC 8867, section 5.1).
+const QUEUE: Duration = Duration::from_millis(300);
 /// What is not judged at the end of a run: it may be on its way.
 const TAIL: Duration = Duration::from_secs(2);
 /// How far what an end knows of ages may be off.
@@ -65,10 +67,15 @@ fn end<P: Profile>(keys: Datagrams) -> Result<End<P>> {
     Ok(End::new(Instant::ZERO, keys).map_err(fusewire_stack::Error::from)?)
 }
 
-/// The network that an end's specification vouches for, at its worst.
+/// The network that an end's specification vouches for, at its worst: of what adapts at no rate, whose search for one is looked at
+/// by itself ([`adapts`]).
 fn worst<P: Profile>() -> Rules {
-    let delay = P::NETWORK.one_way;
-    Rules { loss: P::NETWORK.loss, delay, jitter: P::NETWORK.jitter, ..Rules::NONE }
+    let Network { one_way: delay, jitter, loss, rate, .. } = P::NETWORK;
+    let adapts = P::SENDS.iter().any(|adu| adu.adapted.is_some());
+    let rate = Some(rate).filter(|rate| *rate > 0 && !adapts);
+    let queue = |rate: u64| (rate as f64 * QUEUE.as_secs_f64()) as usize;
+    let queue_bytes = rate.map_or(Rules::NONE.queue_bytes, queue);
+    Rules { loss, delay, jitter, rate, queue_bytes, ..Rules::NONE }
 }
 
 /// One that does what no specification vouches for.

@@ -17,7 +17,7 @@ use fusewire_stack::group::{ReceiverConfig, SenderConfig};
 use super::link::{BAD, Link, MARK, Wire};
 use super::{Broken, NUMBER_LEN, SLACK, fill, identity, length, loopback, with_seeds};
 use crate::group::{Counters, Event, Leaving, Place, Receiver, SILENCE, Sender, visit};
-use crate::profile::{self, Adu, Order, Profile};
+use crate::profile::{self, Adu, Network, Order, Profile};
 use crate::{Error, Result};
 
 type Outcome<T = ()> = std::result::Result<T, Broken>;
@@ -265,7 +265,8 @@ fn loses_few_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
     if adus.iter().all(|adu| adu.is_resent || adu.loss_max >= 1.0) {
         return Err(Broken::Nothing);
     }
-    let (all, end, _) = take_each::<A, B>(Rules { loss: A::NETWORK.loss, ..Rules::NONE }, seed)?;
+    let Network { loss, one_way: delay, .. } = A::NETWORK;
+    let (all, end, _) = take_each::<A, B>(Rules { loss, delay, ..Rules::NONE }, seed)?;
     has_lost_few(&adus, &all, end)
 }
 

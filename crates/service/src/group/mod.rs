@@ -103,6 +103,12 @@ fn buffer<P: Profile>(stream: usize, body_max: usize) -> usize {
     P::CAST_BUFFERS[stream].max(4 * (body_max + 256)).max(meanwhile)
 }
 
+/// Bytes of memory of the stream of what is sent again, at the end that sends and at each that receives; 0: there is none.
+pub fn memory_of_resent<P: Profile>() -> usize {
+    let longest = body_max(P::SENDS, RESENT).max(body_max(P::TAKES, RESENT));
+    longest.map_or(0, |longest| buffer::<P>(RESENT, longest))
+}
+
 fn body_len_max(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
