@@ -22,6 +22,7 @@ class Listed:
         self.rseq, self.alloc, self.spans = begin, begin + UNKNOWN_ALLOC, []
         self.echo = None  # of ours, what it answered last
         self.waits_since, self.asked_again_at, self.asked_again = None, None, 0
+        self.answered_at = []
         self.newest = 0  # the place of what left last of all that came to it
         self.confirmed, self.done = False, False
         # What it was a second ago.
@@ -31,6 +32,11 @@ class Listed:
     def lacks(self, segment):
         return segment.end > max(self.rseq, self.begin) and not any(
             left <= segment.start and segment.end <= right for left, right in self.spans)
+
+    def spacing(self):
+        """Seconds from one answer to the next, of them all."""
+        at = self.answered_at
+        return (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 0
 
     def had(self):
         return self.rseq + sum(right - left for left, right in self.spans)
@@ -52,10 +58,10 @@ class Listed:
 class Cast:
     """One stream to a group."""
 
-    def __init__(self, key, group, port, now, own_key, *, service=RELIABLE, begin=0, sync=0, rate=4_000_000,
+    def __init__(self, key, group, address, now, own_key, *, service=RELIABLE, begin=0, sync=0, rate=4_000_000,
                  burst=65_536, floor=65_536, silence=2.0, members_max=256, largest=1472, proves=False):
         self.key, self.peer, self.own_key, self.service = key, group, own_key, service
-        self.address, self.begin, self.largest = x.in_udp(port), begin, largest
+        self.address, self.begin, self.largest = address, begin, largest
         self.floor, self.silence = (floor, silence) if service == RELIABLE else (0, 0)
         self.rate, self.burst, self.tokens, self.tokens_at = rate, burst, burst, now
         self.members_max, self.proves = members_max, proves
@@ -85,6 +91,13 @@ class Cast:
         self.gone[member.key] = member.id, member.addr, val
         self.tell_gone(member.key)
         self.forget_what_all_have()
+
+    def delay(self, member, delay_us):
+        """Another delay, from now on."""
+        p = Packet(member.id, True, x.TCNTL, x.MULTI, sync=self.sync, seq=self.nxt, to=member.addr)
+        p.rseq = p.alloc = p.echo = 0
+        p.reserved, p.xkey, p.traffic = delay_us, member.key, self.traffic()
+        self.owed.append(p)
 
     def tell_gone(self, key):
         id_, addr, val = self.gone[key]
@@ -147,6 +160,7 @@ class Cast:
             self.members.remove(member)
             self.counts["left"] += 1
             return self.forget_what_all_have()
+        member.answered_at.append(now)
         self.take_echo(p, member, now)
         self.take_report(p, member)
         if p.has(x.RCLOSE) and p.rseq == self.end() and self.finishing:

@@ -1,4 +1,5 @@
-"""Both sides of a group over UDP, written from docs/xtp.md alone. They lose packets on purpose, both ways.
+"""Both sides of a group over UDP or, with --raw, as protocol 36 of IP, written from docs/xtp.md alone. They lose packets
+on purpose, both ways.
 
     group.py receive GROUP PORT …   joins the first stream that it hears, and takes all, or leaves
     group.py send GROUP PORT …      a stream to --members members
@@ -35,18 +36,26 @@ class Group(Peer):
     """A socket of one's own, and for who receives one that hears the group."""
 
     def __init__(self, args, hears):
+        self.is_raw, self.version = args.raw, 6 if ":" in args.group else 4
+        if self.is_raw:
+            self.kind = socket.SOCK_RAW, x.PROTOCOL
         super().__init__(args)
-        lo = socket.if_nametoindex("lo")
-        at = struct.pack("4s4si", socket.inet_aton(args.group), bytes(4), lo)
+        index = socket.if_nametoindex(args.interface)
+        # Protocol 36 has no ports.
+        self.group = (args.group, 0 if self.is_raw else args.to)
+        if self.version == 6:
+            self.group += (0, index)
+            level, at = socket.IPPROTO_IPV6, socket.inet_pton(socket.AF_INET6, args.group) + struct.pack("@I", index)
+            joins, through, interface = socket.IPV6_JOIN_GROUP, socket.IPV6_MULTICAST_IF, struct.pack("@I", index)
+        else:
+            level, at = socket.IPPROTO_IP, struct.pack("4s4si", socket.inet_aton(args.group), bytes(4), index)
+            joins, through, interface = socket.IP_ADD_MEMBERSHIP, socket.IP_MULTICAST_IF, bytes(8) + at[8:]
         if hears:
-            group = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            group.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            group.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-            group.bind((args.group, args.to))
-            group.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, at)
-            group.setblocking(False)
-            self.sockets.append(group)
-        self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, struct.pack("4s4si", bytes(4), bytes(4), lo))
+            self.open(self.group).setsockopt(level, joins, at)
+        self.socket.setsockopt(level, through, interface)
+        # On a link of 1500 bytes.
+        self.largest = 1500 - (20 if self.version == 4 else 40) - (0 if self.is_raw else 8)
+        self.address = x.in_ip(self.version, args.to) if self.is_raw else x.in_udp(args.to)
         self.member, self.cast, self.heard, self.answers = None, None, {}, []
 
     def turn(self, longest=0.05):
@@ -56,6 +65,9 @@ class Group(Peer):
 
     def take(self, bytes_, source):
         now = time.monotonic()
+        if self.is_raw and self.version == 4:
+            # IPv4's header comes, too.
+            bytes_ = bytes_[(bytes_[0] & 15) * 4 :]
         try:
             p = x.parse(bytes_)
         except x.Dropped as dropped:
@@ -135,9 +147,10 @@ def send(args):
     group = Group(args, False)
     begin = secrets.randbits(40)
     now = time.monotonic()
-    cast = Cast(group.own_key(), (args.group, args.to), args.to, now, group.own_key, begin=begin,
+    cast = Cast(group.own_key(), group.group, group.address, now, group.own_key, begin=begin,
                 sync=(1 << 32) - 2, service=UNRELIABLE if args.unanswered else RELIABLE, proves=args.nocheck,
-                members_max=args.members_max, rate=args.rate, floor=args.floor, silence=args.silence)
+                largest=group.largest, members_max=args.members_max, rate=args.rate, floor=args.floor,
+                silence=args.silence)
     asked = []
 
     def denies(p, _source):
@@ -158,6 +171,11 @@ def send(args):
         at += len_
         if n == args.messages // 2 and args.members_late:
             group.until(lambda: cast.counts["joined"] >= args.members + args.members_late)
+        if n == args.messages // 2 and args.delay_us:
+            group.until(lambda: all(m.rseq == at and m.waits_since is None for m in cast.members))
+            for member in cast.members:
+                member.answered_at.clear()
+            cast.delay(cast.members[0], args.delay_us)
         if n == args.messages // 2 and args.drop:
             cast.drop(cast.members[-1], 0)
             dropped += 1
@@ -167,7 +185,8 @@ def send(args):
     last = time.monotonic() + args.linger
     group.until(lambda: time.monotonic() > last)
     group.result(begin=begin, end=cast.end(), again=cast.counts["again"], left=cast.counts["left"],
-                 refused=cast.counts["refused"], gone=sorted(val for *_, val in cast.gone.values()),
+                 refused=cast.counts["refused"], answers=[len(m.answered_at) for m in cast.members],
+                 spacing_us=round(cast.members[0].spacing() * 1e6) if cast.members else 0, gone=sorted(val for *_, val in cast.gone.values()),
                  done=sum(m.done for m in cast.members))
     return 0
 
@@ -235,12 +254,15 @@ def main():
     parser.add_argument("--loss", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bind", default="127.0.0.1")
+    parser.add_argument("--interface", default="lo")
+    parser.add_argument("--raw", action="store_true", help="protocol 36 of IP; the port tells streams from each other")
     parser.add_argument("--buffer", type=int, default=65_536)
     parser.add_argument("--leave-after", type=int, default=0, help="bytes after which a receiver leaves")
     parser.add_argument("--silent-after", type=int, default=0, help="bytes after which a receiver says nothing more")
     parser.add_argument("--members", type=int, default=1)
     parser.add_argument("--members-late", type=int, default=0, help="that join in the middle")
     parser.add_argument("--members-max", type=int, default=256)
+    parser.add_argument("--delay-us", type=int, default=0, help="what the first member is told in the middle")
     parser.add_argument("--deny", type=int, default=0, help="who asks as so many-th is denied")
     parser.add_argument("--messages", type=int, default=200)
     parser.add_argument("--longest", type=int, default=20_000)

@@ -8,6 +8,7 @@ RTN = 1 << 63
 KEY = RTN - 1
 OFFSET_MAX = RTN - 1
 HEADER = 32
+PROTOCOL = 36
 CASTS = (5, 6)
 
 NOCHECK, EDGE, NOERR, MULTI = 0x40000000, 0x20000000, 0x10000000, 0x08000000
@@ -121,6 +122,12 @@ def traffic_segment(traffic):
 def in_udp(port, srcport=0):
     """The address segment of all that is in UDP: format 1, hosts of zero."""
     return (1, bytes(4), bytes(4), port, srcport)
+
+
+def in_ip(version, port):
+    """The address segment of what is protocol 36 of IP, whose version says the format."""
+    none = bytes(4 if version == 4 else 16)
+    return (1 if version == 4 else 6, none, none, port, 0)
 
 
 def emit(p):

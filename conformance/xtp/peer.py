@@ -27,6 +27,7 @@ from packet import Packet
 from single import ACKNOWLEDGED, DATAGRAM, TRANSACTION, Request, Response, datagram
 
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
+IPV6_MTU_DISCOVER = 23
 HALF_OPEN_MAX = 16
 
 
@@ -38,13 +39,15 @@ def content(seed, len_):
 class Peer:
     """A socket with its contexts."""
 
+    kind = socket.SOCK_DGRAM, 0
+
     def __init__(self, args):
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind((args.bind, 0))
-        self.socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        self.socket.setblocking(False)
-        self.sockets = [self.socket]
+        self.sockets = []
+        self.socket = self.open((args.bind, 0))
+        if self.socket.family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_DO)
+        else:
+            self.socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
         self.args = args
         self.random = random.Random(args.seed)
         self.by_key, self.by_first = {}, {}
@@ -52,6 +55,16 @@ class Peer:
         self.make = None  # of a FIRST for --port: a context, or None
         self.drops, self.lost, self.diags = {}, 0, []
         self.seen = {}
+
+    def open(self, at):
+        """A socket at an address, that is listened to; a group's is not alone there."""
+        opened = socket.socket(socket.AF_INET6 if ":" in at[0] else socket.AF_INET, *self.kind)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, at[1] != 0)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        opened.bind(at)
+        opened.setblocking(False)
+        self.sockets.append(opened)
+        return opened
 
     def own_key(self):
         key = 0

@@ -1,6 +1,8 @@
 //! Groups and a second implementation of XTP, which was written from `docs/xtp.md` alone and loses packets on purpose
 //! (`conformance/xtp/group.py`, Python): each side with strangers on the other, on this host's loopback.
 
+#[path = "second_group/carriers.rs"]
+mod carriers;
 #[path = "support/groups.rs"]
 mod groups;
 #[path = "support/stranger.rs"]
@@ -15,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::Device;
 use fusewire_device::impair::{Impair, Rules};
+use fusewire_device::udp::Udp;
 use fusewire_stack::Clock;
 use fusewire_stack::group::{
     AskId, Leaving, Reason, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig,
@@ -47,8 +50,8 @@ fn len(n: usize) -> usize {
 }
 
 /// Our sender, and what happened to it.
-struct Ours {
-    sender: Sender,
+struct Ours<D = Udp> {
+    sender: Sender<D>,
     sent: Vec<Range<u64>>,
     /// Who asks, and is not answered yet.
     asks: Vec<AskId>,
@@ -65,8 +68,14 @@ impl Ours {
             local: ([127, 0, 0, 1], 0).into(),
             ..config
         };
+        Ours::over(Sender::open(&sender).unwrap())
+    }
+}
+
+impl<D: Device> Ours<D> {
+    fn over(sender: Sender<D>) -> Ours<D> {
         Ours {
-            sender: Sender::open(&sender).unwrap(),
+            sender,
             sent: Vec::new(),
             asks: Vec::new(),
             begins: Vec::new(),
@@ -95,7 +104,7 @@ impl Ours {
         }
     }
 
-    fn until(&mut self, is_done: impl Fn(&Ours) -> bool) {
+    fn until(&mut self, is_done: impl Fn(&Ours<D>) -> bool) {
         while !is_done(self) {
             self.turn();
         }
@@ -306,7 +315,12 @@ enum Way {
 }
 
 /// Joins what it hears, and takes all.
-fn hear<D: Device>(mut receiver: Receiver<D>, key: u64, way: Way, tells: &mpsc::Sender<()>) -> Got {
+fn hear<D: Device>(
+    receiver: &mut Receiver<D>,
+    key: u64,
+    way: Way,
+    tells: &mpsc::Sender<()>,
+) -> Got {
     let (mut ranges, mut events) = (Vec::new(), Vec::new());
     let start = Instant::now();
     while !receiver.is_over() {
@@ -358,7 +372,7 @@ fn joins_and_tells(
     let (rules, clock) = (Rules { loss, ..Rules::NONE }, Clock::new());
     let device = Impair::new(device, rules, rules, key, move || clock.now());
     let (tells, joined) = mpsc::channel();
-    let hears = move || hear(Receiver::over(device, &config), key, way, &tells);
+    let hears = move || hear(&mut Receiver::over(device, &config), key, way, &tells);
     (std::thread::spawn(hears), joined)
 }
 
@@ -410,6 +424,23 @@ fn ours_come_late_and_leave() {
     assert_all(&late, late[0].start..end);
     assert_all(&some, begin..some[19].end);
     assert!(late.len() < all.len() && all.ends_with(&late), "it begins with a message");
+}
+
+/// Who is told another delay in the middle answers that much later from then on.
+#[test]
+fn ours_take_another_delay() {
+    const DELAY_US: u64 = 100_000;
+    let (group, delay) = (group(16), DELAY_US.to_string());
+    let more =
+        [&["--members", "2", "--messages", "60", "--delay-us", &delay][..], &PATIENT].concat();
+    let Some(mut sender) = stranger("send", group, &more) else { return };
+    let got =
+        [1, 2].map(|key| joins(group, key, 0.0, Way::Stays, false)).map(|one| one.join().unwrap());
+    let said = said(&mut sender);
+    assert_said(&said, &["\"done\": 2", "\"gone\": []"]);
+    assert!(got.iter().all(|(ranges, _)| ranges.len() == 60));
+    // What one answer says no other does before the delay is over again.
+    assert!(number(&said, "spacing_us") > DELAY_US * 9 / 10, "{said}");
 }
 
 /// One of ours is denied, one finds no place, one is dropped by who sends, one is dropped for its silence.
