@@ -1,25 +1,12 @@
 /* Contexts of XTP, from the side of C. */
 #define _GNU_SOURCE
-#include "check.h"
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include "loopback.h"
 #include <poll.h>
 #include <pthread.h>
 #include <sys/uio.h>
 #include <time.h>
 
-/* As long as it takes, on a machine that has much to do. */
-#define LONG 60000
 #define SERVICE 9293
-
-static struct sockaddr_in loopback(int port) {
-    struct sockaddr_in in;
-    memset(&in, 0, sizeof in);
-    in.sin_family = AF_INET;
-    in.sin_port = htons((uint16_t)port);
-    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return in;
-}
 
 static struct fw_context_config usual(unsigned int mechanisms) {
     struct fw_context_config config;

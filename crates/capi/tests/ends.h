@@ -2,26 +2,12 @@
 #ifndef ENDS_H
 #define ENDS_H
 
-#include "check.h"
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
-/* As long as it takes, on a machine that has much to do. */
-#define LONG 60000
+#include "loopback.h"
 
 /* The file of both ends' key. */
 static char own[4096];
 /* What carries the ADUs. */
 static int carrier;
-
-static inline struct sockaddr_in loopback(int port) {
-    struct sockaddr_in in;
-    memset(&in, 0, sizeof in);
-    in.sin_family = AF_INET;
-    in.sin_port = htons((uint16_t)port);
-    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return in;
-}
 
 static inline struct fw_adu_config usual(void) {
     struct fw_adu_config config;
