@@ -58,6 +58,15 @@ impl Hosts {
         echo
     }
 
+    /// An outboard, when it is ready.
+    fn outboard(&self, options: &[&str]) -> Child {
+        let mut command = self.world.command("alice", &["outboard", "--json"]);
+        command.args(options).env("XDG_RUNTIME_DIR", self.world.path("run"));
+        let mut child = command.spawn().unwrap();
+        assert!(says(&mut BufReader::new(child.stdout.take().unwrap())).contains("ready"));
+        child
+    }
+
     /// What is left of outboards that were started.
     fn left(&self) -> Vec<String> {
         let files = std::fs::read_dir(self.world.path("run")).unwrap();
@@ -178,22 +187,14 @@ fn a_program_is_told_that_its_outboard_was_killed_and_goes_on_with_the_next() {
         deaf.args(["-uc", "import socket, time; s = socket.create_server(('10.9.0.1', 8002)); print(); time.sleep(99)"]);
         let mut deaf = deaf.stdout(Stdio::piped()).spawn().unwrap();
         says(&mut BufReader::new(deaf.stdout.take().unwrap()));
-        let outboard = || {
-            let mut command =
-                hosts.world.command("alice", &[&["outboard", "--json"], &OURS[..]].concat());
-            let mut child =
-                command.env("XDG_RUNTIME_DIR", hosts.world.path("run")).spawn().unwrap();
-            assert!(says(&mut BufReader::new(child.stdout.take().unwrap())).contains("ready"));
-            child
-        };
-        let mut first = outboard();
+        let mut first = hosts.outboard(&OURS);
         let mut program = hosts.run(&[], &["python3", &beside("outlives.py")]).spawn().unwrap();
         let mut out = BufReader::new(program.stdout.take().unwrap());
         assert_eq!(says(&mut out), "ready\n", "{:?}", Done::of(program));
         first.kill().unwrap();
         first.wait().unwrap();
         let told = says(&mut out);
-        let next = outboard();
+        let next = hosts.outboard(&OURS);
         assert_eq!(told.matches("'gone'").count(), 6, "{told} {:?}", Done::of(program));
         Done::of(program).ok();
         for mut child in [next, deaf] {
@@ -314,6 +315,97 @@ fn the_library_takes_from_libc_nothing_that_moves_bytes_or_locks() {
     };
     let taken: Vec<_> = names.into_iter().filter(|name| plain(name)).collect();
     assert!(taken.is_empty(), "{taken:?}");
+}
+
+#[test]
+fn a_program_that_moves_messages_has_rings_for_them() {
+    let name = "a_program_that_moves_messages_has_rings_for_them";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        let mut outboard = hosts.outboard(&OURS);
+        let moves = "import socket\n\
+                     s = socket.create_connection(('10.9.0.1', 8000), 5)\n\
+                     s.sendall(b'GET /file HTTP/1.0\\r\\n\\r\\n')\n\
+                     u = socket.socket(type=socket.SOCK_DGRAM)\n\
+                     for _ in range(20): u.sendto(b'message', ('10.9.0.1', 7000))\n\
+                     while s.recv(9999): pass";
+        let begun = |lease: &str| {
+            let mut run = hosts.run(&[], &["python3", "-c", moves]);
+            Done::of(run.env("FUSEWIRE_LEASE", lease).spawn().unwrap()).ok();
+            let mut metrics = hosts.world.command("alice", &["metrics"]);
+            metrics.env("XDG_RUNTIME_DIR", hosts.world.path("run"));
+            let metrics = Done::of(metrics.spawn().unwrap()).ok().out;
+            let is_it = |line: &&str| line.starts_with("fusewire_outboard_leases_begun_total{");
+            let line = metrics.lines().find(is_it).unwrap_or_else(|| panic!("{metrics}"));
+            line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+        };
+        assert_eq!(begun("0"), 0);
+        assert_eq!(begun("1"), 2, "of the stream, and of the datagrams");
+        outboard.kill().unwrap();
+        outboard.wait().unwrap();
+    });
+}
+
+#[test]
+fn beside_the_kernel_what_was_bound_may_stay_on_this_host() {
+    let name = "beside_the_kernel_what_was_bound_may_stay_on_this_host";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        sh("ip link set lo up\nip addr add 10.9.0.2/24 dev v0");
+        let beside = &OURS[..2];
+        let curl = ["curl", "-sS", "-o", "got", "http://10.9.0.1:8000/file"];
+        hosts.done(beside, &curl).ok();
+        same(&hosts.world.here("got"), &hosts.world.here("file"));
+        let mut far = hosts.peer.command("python3");
+        far.args([
+            "-c",
+            "import socket, time\n\
+                         s = socket.socket(type=socket.SOCK_DGRAM)\n\
+                         while True: s.sendto(b'far', ('10.9.0.2', 7302)); time.sleep(0.05)",
+        ]);
+        let mut far = far.spawn().unwrap();
+        let binds = "import socket, time\n\
+                     def new(kind, *at):\n    \
+                         s = socket.socket(type=kind); s.settimeout(5); s.bind(at); return s\n\
+                     UDP, TCP = socket.SOCK_DGRAM, socket.SOCK_STREAM\n\
+                     u, l = new(UDP, '127.0.0.1', 0), new(TCP, '127.0.0.1', 0)\n\
+                     l.listen()\n\
+                     for port in 0, 7300:\n    \
+                         s, t = new(UDP, '', port), new(TCP, '', port)\n    \
+                         s.sendto(b'near', u.getsockname())\n    \
+                         t.connect(l.getsockname())\n    \
+                         for got, who in u.recvfrom(9), l.accept():\n        \
+                             print(got == b'near' or got.getpeername() == who, not port or who[1] == port)\n\
+                     server = new(UDP, '', 7302)\n\
+                     print(server.recv(9))\n\
+                     try: server.sendto(b'on', u.getsockname())\n\
+                     except OSError: pass\n\
+                     print([server.recv(9) for _ in range(20)][-1])";
+        let done = hosts.done(beside, &["python3", "-c", binds]);
+        far.kill().unwrap();
+        far.wait().unwrap();
+        assert_eq!(done.ok().out, ["True True\n"; 4].concat() + &"b'far'\n".repeat(2));
+    });
+}
+
+#[test]
+fn what_rules_leave_to_the_kernel_is_its_own_from_the_beginning() {
+    let name = "what_rules_leave_to_the_kernel_is_its_own_from_the_beginning";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        // UDP_GRO, which an outboard refuses.
+        let sets = "import socket\n\
+                    s = socket.socket(type=socket.SOCK_DGRAM)\n\
+                    try: print(s.setsockopt(socket.IPPROTO_UDP, 104, 1))\n\
+                    except OSError as e: print(e.errno)";
+        let out = |rules: &str| {
+            let run = [&OURS[..], &["--rules", "rules"]].concat();
+            std::fs::write(hosts.world.here("rules"), rules).unwrap();
+            hosts.done(&run, &["python3", "-c", sets]).ok().out
+        };
+        assert_eq!(out("kernel tcp\n"), "92\n");
+        assert_eq!(out("kernel program nobody; kernel udp\n"), "None\n");
+    });
 }
 
 /// Every call of a list, on an outboard's sockets and on the kernel's: it prints the same.

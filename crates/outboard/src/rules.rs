@@ -150,10 +150,11 @@ impl Rules {
         )
     }
 
-    /// Nothing of the program is the outboard's: the first rule says so without a condition.
-    pub fn is_kernel(&self) -> bool {
-        let first = self.all[..self.count].first();
-        first.is_some_and(|rule| *rule == Rule::new(Owner::Kernel))
+    /// Nothing of the program that is of this kind is the outboard's: the first rule for this kind says so, whatever the address.
+    pub fn is_kernel(&self, kind: Kind) -> bool {
+        let mut all = self.all[..self.count].iter();
+        let first = all.find(|rule| rule.kind.is_none_or(|of| of == kind));
+        first.is_some_and(|rule| Rule { kind: None, ..*rule } == Rule::new(Owner::Kernel))
     }
 }
 
@@ -301,7 +302,25 @@ mod tests {
         assert_eq!(rules.owner(&bind, false), Owner::Outboard);
         let ssh = Rules::parse(text, "ssh").unwrap();
         assert_eq!(ssh.owner(&connect("11.0.0.1:22"), false), Owner::Kernel);
-        assert!(!ssh.is_kernel() && Rules::parse("kernel program ssh", "ssh").unwrap().is_kernel());
+    }
+
+    #[test]
+    fn what_is_the_kernels_whatever_the_address_is_known_from_the_beginning() {
+        for (text, streams, datagrams) in [
+            ("kernel", true, true),
+            ("kernel udp", false, true),
+            ("kernel program ssh", true, true),
+            ("kernel program avahi-daemon; kernel tcp", true, false),
+            ("outboard tcp port 80; kernel", false, true),
+            ("outboard connect 10.0.0.0/8; kernel udp", false, false),
+            ("kernel udp port 53", false, false),
+            ("kernel bind udp", false, false),
+            ("kernel udp loopback", false, false),
+        ] {
+            let rules = Rules::parse(text, "ssh").unwrap();
+            let is = [Kind::Stream, Kind::Datagram].map(|kind| rules.is_kernel(kind));
+            assert_eq!(is, [streams, datagrams], "{text}");
+        }
     }
 
     #[test]

@@ -142,6 +142,10 @@ fn receive_datagram(
             _ => Ok(Received::of(0)),
         };
     };
+    if !socket.is(stage::USED) {
+        // Who is reached here stays here, whomever it sends to.
+        library.table.change(socket, stage::USED, 0);
+    }
     let room: usize = pieces[1..].iter().map(|piece| piece.len()).sum();
     let len = if flags.contains(RecvFlags::TRUNC) { len } else { len.min(room) };
     let flags = if is_cut { libc::MSG_TRUNC } else { 0 };
@@ -238,11 +242,11 @@ fn send_datagram(
         Err(error) => return Some(Err(error)),
     };
     match to {
-        Some(to) if !socket.is(stage::SENT | stage::CONNECTED) => {
+        Some(to) if !socket.is(stage::USED | stage::CONNECTED) => {
             if library.owner(Purpose::Connect, socket.of.kind, to) == Owner::Kernel {
                 return sockets::give_up(library, socket);
             }
-            library.table.change(socket, stage::SENT, 0);
+            library.table.change(socket, stage::USED, 0);
         }
         None if !socket.is(stage::CONNECTED) => {
             let now = library.stage(socket);

@@ -232,9 +232,9 @@ impl Library {
         rustix::net::sockopt::socket_cookie(socket.p()) == Ok(socket.cookie)
     }
 
-    /// Nothing of this program is the outboard's.
-    pub fn is_kernel(&self) -> bool {
-        self.rules.is_kernel()
+    /// Nothing of this program that is of this kind is the outboard's.
+    pub fn is_kernel(&self, kind: Kind) -> bool {
+        self.rules.is_kernel(kind)
     }
 
     /// A number that a child has closed which shares this memory: to the child it is something else, and not of ours.

@@ -85,11 +85,12 @@ pub fn open(domain: i32, kind: i32, protocol: i32) -> Option<Result<i32>> {
         _ => return None,
     };
     let kind = match (kind & !flags, protocol) {
-        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => Kind::Stream,
+        // Where its peer has it not, MPTCP is TCP.
+        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP | libc::IPPROTO_MPTCP) => Kind::Stream,
         (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Kind::Datagram,
         _ => return None,
     };
-    let library = library().filter(|library| !library.is_kernel() && !library.is_confined())?;
+    let library = library().filter(|library| !library.is_kernel(kind) && !library.is_confined())?;
     let of = SocketType { family, kind };
     let made = library.client.socket(of).and_then(|(p, handle)| {
         let cookie = rustix::net::sockopt::socket_cookie(&p)?;
@@ -153,7 +154,8 @@ pub fn bind(number: i32, address: &[u8]) -> Option<Result<()>> {
     }
     let bound = library.client.bind(socket.handle, local);
     if bound.is_ok() {
-        library.table.change(&mut socket, stage::BOUND, 0);
+        let any = if local.port() == 0 { stage::ANY_PORT } else { 0 };
+        library.table.change(&mut socket, stage::BOUND | any, 0);
     }
     Some(bound)
 }
@@ -498,6 +500,20 @@ fn error(library: &Library, socket: &mut Socket) -> Result<i32> {
     }
 }
 
+/// Each option that was set of a socket, with its value.
+fn replayed(library: &Library, socket: &Socket, mut set: impl FnMut(OptionName, &[u8])) {
+    let known = library.table.options(socket.number);
+    for (bit, &(level, name)) in REPLAYED.iter().enumerate() {
+        let mut value = [0; VALUE_MAX];
+        let option = OptionName { level, name };
+        if known & 1 << bit != 0
+            && let Ok(len) = library.client.option(socket.handle, option, &mut value)
+        {
+            set(option, &value[..len.min(VALUE_MAX)]);
+        }
+    }
+}
+
 /// Leaves a socket to the kernel: `None`, and the call is its.
 pub fn give_up<T>(library: &Library, socket: &Socket) -> Option<Result<T>> {
     replace(library, socket).err().map(Err)
@@ -508,33 +524,63 @@ fn replace(library: &Library, socket: &Socket) -> Result<()> {
     let of = socket.of;
     let kind = if socket.is_stream() { libc::SOCK_STREAM } else { libc::SOCK_DGRAM };
     let new = sys::socket(sockaddr::domain(of.family), kind | libc::SOCK_CLOEXEC, 0)?;
-    let set = library.table.options(socket.number);
-    for (bit, &(level, name)) in REPLAYED.iter().enumerate() {
-        let mut value = [0; VALUE_MAX];
-        let option = OptionName { level, name };
-        if set & 1 << bit != 0
-            && let Ok(len) = library.client.option(socket.handle, option, &mut value)
-        {
-            // What the kernel would have refused, it refuses without anybody to tell.
-            let _ = sys::set_option(&new, level, name, &value[..len.min(VALUE_MAX)]);
-        }
-    }
+    replayed(library, socket, |OptionName { level, name }, value| {
+        // What the kernel would have refused, it refuses without anybody to tell.
+        let _ = sys::set_option(&new, level, name, value);
+    });
+    let mut unbound = None;
     if socket.is(stage::BOUND) {
         let local = library.client.local(socket.handle)?;
-        sys::bind(new.as_fd(), &sockaddr::emit(of.family, local))?;
+        let bind = |local| sys::bind(new.as_fd(), &sockaddr::emit(of.family, local));
+        match bind(local) {
+            // Beside the kernel an outboard has its ports there.
+            Err(Errno::ADDRINUSE) if socket.is(stage::ANY_PORT) => {
+                bind(SocketAddr::new(local.ip(), 0))?;
+            }
+            Err(Errno::ADDRINUSE) => unbound = Some(local),
+            bound => bound?,
+        }
     }
     put(library, socket, new)?;
     library.table.note_kernel(socket.number);
-    Ok(())
+    unbound.map_or(Ok(()), |local| bind_when_left(socket, local))
 }
 
-/// A new socket of the outboard's, in the place of one whose connection failed.
+/// Binds what is the kernel's now to the port that the outboard has until it hears that our socket there is closed.
+fn bind_when_left(socket: &Socket, local: SocketAddr) -> Result<()> {
+    const TRIES: usize = 20;
+    let local = sockaddr::emit(socket.of.family, local);
+    for _ in 1..TRIES {
+        match sys::bind(socket.p(), &local) {
+            Err(Errno::ADDRINUSE) => {
+                let pause = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+                let _ = rustix::thread::nanosleep(&pause);
+            }
+            bound => return bound,
+        }
+    }
+    sys::bind(socket.p(), &local)
+}
+
+/// A new socket of the outboard's, in the place of one whose connection failed: with its options and its address.
 fn renew(library: &Library, socket: &Socket) -> Result<Socket> {
     let set = library.table.options(socket.number);
     let (new, handle) = library.client.socket(socket.of)?;
     let cookie = rustix::net::sockopt::socket_cookie(&new)?;
+    replayed(library, socket, |option, value| {
+        // What it has taken once it takes.
+        let _ = library.client.set_option(handle, option, value);
+    });
+    if socket.is(stage::BOUND) {
+        let mut local = library.client.local(socket.handle)?;
+        if socket.is(stage::ANY_PORT) {
+            local.set_port(0);
+        }
+        library.client.bind(handle, local)?;
+    }
     put(library, socket, new)?;
-    let renewed = Socket::new(socket.number, handle, socket.of, cookie);
+    let stage = socket.stage & (stage::BOUND | stage::ANY_PORT);
+    let renewed = Socket { stage, ..Socket::new(socket.number, handle, socket.of, cookie) };
     let watch = library.table.watch(socket.number);
     library.learn(&renewed);
     library.table.set_watch(socket.number, watch);

@@ -35,10 +35,12 @@ pub mod stage {
     pub const NAMED: u32 = 1 << 8;
     /// Its connection failed; it may be told to connect again.
     pub const DEAD: u32 = 1 << 9;
-    /// Datagrams were sent.
-    pub const SENT: u32 = 1 << 10;
+    /// Datagrams were sent, or have come.
+    pub const USED: u32 = 1 << 10;
     /// A child that shares this memory has closed the number: to others it is what it was.
     pub const DOUBTFUL: u32 = 1 << 11;
+    /// It was bound to any port.
+    pub const ANY_PORT: u32 = 1 << 12;
 }
 
 // The first word: what it is, and how often that was said.

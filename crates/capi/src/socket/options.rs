@@ -8,6 +8,7 @@ use fusewire_stack::ip::posix::{self, Effect};
 use fusewire_stack::ip::{Stack, unconnected_tcp_info};
 
 use super::{Flags, Kind, Socket, State};
+use crate::address::Family;
 use crate::errno::{Errno, Result};
 
 /// What is set, and whether calls wait.
@@ -42,8 +43,13 @@ impl Socket {
         self.lock().options.nonblocking
     }
 
+    fn kind_of(&self) -> posix::KindOf {
+        posix::KindOf { is_v4: self.family == Family::V4, is_tcp: self.kind == Kind::Stream }
+    }
+
     /// Sets an option.
     pub fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
+        self.kind_of().sets(level).map_err(Errno)?;
         if posix::is_membership(level, name) {
             return self.change_membership(level, name, value);
         }
@@ -91,6 +97,7 @@ impl Socket {
 
     /// The value of an option.
     pub fn option(&self, level: i32, name: i32) -> Result<Vec<u8>> {
+        self.kind_of().asks(level).map_err(Errno)?;
         let is_tcp = self.kind == Kind::Stream;
         if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
             return Ok(self.take_error()?.to_ne_bytes().to_vec());

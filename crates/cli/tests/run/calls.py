@@ -862,6 +862,67 @@ def many_pieces():
 
 
 @step
+def of_another_level():
+    out = []
+    for kind in socket.SOCK_STREAM, socket.SOCK_DGRAM:
+        for family in socket.AF_INET, socket.AF_INET6:
+            s = socket.socket(family, kind)
+            out += [(said(s.setsockopt, level, 99, 1), said(s.getsockopt, level, name))
+                    for level, name in ((socket.IPPROTO_TCP, socket.TCP_NODELAY), (IPV6, socket.IPV6_UNICAST_HOPS),
+                                        (socket.IPPROTO_UDP, 99), (77, 1))
+                    if (level, kind) != (socket.IPPROTO_TCP, socket.SOCK_STREAM) and (level, family) != (IPV6, socket.AF_INET6)]
+    return out
+
+
+@step
+def refused_and_again():
+    # What was set stays, and the address, for the next try.
+    out = []
+    for local in None, (OWN, 0), (OWN, 7321):
+        s = new()
+        set = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 77), (LEVEL, CLASS, 8),
+               (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+        for level, name, value in set:
+            s.setsockopt(level, name, value)
+        if local:
+            s.bind(local)
+        out.append(said(s.connect, CLOSED))
+        out.append([s.getsockopt(*one[:2]) for one in set])
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 78)
+        s.connect(ECHO)
+        s.sendall(b"again")
+        out.append(([s.getsockopt(*one[:2]) for one in set], exactly(s, 5), s.getsockname()[0] == OWN,
+                    not local or local[1] in (0, s.getsockname()[1])))
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        s.close()
+    return out
+
+
+@step
+def sent_behind_the_end():
+    told, s = [], tcp()
+    s.shutdown(socket.SHUT_WR)
+    before = signal.signal(signal.SIGPIPE, lambda *_: told.append("SIGPIPE"))
+    with open(__file__, "rb") as f:
+        done = said(os.sendfile, s.fileno(), f.fileno(), 0, 10)
+        done = done, said(os.sendfile, s.fileno(), f.fileno(), None, 10), f.tell()
+    signal.signal(signal.SIGPIPE, before)
+    return done, told
+
+
+@step
+def multipath():
+    # The kernel may have been built without.
+    try:
+        s = socket.socket(FAMILY, proto=262)
+    except OSError:
+        s = new()
+    s.connect(ECHO)
+    s.sendall(b"paths")
+    return exactly(s, 5)
+
+
+@step
 def to_a_device():
     s, _, tells = used_datagrams()
     name = socket.if_indextoname(interface()).encode() + b"\0"

@@ -256,7 +256,7 @@ impl Engine {
                 self.table.forget(index, &socket);
                 if let Turn::Failed(error) = turn {
                     let local = local(stack, now, &socket).ok();
-                    self.table.bury(socket.payer, socket.handle, error, local);
+                    self.table.bury(&socket, error, local);
                 }
                 self.end(*socket, stack, now, turn == Turn::Dropped);
             }

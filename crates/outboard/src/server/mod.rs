@@ -186,12 +186,14 @@ impl Server {
     pub fn observe(&mut self) -> io::Result<()> {
         let (stack, clock) = (Arc::downgrade(&self.stack), self.clock.clone());
         let refused = self.engine.accounts.refused().clone();
+        let leases = self.engine.regions.leases().clone();
         let ask = move |question: &mut dyn FnMut(&mut Stack, Instant)| {
             let Some(stack) = stack.upgrade() else { return false };
             question(&mut lock(&stack), clock.now());
             true
         };
-        let observed = ip::observe_with(ask, move || refused.named())?;
+        let count = move || [&refused.named()[..], &leases.named()].concat();
+        let observed = ip::observe_with(ask, count)?;
         self._observed = Some(observed);
         self.engine.xtp.observe();
         Ok(())

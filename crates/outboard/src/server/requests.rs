@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::posix::{self, Effect};
+use fusewire_stack::ip::posix::{self, Effect, KindOf, Options};
 use fusewire_stack::ip::{Stack, State as TcpState, TcpConfig, unconnected_tcp_info};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_cookie;
@@ -95,7 +95,9 @@ impl Engine {
         request: &Request<'_>,
         asker: Asker<'_>,
     ) -> Result<Answer> {
-        if let Request::Connect(handle, _) | Request::SetOption(handle, ..) = request {
+        if let Request::Connect(handle, _) | Request::SetOption(handle, ..) = request
+            && self.table.commanded(handle).is_some()
+        {
             self.send_before(stack, now, handle)?;
         }
         match *request {
@@ -143,7 +145,7 @@ impl Engine {
                 Some(_) => self.on(&handle, |engine, socket| {
                     engine.option(stack, now, socket, name).map(Answer::Value)
                 }),
-                // It ended; its placeholder may be asked why.
+                // It ended; its placeholder may be asked why, and of a connection that was refused what was set.
                 None if matches!(
                     (name.level, name.name),
                     (libc::SOL_SOCKET, libc::SO_ERROR | FAILURE)
@@ -152,13 +154,27 @@ impl Engine {
                     let error = self.table.exhume(&handle)?.map_or(0, Errno::raw_os_error);
                     Ok(Answer::Value(error.to_ne_bytes().to_vec()))
                 }
-                None => Err(Errno::BADF),
+                None => {
+                    let (of, options) = self.table.epitaph_options(&handle)?;
+                    let kind = kind_of(of);
+                    kind.asks(name.level).map_err(Errno::from_raw_os_error)?;
+                    let value = value_of(stack, options, name, kind.is_tcp)?;
+                    Ok(Answer::Value(value))
+                }
             },
+            Request::SetOption(handle, name, value) if self.table.commanded(&handle).is_none() => {
+                let (of, options) = self.table.epitaph_options(&handle)?;
+                let kind = kind_of(of);
+                kind.sets(name.level).map_err(Errno::from_raw_os_error)?;
+                let set = options.set((name.level, name.name), value, kind.is_tcp);
+                set.map(|_| Answer::Done).map_err(Errno::from_raw_os_error)
+            }
             Request::SetOption(handle, name, value) => self.on(&handle, |engine, socket| {
                 if name.level == SOL_XTP {
                     return engine.set_xtp(socket, name.name, value);
                 }
-                let is_tcp = socket.of.kind == Kind::Stream;
+                let kind = kind_of(socket.of);
+                kind.sets(name.level).map_err(Errno::from_raw_os_error)?;
                 if posix::is_membership(name.level, name.name) {
                     let any = socket.of.family.unspecified();
                     let any = engine.policy.place(socket.owner(), any)?;
@@ -170,7 +186,7 @@ impl Engine {
                 }
                 let asked = socket.options.recv_buffer;
                 let before = socket.options.extra_room(stack, socket.state.id());
-                let effect = socket.options.set((name.level, name.name), value, is_tcp);
+                let effect = socket.options.set((name.level, name.name), value, kind.is_tcp);
                 let effect = effect.map_err(Errno::from_raw_os_error)?;
                 let after = socket.options.extra_room(stack, socket.state.id());
                 let is_room = socket.of.kind == Kind::Datagram && after > before;
@@ -533,7 +549,11 @@ impl Engine {
         socket: &mut Socket,
         name: OptionName,
     ) -> Result<Vec<u8>> {
-        let is_tcp = socket.of.kind == Kind::Stream;
+        let kind = kind_of(socket.of);
+        if name.level != SOL_XTP {
+            kind.asks(name.level).map_err(Errno::from_raw_os_error)?;
+        }
+        let is_tcp = kind.is_tcp;
         let is_listening = matches!(socket.state, State::Listening { .. });
         let int = match (name.level, name.name) {
             (libc::SOL_SOCKET, libc::SO_ERROR | FAILURE) => {
@@ -583,12 +603,7 @@ impl Engine {
                 State::Stream(id) => stack.tcp_info(id).map_err(number_of)?.max_payload as i32,
                 _ => socket.options.segment(),
             },
-            _ => {
-                let hops = stack.layer().config().hop_limit;
-                let config = stack.config();
-                let value = socket.options.value((name.level, name.name), config, hops, is_tcp);
-                return value.map_err(Errno::from_raw_os_error);
-            }
+            _ => return value_of(stack, &socket.options, name, is_tcp),
         };
         Ok(int.to_ne_bytes().to_vec())
     }
@@ -602,9 +617,21 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     }
 }
 
+/// Of which kind a socket is to its options.
+fn kind_of(of: SocketType) -> KindOf {
+    KindOf { is_v4: of.family == Family::V4, is_tcp: of.kind == Kind::Stream }
+}
+
 /// TCP's settings as a socket's options want them.
 fn settings(stack: &Stack, socket: &Socket) -> TcpConfig {
     socket.options.apply(stack.config().tcp.clone())
+}
+
+/// The value of an option that is what was set.
+fn value_of(stack: &Stack, options: &Options, name: OptionName, is_tcp: bool) -> Result<Vec<u8>> {
+    let (config, hops) = (stack.config(), stack.layer().config().hop_limit);
+    let value = options.value((name.level, name.name), config, hops, is_tcp);
+    value.map_err(Errno::from_raw_os_error)
 }
 
 /// What an option does to a socket that the stack knows.

@@ -186,6 +186,8 @@ struct Obituary {
     /// Why, until it was told.
     error: Option<Errno>,
     local: Option<SocketAddr>,
+    /// Of a stream that was never connected, what it was told, of which kind it was: another may take its place.
+    told: Option<Box<(SocketType, Options)>>,
 }
 
 /// All sockets.
@@ -326,7 +328,10 @@ impl Table {
 
     /// Keeps why a socket ended that was at this user's expense, and its address. Who has half of all that is kept makes others
     /// forget nothing.
-    pub fn bury(&mut self, payer: u32, handle: Handle, error: Errno, local: Option<SocketAddr>) {
+    pub fn bury(&mut self, socket: &Socket, error: Errno, local: Option<SocketAddr>) {
+        let Socket { payer, handle, .. } = *socket;
+        let is_refused = matches!(socket.state, State::Connecting { .. });
+        let told = is_refused.then(|| Box::new((socket.of, socket.options.clone())));
         if self.obituaries.len() == OBITUARIES_MAX {
             let is_his = |dead: &Obituary| dead.payer == payer;
             let has_half = self.obituaries.iter().filter(|dead| is_his(dead)).count();
@@ -336,7 +341,7 @@ impl Table {
             };
             self.obituaries.remove(oldest.unwrap_or(0));
         }
-        self.obituaries.push_back(Obituary { payer, handle, error: Some(error), local });
+        self.obituaries.push_back(Obituary { payer, handle, error: Some(error), local, told });
     }
 
     /// Why a socket ended; told once, `None` from then on.
@@ -355,6 +360,19 @@ impl Table {
     pub fn epitaph(&self, handle: &Handle) -> Result<Option<SocketAddr>, Errno> {
         let at = self.grave(handle).ok_or(Errno::BADF)?;
         Ok(self.obituaries[at].local)
+    }
+
+    /// Of which kind it was, and the options that it had, where it was a stream that was never connected.
+    ///
+    /// # Errors
+    /// As [`Table::exhume`].
+    pub fn epitaph_options(
+        &mut self,
+        handle: &Handle,
+    ) -> Result<(SocketType, &mut Options), Errno> {
+        let at = self.grave(handle).ok_or(Errno::BADF)?;
+        let told = self.obituaries[at].told.as_deref_mut().ok_or(Errno::BADF)?;
+        Ok((told.0, &mut told.1))
     }
 
     fn grave(&self, handle: &Handle) -> Option<usize> {
@@ -458,7 +476,8 @@ mod tests {
         let mut table = Table::default();
         let handle = Handle { socket: 5, token: [1; 16] };
         let local = Some("10.0.0.1:7".parse().unwrap());
-        table.bury(7, handle, Errno::CONNREFUSED, local);
+        let dead = |payer: u32, handle: Handle| Socket { payer, handle, ..socket(0, 0) };
+        table.bury(&dead(7, handle), Errno::CONNREFUSED, local);
         let stranger = Handle { token: [2; 16], ..handle };
         assert_eq!(table.exhume(&stranger), Err(Errno::BADF));
         assert_eq!(table.epitaph(&stranger), Err(Errno::BADF));
@@ -466,14 +485,14 @@ mod tests {
         assert_eq!((table.exhume(&handle), table.epitaph(&handle)), (Ok(None), Ok(local)));
         let of = |socket: u64| Handle { socket, ..handle };
         for n in 0..100 {
-            table.bury(8, of(1 << 32 | n), Errno::HOSTUNREACH, None);
+            table.bury(&dead(8, of(1 << 32 | n)), Errno::HOSTUNREACH, None);
         }
         for n in 0..2 * OBITUARIES_MAX as u64 {
-            table.bury(7, of(n), Errno::TIMEDOUT, None);
+            table.bury(&dead(7, of(n)), Errno::TIMEDOUT, None);
         }
         assert_eq!(table.exhume(&of(1 << 32)), Ok(Some(Errno::HOSTUNREACH)), "another user's");
         assert_eq!(table.exhume(&of(0)), Err(Errno::BADF));
-        table.bury(7, of(0), Errno::TIMEDOUT, None);
+        table.bury(&dead(7, of(0)), Errno::TIMEDOUT, None);
         assert_eq!(table.obituaries.len(), OBITUARIES_MAX);
     }
 }

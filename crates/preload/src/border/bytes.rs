@@ -267,9 +267,8 @@ unsafe fn scatter(
     let count = usize::try_from(count).map_err(|_| Errno::INVAL)?;
     let mut heading = [0; HEADING_LEN];
     // SAFETY: the caller's obligation.
-    let mut all = unsafe { Scatter::new(&mut heading, at, count) }?;
-    let pieces = all.pieces(socket.is_stream())?;
-    bytes::receive(library, socket, pieces, 0)
+    let mut all = unsafe { Scatter::new(&mut heading, (at, count), socket.is_stream()) }?;
+    bytes::receive(library, socket, all.pieces(), 0)
 }
 
 /// # Safety
@@ -286,10 +285,10 @@ unsafe fn receive_message(
     // SAFETY: not null; the caller's obligation.
     let header = unsafe { &mut *header };
     let mut heading = [0; HEADING_LEN];
+    let vector = (header.msg_iov.cast_const(), header.msg_iovlen);
     // SAFETY: as above.
-    let mut all = unsafe { Scatter::new(&mut heading, header.msg_iov, header.msg_iovlen) }?;
-    let pieces = all.pieces(socket.is_stream())?;
-    let received = bytes::receive(library, socket, pieces, flags)?;
+    let mut all = unsafe { Scatter::new(&mut heading, vector, socket.is_stream()) }?;
+    let received = bytes::receive(library, socket, all.pieces(), flags)?;
     if header.msg_name.is_null() {
         header.msg_namelen = 0;
     } else {
@@ -355,9 +354,8 @@ unsafe fn send_one(
 unsafe fn gather(library: &Library, socket: &mut Socket, at: *const iovec, count: c_int) -> Ours {
     let Ok(count) = usize::try_from(count) else { return Some(Err(Errno::INVAL)) };
     // SAFETY: the caller's obligation.
-    let all = unsafe { Gather::new(at, count) };
-    match all.as_ref().map_err(|error| *error).and_then(|all| all.pieces(socket.is_stream())) {
-        Ok(pieces) => bytes::send(library, socket, pieces, None, 0),
+    match unsafe { Gather::new((at, count), socket.is_stream()) } {
+        Ok(all) => bytes::send(library, socket, all.pieces(), None, 0),
         Err(error) => Some(Err(error)),
     }
 }
@@ -376,17 +374,14 @@ unsafe fn send_message(
     // SAFETY: not null; the caller's obligation.
     let given = unsafe {
         let header = &*header;
-        Gather::new(header.msg_iov, header.msg_iovlen).and_then(|all| {
+        let vector = (header.msg_iov.cast_const(), header.msg_iovlen);
+        Gather::new(vector, socket.is_stream()).and_then(|all| {
             let to = memory::address(header.msg_name.cast(), header.msg_namelen)?;
             Ok((all, (to, beside_of(socket, header)?)))
         })
     };
-    let (all, to) = match given {
-        Ok(given) => given,
-        Err(error) => return Some(Err(error)),
-    };
-    match all.pieces(socket.is_stream()) {
-        Ok(pieces) => bytes::send_beside(library, socket, pieces, to, flags),
+    match given {
+        Ok((all, to)) => bytes::send_beside(library, socket, all.pieces(), to, flags),
         Err(error) => Some(Err(error)),
     }
 }
@@ -459,8 +454,9 @@ impl Headers<'_> {
         // SAFETY: the caller's obligation, and that of who made this.
         unsafe {
             let header = &mut *self.first.add(at);
-            let all = Gather::new(header.msg_hdr.msg_iov, header.msg_hdr.msg_iovlen);
-            let pieces = all.as_ref().ok().and_then(|all| all.pieces(false).ok()).unwrap_or(&[]);
+            let vector = (header.msg_hdr.msg_iov.cast_const(), header.msg_hdr.msg_iovlen);
+            let all = Gather::new(vector, false);
+            let pieces = all.as_ref().map_or(&[][..], Gather::pieces);
             header.msg_len = pieces.iter().map(|piece| piece.len()).sum::<usize>() as c_uint;
         }
     }
@@ -480,13 +476,12 @@ impl Leaving for Headers<'_> {
         // SAFETY: within what who made this vouches for.
         let (all, to, beside) = unsafe {
             let header = &(*self.first.add(at)).msg_hdr;
-            let all = Gather::new(header.msg_iov, header.msg_iovlen)?;
+            let all = Gather::new((header.msg_iov.cast_const(), header.msg_iovlen), false)?;
             let to = memory::address(header.msg_name.cast(), header.msg_namelen)?;
             (all, to, beside_of(self.socket, header)?)
         };
-        let pieces = all.pieces(false)?;
-        let address = bytes::destination(self.socket, pieces, to)?;
-        f(pieces, Heading { address, beside })
+        let address = bytes::destination(self.socket, all.pieces(), to)?;
+        f(all.pieces(), Heading { address, beside })
     }
 }
 
@@ -536,6 +531,9 @@ unsafe fn send_file(
         return through(library, &mut { *socket }, false, by_kernel);
     };
     let sent = bytes::send_file(library, socket, file, begin, count);
+    if sent == Err(Errno::PIPE) {
+        sys::raise_broken_pipe();
+    }
     if let Ok(len) = sent {
         let end = begin + len as u64;
         match offset.is_null() {

@@ -52,42 +52,53 @@ unsafe fn vector<'a>(vector: *const iovec, count: usize) -> Result<&'a [iovec]> 
     }
 }
 
+/// So many of these pieces as are taken: those that are not empty, of a stream the first 64.
+///
+/// # Errors
+/// `EMSGSIZE`: there are more of a datagram.
+fn taken(all: &[iovec], is_stream: bool) -> Result<impl Iterator<Item = &iovec>> {
+    let parts = all.iter().filter(|piece| piece.iov_len > 0);
+    match !is_stream && parts.clone().nth(PIECES).is_some() {
+        true => Err(Errno::MSGSIZE),
+        false => Ok(parts.take(PIECES)),
+    }
+}
+
 /// Pieces to write into, behind one of ours; how many there are.
 pub struct Scatter<'a> {
     pieces: [IoSliceMut<'a>; PIECES + 1],
     count: usize,
-    is_cut: bool,
 }
 
 impl<'a> Scatter<'a> {
-    /// `first`, and those of a vector.
+    /// `first`, and those of a vector, for a stream or for a datagram.
+    ///
+    /// # Errors
+    /// `EMSGSIZE`: there are more than are taken of a datagram; `EFAULT`, `EINVAL`.
     ///
     /// # Safety
     /// `at` points to `count` pieces of memory that nobody else uses during `'a`.
-    pub unsafe fn new(first: &'a mut [u8], at: *const iovec, count: usize) -> Result<Scatter<'a>> {
+    pub unsafe fn new(
+        first: &'a mut [u8],
+        (at, count): (*const iovec, usize),
+        is_stream: bool,
+    ) -> Result<Scatter<'a>> {
         // SAFETY: the caller's obligation.
         let all = unsafe { vector(at, count) }?;
         let mut pieces = std::array::from_fn(|_| IoSliceMut::new(&mut []));
         pieces[0] = IoSliceMut::new(first);
-        let mut parts = all.iter().filter(|piece| piece.iov_len > 0);
         let mut count = 1;
-        for (place, piece) in pieces[1..].iter_mut().zip(&mut parts) {
+        for (place, piece) in pieces[1..].iter_mut().zip(taken(all, is_stream)?) {
             // SAFETY: the caller's obligation.
             *place = IoSliceMut::new(unsafe { bytes_mut(piece.iov_base, piece.iov_len) }?);
             count += 1;
         }
-        Ok(Scatter { pieces, count, is_cut: parts.next().is_some() })
+        Ok(Scatter { pieces, count })
     }
 
-    /// Those for a stream, which may be the first of all, or for a datagram.
-    ///
-    /// # Errors
-    /// `EMSGSIZE`: there are more than are taken, for a datagram.
-    pub fn pieces(&mut self, is_stream: bool) -> Result<&mut [IoSliceMut<'a>]> {
-        match self.is_cut && !is_stream {
-            true => Err(Errno::MSGSIZE),
-            false => Ok(&mut self.pieces[..self.count]),
-        }
+    /// All of them.
+    pub fn pieces(&mut self) -> &mut [IoSliceMut<'a>] {
+        &mut self.pieces[..self.count]
     }
 }
 
@@ -95,37 +106,32 @@ impl<'a> Scatter<'a> {
 pub struct Gather<'a> {
     pieces: [IoSlice<'a>; PIECES],
     count: usize,
-    is_cut: bool,
 }
 
 impl<'a> Gather<'a> {
-    /// Those of a vector.
+    /// Those of a vector, for a stream or for a datagram.
+    ///
+    /// # Errors
+    /// As [`Scatter::new`].
     ///
     /// # Safety
     /// `at` points to `count` pieces of memory that nobody writes during `'a`.
-    pub unsafe fn new(at: *const iovec, count: usize) -> Result<Gather<'a>> {
+    pub unsafe fn new((at, count): (*const iovec, usize), is_stream: bool) -> Result<Gather<'a>> {
         // SAFETY: the caller's obligation.
         let all = unsafe { vector(at, count) }?;
         let mut pieces = [IoSlice::new(&[]); PIECES];
         let mut count = 0;
-        let mut parts = all.iter().filter(|piece| piece.iov_len > 0);
-        for (place, piece) in pieces.iter_mut().zip(&mut parts) {
+        for (place, piece) in pieces.iter_mut().zip(taken(all, is_stream)?) {
             // SAFETY: the caller's obligation.
             *place = IoSlice::new(unsafe { bytes(piece.iov_base, piece.iov_len) }?);
             count += 1;
         }
-        Ok(Gather { pieces, count, is_cut: parts.next().is_some() })
+        Ok(Gather { pieces, count })
     }
 
-    /// As [`Scatter::pieces`].
-    ///
-    /// # Errors
-    /// As [`Scatter::pieces`].
-    pub fn pieces(&self, is_stream: bool) -> Result<&[IoSlice<'a>]> {
-        match self.is_cut && !is_stream {
-            true => Err(Errno::MSGSIZE),
-            false => Ok(&self.pieces[..self.count]),
-        }
+    /// All of them.
+    pub fn pieces(&self) -> &[IoSlice<'a>] {
+        &self.pieces[..self.count]
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fusewire_base::Instant;
 use fusewire_device::{Shared, Writers};
@@ -54,15 +56,36 @@ pub struct Asked {
     pub is_wide: bool,
 }
 
+/// Leases of all time.
+#[derive(Debug, Default)]
+pub struct Leases {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Leases {
+    /// As views name them.
+    pub fn named(&self) -> [(&'static str, u64); 2] {
+        [("outboard_leases_begun", &self.begun), ("outboard_leases_ended", &self.ended)]
+            .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
+    }
+}
+
 /// All regions.
 #[derive(Default)]
 pub struct Regions {
     all: Vec<Option<Region>>,
+    leases: Arc<Leases>,
     /// The processor that all of them say we are on.
     processor: u64,
 }
 
 impl Regions {
+    /// How many leases there were.
+    pub fn leases(&self) -> &Arc<Leases> {
+        &self.leases
+    }
+
     /// Makes a region for a process that speaks by the control connection `guest`: its key, and its files.
     ///
     /// # Errors
@@ -123,6 +146,7 @@ impl Regions {
         if asked.peer_has_finished {
             region.slot(slot).set_over(PEER_FINISHED);
         }
+        self.leases.begun.fetch_add(1, Ordering::Relaxed);
         let lease = Lease {
             region: number,
             slot,
@@ -310,6 +334,7 @@ impl Regions {
 
     /// A socket needs its lease no more; `has_ended`: nor does it live on.
     pub fn end(&mut self, lease: &Lease, has_ended: bool) {
+        self.leases.ended.fetch_add(1, Ordering::Relaxed);
         let slot = self.of(lease);
         match has_ended {
             // What has come may be read as long as somebody likes.

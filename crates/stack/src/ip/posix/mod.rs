@@ -9,7 +9,7 @@ mod options;
 
 pub use bound::Bound;
 pub use membership::{is_membership, membership};
-pub use options::{Effect, Options, Telling, Tells};
+pub use options::{Effect, KindOf, Options, Telling, Tells};
 
 use super::config::Error;
 

@@ -99,6 +99,47 @@ impl Default for Options {
     }
 }
 
+/// Of which kind a socket is, as far as options know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KindOf {
+    /// `AF_INET`.
+    pub is_v4: bool,
+    /// It carries a stream.
+    pub is_tcp: bool,
+}
+
+impl KindOf {
+    fn has(self, level: i32) -> bool {
+        match level {
+            libc::SOL_SOCKET | libc::IPPROTO_IP => true,
+            libc::IPPROTO_TCP => self.is_tcp,
+            libc::IPPROTO_UDP => !self.is_tcp,
+            libc::IPPROTO_IPV6 => !self.is_v4,
+            _ => false,
+        }
+    }
+
+    /// That such a socket has options of this level to be set.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`.
+    pub fn sets(self, level: i32) -> Result<(), i32> {
+        if self.has(level) { Ok(()) } else { Err(libc::ENOPROTOOPT) }
+    }
+
+    /// The same to be asked for.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` of IPv4, as Linux has it, otherwise `ENOPROTOOPT`.
+    pub fn asks(self, level: i32) -> Result<(), i32> {
+        match self.has(level) {
+            true => Ok(()),
+            false if self.is_v4 => Err(libc::EOPNOTSUPP),
+            false => Err(libc::ENOPROTOOPT),
+        }
+    }
+}
+
 /// What a socket that exists has to be told of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
