@@ -246,6 +246,7 @@ impl Host {
             may_fragment: false,
             hop_limit: 64,
             loops: false,
+            is_shared: false,
             generation: 0,
         }
     }

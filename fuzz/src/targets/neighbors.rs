@@ -176,6 +176,7 @@ fn forged_advertisement(target: u8, flags: u8, choices: &mut Choices<'_>) -> Vec
         may_fragment: false,
         hop_limit: ndp::HOP_LIMIT,
         loops: false,
+        is_shared: false,
         generation: 0,
     };
     icmp::emit_checksum(via.pseudo_header_sum(icmpv6::NUMBER, body.len()), &mut body);

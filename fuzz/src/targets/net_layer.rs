@@ -162,6 +162,7 @@ impl Host {
             may_fragment: flags & 8 != 0,
             hop_limit: [255, 64, 1][usize::from(flags >> 1) % 3],
             loops: false,
+            is_shared: false,
             generation: 0,
         })
     }
@@ -238,6 +239,7 @@ impl Host {
             may_fragment: false,
             hop_limit: 64,
             loops: false,
+            is_shared: false,
             generation: 0,
         };
         let mut frame = vec![0; via.header_len()];

@@ -32,6 +32,7 @@ pub fn run(data: &[u8]) {
         may_fragment: false,
         hop_limit: 64,
         loops: false,
+        is_shared: false,
         generation: 0,
     };
     let mut sent: HashMap<u32, Sent> = HashMap::new();
