@@ -399,6 +399,8 @@ impl<P: Profile> Receiving<P> {
     const IN_ORDER: bool = Self::FREE == 0;
     /// All are.
     const IS_FREE: bool = Self::FREE == profile::numbers(P::TAKES);
+    /// There are none: whatever comes is refused.
+    const TAKES_NONE: bool = P::TAKES.is_empty();
 
     fn behind(taken: u64, connection: Arc<Connection>) -> Receiving<P> {
         Receiving {
@@ -455,7 +457,15 @@ impl<P: Profile> Receiving<P> {
 
     /// Hands it over if its type is free, and holds it until its turn otherwise.
     fn free(&mut self, index: u64, adu: Vec<u8>) -> Result<Option<Vec<u8>>> {
-        let number = parsed::<P>(&adu)?.0;
+        let number = match parsed::<P>(&adu) {
+            Ok((number, _)) => number,
+            Err(error) => {
+                // Those behind it do not wait for what is refused.
+                self.early.passed(index);
+                self.connection.recycle(adu);
+                return Err(error);
+            }
+        };
         if Self::FREE >> number & 1 == 1 {
             self.early.passed(index);
             return Ok(Some(adu));
@@ -469,13 +479,19 @@ impl<P: Profile> Receiving<P> {
     pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u8>>> {
         self.connection.recycle(std::mem::take(&mut self.last));
         loop {
-            if let Some(adu) = self.early.take_next() {
+            if !Self::TAKES_NONE
+                && let Some(adu) = self.early.take_next()
+            {
                 self.last = adu;
                 break;
             }
             let Some((index, adu)) = std::task::ready!(self.connection.poll_recv_any(cx))? else {
                 return Poll::Ready(Ok(None));
             };
+            if Self::TAKES_NONE {
+                self.last = adu;
+                break;
+            }
             if let Some(adu) = self.free(index, adu)? {
                 self.last = adu;
                 break;

@@ -234,4 +234,9 @@ fn what_is_beside_datagrams_without_its_clauses_is_seen() {
     const SHORT: &[Adu] = &[Adu { len_max: 300, ..BESIDE[0] }];
     end!(TakesShort: &[SOUND], &[SOUND], RATES, beside &[], SHORT);
     says(datagrams::arrives::<Sends, TakesShort>(), ["Event of ", "clauses let it have 300"]);
+    // One that hears nothing of datagrams, whichever of the two it is.
+    end!(Hears: &[SOUND], &[SOUND], RATES, beside BESIDE, BESIDE);
+    end!(Deaf: &[SOUND], &[], RATES, beside BESIDE, BESIDE);
+    says(datagrams::arrives::<Hears, Deaf>(), ["Sound: ", "nothing of it has come"]);
+    says(datagrams::arrives::<Deaf, Hears>(), ["Sound: ", "nothing of it has come"]);
 }

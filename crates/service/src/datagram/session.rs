@@ -13,7 +13,6 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use fusewire_base::Instant;
 use fusewire_codec::pipeline::{Encoding, Message};
 use fusewire_device::Device;
 use fusewire_session::{Allow, Fingerprint, Identity, Terms};
@@ -114,6 +113,8 @@ pub struct Session<P: Profile> {
     /// Where something has come both ways: each time the other.
     is_streams_turn: bool,
     has_ended: bool,
+    /// That it has ended was said: nothing more is read.
+    is_told: bool,
 }
 
 /// What the session rings where something comes on it, or ends it.
@@ -285,6 +286,7 @@ impl Meeting {
             bell: Arc::new(Bell { rings: AtomicBool::new(true), waker }),
             is_streams_turn: false,
             has_ended: false,
+            is_told: false,
         })
     }
 }
@@ -357,11 +359,10 @@ impl<P: Profile> Session<P> {
         let until = self.udp.now() + timeout;
         let mut is_driven = false;
         let next = loop {
-            let now = self.udp.now();
-            if let Some(next) = self.next(now)? {
+            if let Some(next) = self.next()? {
                 break next;
             }
-            if is_driven && now >= until {
+            if is_driven && self.udp.now() >= until {
                 return Ok(None);
             }
             self.udp.drive_waking(until, Some(&self.bell.waker)).map_err(of_socket)?;
@@ -377,20 +378,42 @@ impl<P: Profile> Session<P> {
         }))
     }
 
-    fn next(&mut self, now: Instant) -> Result<Option<Next>> {
+    fn next(&mut self) -> Result<Option<Next>> {
         self.is_streams_turn = !self.is_streams_turn;
         if self.is_streams_turn
             && let Some(number) = self.poll_stream()?
         {
             return Ok(Some(Next::Beside(number)));
         }
-        if let Some(event) = self.udp.end().poll(now) {
+        // Nobody sleeps on the socket, and reads it then, while the stream has something.
+        let is_busy = !self.has_ended && self.bell.rings.load(Ordering::Acquire);
+        if let Some(event) = self.poll_datagrams(is_busy && !self.is_streams_turn)? {
             return Ok(Some(Next::Event(event)));
         }
-        Ok(match self.poll_stream()? {
-            Some(number) => Some(Next::Beside(number)),
-            None => self.has_ended.then_some(Next::Ended),
-        })
+        if let Some(number) = self.poll_stream()? {
+            return Ok(Some(Next::Beside(number)));
+        }
+        if !self.has_ended {
+            return Ok(None);
+        }
+        // What was sent before the end is in front of it.
+        if let Some(event) = self.poll_datagrams(!self.is_told)? {
+            return Ok(Some(Next::Event(event)));
+        }
+        self.is_told = true;
+        Ok(Some(Next::Ended))
+    }
+
+    /// What is next of datagrams; where nothing is left of those that were read and `reads` is said, of those that are there.
+    fn poll_datagrams(&mut self, reads: bool) -> Result<Option<Event<'static>>> {
+        let now = self.udp.now();
+        let event = self.udp.end().poll(now);
+        if event.is_some() || !reads {
+            return Ok(event);
+        }
+        self.udp.turn().map_err(of_socket)?;
+        let now = self.udp.now();
+        Ok(self.udp.end().poll(now))
     }
 
     /// The number of the type of what has come on the stream, which is asked only where that says that it has something.

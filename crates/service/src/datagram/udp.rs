@@ -89,6 +89,11 @@ impl<P: Profile> Udp<P> {
         self.send()?;
         let due = self.end.poll_timeout().map_or(until, |due| due.min(until));
         self.sleep(due.saturating_since(now).max(LEAST), waker)?;
+        self.turn()
+    }
+
+    /// Takes what is there, and sends what may leave, without waiting for anything.
+    pub(super) fn turn(&mut self) -> io::Result<()> {
         for _ in 0..BATCH {
             match self.socket.recv(&mut self.memory) {
                 Ok(len) => {

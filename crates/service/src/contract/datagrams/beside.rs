@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fusewire_session::{Allow, Terms};
+use fusewire_stack as stack;
 
 use super::super::link::BAD;
 use super::super::{Broken, EACH, Seen, fill, identity, length, loopback, messages, with_seeds};
@@ -12,6 +13,10 @@ use crate::datagram::session::{Heard, Listener, Session, Told};
 use crate::profile::{Adu, Beside, Profile, len_max};
 use crate::{Error, Result};
 
+/// How long is waited for what is held of datagrams when the peer has ended: nothing is under way any more.
+const HELD: Duration = Duration::from_secs(1);
+/// How long is waited for the peer's last word: it may be lost, and who has said it gone.
+const LAST_WORD: Duration = Duration::from_secs(5);
 /// How long all of it may take on a link that is bad: it takes less than a second on one that is not.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -48,6 +53,14 @@ fn sessions<A: Profile, B: Profile>(seed: u64) -> Result<(Session<A>, Session<B>
     })
 }
 
+/// Something of datagrams has come, where the peer sends any.
+fn has_heard(takes: &[Adu], hears: bool) -> Kept {
+    match takes.first().filter(|_| !hears) {
+        Some(adu) => broken(adu, "nothing of it has come".into()),
+        None => Ok(()),
+    }
+}
+
 /// An end that sends what its clauses say, and looks at what comes.
 struct End<P: Profile> {
     session: Session<P>,
@@ -68,15 +81,13 @@ impl<P: Profile> End<P> {
         let adus = messages(P::TAKES_BESIDE);
         let mut seen = Seen::of(&adus);
         let mut hears = takes.is_empty();
-        let mut next = Instant::now();
+        let (mut next, mut ended) = (Instant::now(), None);
         while self.is_sending() || seen.len() < EACH as usize * adus.len() || !hears {
             let now = Instant::now();
             if now > self.until {
                 seen.complete()?;
-                return match takes.first().filter(|_| !hears) {
-                    Some(adu) => broken(adu, "nothing of it has come".into()),
-                    None => broken(&self.sends[0], format!("{} were sent", self.sent)),
-                };
+                has_heard(takes, hears)?;
+                return broken(&self.sends[0], format!("{} were sent", self.sent));
             }
             if now >= next {
                 self.push(sends)?;
@@ -89,13 +100,19 @@ impl<P: Profile> End<P> {
                 // Who has all that it waits for may end before the other has.
                 Some(Heard::Told(Told::Ended)) => {
                     seen.complete()?;
-                    break;
+                    if hears || now >= *ended.get_or_insert(now) + HELD {
+                        break;
+                    }
+                    thread::sleep(Duration::from_millis(1));
                 }
                 Some(Heard::Told(_)) | None => {}
             }
         }
         seen.complete()?;
-        Ok(self.session.finish_timeout(LONG)?)
+        match self.session.finish_timeout(LAST_WORD) {
+            Ok(()) | Err(Error::Stack(stack::Error::Elapsed)) => has_heard(takes, hears),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn is_sending(&self) -> bool {
