@@ -38,7 +38,13 @@ pub fn carry(sockets: [UdpSocket; 2], peers: [Option<SocketAddr>; 2], way: &Way)
         let mut way = Carrying::new(way.clone());
         thread::spawn(move || {
             let mut memory = [0; 1 << 16];
-            while let Ok((len, peer)) = from.recv_from(&mut memory).or_else(is_refused) {
+            loop {
+                let (len, peer) = match from.recv_from(&mut memory) {
+                    Ok(came) => came,
+                    // That nobody was there for what was sent before is no end of what comes.
+                    Err(error) if is_passing(&error) => continue,
+                    Err(_) => break,
+                };
                 if let Ok(mut near) = near.lock() {
                     near.get_or_insert(peer);
                 }
@@ -59,12 +65,8 @@ pub fn carry(sockets: [UdpSocket; 2], peers: [Option<SocketAddr>; 2], way: &Way)
     Ok(())
 }
 
-/// That nobody was there for what was sent before is no end of what comes.
-fn is_refused(error: io::Error) -> io::Result<(usize, SocketAddr)> {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => Ok((0, ([127, 0, 0, 1], 0).into())),
-        _ => Err(error),
-    }
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionRefused)
 }
 
 /// A way and what has happened on it.

@@ -10,7 +10,7 @@ use super::ends::{Allow, Block, Done, Identity, Sink, Source, ToSink};
 
 const USAGE: &str = "bulk-example [SECONDS] | sink ADDRESS | source ADDRESS KEY [SECONDS [BYTES]]";
 const BLOCK: usize = 64 << 10;
-const MINUTE: u64 = 60;
+pub const MINUTE: u64 = 60;
 
 /// What becomes of it.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -34,7 +34,8 @@ pub fn main() -> Outcome {
             sink(listener.accept()?).map(|_| ())
         }
         ["source", at, key, ref rest @ ..] => {
-            let bytes = rest.get(1).map_or(Ok(BLOCK), |bytes| bytes.parse())?;
+            let bytes = rest.get(1).map_or(Ok(BLOCK), |bytes| bytes.parse()).ok();
+            let bytes = bytes.filter(|bytes| (1..=BLOCK).contains(bytes)).ok_or(USAGE)?;
             let source = Source::connect(at.parse()?, identity, key.parse()?)?;
             send(source, seconds(rest.first())?, bytes)
         }

@@ -32,6 +32,8 @@ const VIDEO: usize = 1;
 /// quarter, what is under way is late for seconds.
 const DEADLINES: [Duration; 2] = [Duration::from_millis(180), Duration::from_millis(250)];
 const IN_TIME: f64 = 0.8;
+/// What runs for less is not judged by the clock.
+const MINUTE: u64 = 60;
 /// How long twenty milliseconds of sound are, and its bytes: 32 kbit/s.
 const SOUND: Duration = Duration::from_millis(20);
 const SAMPLES: u32 = 960;
@@ -44,13 +46,13 @@ fn main() -> Outcome {
         ["wait", at] => {
             let listener = B::listen(at.parse()?, identity.clone(), Allow::Public)?;
             println!("call {} {} 60", listener.local_addr(), identity.fingerprint());
-            talk(&mut listener.accept()?, &Call::shown(60)).map(|_| ())
+            talk(&mut listener.accept()?, &Call::shown(MINUTE)).map(|_| ())
         }
         ["call", at, key, seconds] => {
             let mut end = A::connect(at.parse()?, identity, key.parse()?)?;
             talk(&mut end, &Call::shown(seconds.parse()?)).map(|_| ())
         }
-        [] => alone(identity, 60),
+        [] => alone(identity, MINUTE),
         [seconds] => alone(identity, seconds.parse()?),
         _ => Err("conference-example [SECONDS] | wait ADDRESS | call ADDRESS KEY SECONDS".into()),
     }
@@ -79,9 +81,11 @@ fn alone(identity: Arc<Identity>, seconds: u64) -> Outcome {
     path::carry(sockets, peers.map(Some), &way)?;
     let call = Call { path: Some(way.rate), ..Call::shown(seconds) };
     let other = Call { path: None, shows: false, ..call.clone() };
-    let other = std::thread::spawn(move || talk(&mut far, &other));
+    let other = std::thread::spawn(move || (talk(&mut far, &other), far));
     let here = talk(&mut near, &call)?;
-    let there = other.join().map_err(|_| "the other end has panicked")??;
+    // None is gone while the other still listens.
+    let (there, _far) = other.join().map_err(|_| "the other end has panicked")?;
+    let there = there?;
     let mut least = 1.0_f64;
     for (name, from, to) in [("to the far end", &here, &there), ("from the far end", &there, &here)]
     {
@@ -89,7 +93,7 @@ fn alone(identity: Arc<Identity>, seconds: u64) -> Outcome {
         view::sum(name, from.pushed, shares, &to.counters);
         least = shares.into_iter().fold(least, f64::min);
     }
-    match least < IN_TIME {
+    match seconds >= MINUTE && least < IN_TIME {
         true => Err(format!("only {:.1} % came in time", 100.0 * least).into()),
         false => Ok(()),
     }

@@ -55,6 +55,8 @@ fn with_the_losses_that_are_vouched_for_less_is_used() {
         let (call, seconds) = course::<A>(&path, random);
         let shares = shares(&seconds);
         println!("of the capacity {shares:.2?}; in time {:?}, {} late", call.in_time, call.late);
+        assert!(shares.iter().all(|share| *share >= 0.25), "{shares:?}: {seconds:?}");
+        assert!(shares[1] < 0.7, "of 2.5 Mbit/s: {shares:?}: {seconds:?}");
         is_in_time(&call);
         let tcp = over_tcp::<A>(&path, random, most());
         println!("over TCP {:?}, {} late", tcp.in_time, tcp.late);

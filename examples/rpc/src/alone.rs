@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::app::{Outcome, ask, serve};
+use super::app::{MINUTE, Outcome, ask, serve};
 use super::ends::{Allow, Client, Identity, Server};
 use super::path::{Way, carry};
 
@@ -16,7 +16,7 @@ const HALF: f64 = 1.5;
 /// One in so many may be late: of half of these losses the specification vouches for one in 1,000.
 const LATE_OF: u64 = 50;
 
-/// Runs it for so many seconds, and judges.
+/// Runs it for so many seconds, and judges: by the clock only what runs for a minute.
 pub fn run(identity: Arc<Identity>, seconds: u64) -> Outcome {
     let listener = Server::listen("127.0.0.1:0".parse()?, identity.clone(), Allow::OwnKey)?;
     let key = identity.fingerprint();
@@ -36,6 +36,9 @@ pub fn run(identity: Arc<Identity>, seconds: u64) -> Outcome {
     );
     if executed != asked.answers {
         return Err("a request was executed twice, or not".into());
+    }
+    if seconds < MINUTE {
+        return Ok(());
     }
     if half > HALF {
         return Err(format!("half of the answers took more than {HALF} round trips").into());

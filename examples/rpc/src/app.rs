@@ -12,7 +12,7 @@ use super::ends::{Allow, AskServer, Client, Get, Got, Identity, Server};
 const USAGE: &str = "rpc-example [SECONDS] | server ADDRESS | client ADDRESS KEY [SECONDS [BYTES]]";
 /// Lengths of the values that are there, each under its length; nothing is under the last.
 const LENGTHS: [usize; 6] = [64, 256, 1024, 4096, 16_384, 0];
-const MINUTE: u64 = 60;
+pub const MINUTE: u64 = 60;
 
 /// What becomes of it.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
