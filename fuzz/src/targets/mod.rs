@@ -22,6 +22,7 @@ mod net_layer;
 mod oer;
 mod opened;
 mod outboard_messages;
+mod outboard_rings;
 mod outboard_rules;
 mod pcapng_read;
 mod reassembly;
@@ -77,6 +78,7 @@ pub const TARGETS: &[Target] = &[
         run: outboard_messages::run,
         seeds: outboard_messages::seeds,
     },
+    Target { name: "outboard_rings", run: outboard_rings::run, seeds: outboard_rings::seeds },
     Target { name: "outboard_rules", run: outboard_rules::run, seeds: outboard_rules::seeds },
     Target { name: "pcapng_read", run: pcapng_read::run, seeds: pcapng_read::seeds },
     Target { name: "reassembly", run: reassembly::run, seeds: reassembly::seeds },
