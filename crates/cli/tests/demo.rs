@@ -111,3 +111,21 @@ fn message_parts_are_measured() {
     let refused = world.run("alice", &args);
     assert!(refused.code == 2 && refused.err.contains("--transport xtp"), "{}", refused.err);
 }
+
+/// A row for each transport and way of sending again, whose packets are all that went: what was still to be sent when the last was
+/// queued, too.
+#[test]
+fn transfers_over_both_transports_are_measured_to_their_end() {
+    let world = World::new();
+    let of = "--transport tcp,xtp --retransmission selective,go-back-n --methods integrated";
+    let size = "--rounds 1 --bytes 300000 --adu-bytes 1388 --datagram-bytes 1452";
+    let words = ["bench", "transfer", "--json"].into_iter();
+    let args: Vec<_> = words.chain(of.split(' ')).chain(size.split(' ')).collect();
+    let lines = world.run("alice", &args).ok().lines();
+    let names: Vec<_> = lines.iter().map(|line| line["transport"].as_str().unwrap()).collect();
+    assert_eq!(names, ["tcp", "xtp", "xtp go-back-n"]);
+    for line in lines {
+        let packets = line["packets_per_gib"].as_f64().unwrap();
+        assert!(packets >= f64::from(1 << 30) / 1388.0, "{line}");
+    }
+}

@@ -314,7 +314,7 @@ pub struct Line {
     pub send_ns_per_packet: Option<f64>,
     /// Processing of a packet by the receiver, without system calls; ours only.
     pub receive_ns_per_packet: Option<f64>,
-    /// Packets that the sender had sent for a GiB of content when its last was queued; ours only, as the next two.
+    /// Packets that the sender sent for a GiB of content; ours only, as the next two.
     pub packets_per_gib: Option<f64>,
     /// Those of them that it had sent before.
     pub again_per_gib: Option<f64>,

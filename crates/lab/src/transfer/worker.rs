@@ -225,7 +225,7 @@ impl Reader {
 /// Packets of one side: all that it sent, and those that it sent again.
 pub type Packets = [u64; 2];
 
-/// Sends the content and ends; `count` is asked before that.
+/// Sends the content and ends, and asks `count` then: of all that was sent, and sent again.
 pub fn send<L: Link>(
     link: &mut L,
     task: &Task,
@@ -241,12 +241,11 @@ pub fn send<L: Link>(
         }
         link.send_batch(chunk.chunks(task.adu_bytes))?;
     }
-    let packets = count(link);
     link.finish()?;
-    Ok(Report { packets, ..reader.report(&watch) })
+    Ok(Report { packets: count(link), ..reader.report(&watch) })
 }
 
-/// Receives until the sender's authenticated end, and ends; `count` is asked before that.
+/// Receives until the sender's authenticated end, ends, and asks `count` then.
 pub fn receive<L: Link>(
     link: &mut L,
     task: &Task,
@@ -268,9 +267,8 @@ pub fn receive<L: Link>(
     }
     drain.writer.flush()?;
     let report = drain.writer.report(&watch);
-    let packets = count(link);
     link.finish()?;
-    Ok(Report { packets, ..report })
+    Ok(Report { packets: count(link), ..report })
 }
 
 /// Puts each ADU behind the one before. One that comes before its turn is kept by the link until then.
