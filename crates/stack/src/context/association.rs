@@ -23,6 +23,9 @@ use crate::send_ring::{Place, SendRing};
 use crate::trace::Trace;
 use crate::{Error, Result};
 
+/// Gaps that a context keeps until what lies behind them is told.
+const GAPS_MAX: usize = 4096;
+
 /// A message that has no offset yet.
 struct Waiting {
     bytes: Vec<u8>,
@@ -165,7 +168,7 @@ impl Association {
     pub fn poll_machine(&mut self, now: Instant) {
         while let Some(gap) = self.machine.poll_gap() {
             self.passes_gaps = true;
-            self.gaps.push_back(gap.clone());
+            note_gap(&mut self.gaps, gap.clone());
             self.standing.push(Event::Gap(gap));
         }
         while let Some(message) = self.machine.poll_message(self.block.overtaking) {
@@ -431,5 +434,28 @@ impl Buffer for Association {
         if first < len {
             into.push(&mut before[..len - first]);
         }
+    }
+}
+
+/// What was told of before `gap` lies before it. Where there are too many, the last grows over what has come between: a message
+/// there counts as one that lacks something.
+fn note_gap(gaps: &mut VecDeque<Range<u64>>, gap: Range<u64>) {
+    let is_full = gaps.len() >= GAPS_MAX;
+    match gaps.back_mut() {
+        Some(last) if is_full => last.end = gap.end,
+        _ => gaps.push_back(gap),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_leaves_a_gap_before_each_byte_fills_no_memory() {
+        let mut gaps = VecDeque::new();
+        (0..100_000).for_each(|n| note_gap(&mut gaps, 2 * n..2 * n + 1));
+        assert_eq!(gaps.len(), GAPS_MAX);
+        assert_eq!((gaps.front(), gaps.back().map(|gap| gap.end)), (Some(&(0..1)), Some(199_999)));
     }
 }
