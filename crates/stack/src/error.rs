@@ -27,12 +27,13 @@ pub enum Error {
     Untrusted(Fingerprint),
     /// Nobody answers.
     #[error(
-        "no answer from {0}: does a server listen there, with the same transport, and does UDP get through?"
+        "no answer from {}: does a server listen there, with the same transport, and does {} get through?",
+        named(.0), carrier(.0)
     )]
     TimedOut(SocketAddr),
     /// Nothing was heard of the peer for as long as both sides let a connection be silent: its process or its
     /// machine is gone, or the network between.
-    #[error("nothing was heard of {peer} for {} s", after.as_secs_f64())]
+    #[error("nothing was heard of {} for {} s", named(peer), after.as_secs_f64())]
     Silent {
         /// Who.
         peer: SocketAddr,
@@ -40,16 +41,16 @@ pub enum Error {
         after: Duration,
     },
     /// The network says that nobody is there.
-    #[error("nobody listens at {0}, or it cannot be reached")]
+    #[error("nobody listens at {}, or it cannot be reached", named(.0))]
     Unreachable(SocketAddr),
     /// The peer refused the connection.
-    #[error("{0} refused the connection")]
+    #[error("{} refused the connection", named(.0))]
     Refused(SocketAddr),
     /// The peer reset the connection.
-    #[error("{0} reset the connection")]
+    #[error("{} reset the connection", named(.0))]
     Reset(SocketAddr),
     /// The peer sent what the protocol forbids.
-    #[error("{peer}: {what}")]
+    #[error("{}: {what}", named(peer))]
     Protocol {
         /// Who.
         peer: SocketAddr,
@@ -89,7 +90,7 @@ pub enum Error {
     #[error("nothing came in time")]
     Elapsed,
     /// The peer's application gave the connection up.
-    #[error("{peer} closed the connection with code {code}")]
+    #[error("{} closed the connection with code {code}", named(peer))]
     PeerClosed {
         /// Who.
         peer: SocketAddr,
@@ -116,5 +117,29 @@ impl Error {
     }
 }
 
+/// A peer as a user knows it: straight over IP it has no port, and is called by port 0.
+fn named(peer: &SocketAddr) -> String {
+    if peer.port() == 0 { peer.ip().to_string() } else { peer.to_string() }
+}
+
+/// What has to get through to it.
+fn carrier(peer: &SocketAddr) -> &'static str {
+    if peer.port() == 0 { "IP's protocol 36" } else { "UDP" }
+}
+
 /// Short for this crate's results.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_without_a_port_is_named_without_one() {
+        let said = |peer: &str| Error::TimedOut(peer.parse().unwrap()).to_string();
+        assert!(said("10.0.0.1:9293").starts_with("no answer from 10.0.0.1:9293: "));
+        assert!(said("10.0.0.1:9293").ends_with("does UDP get through?"));
+        assert!(said("[fd00::1]:0").starts_with("no answer from fd00::1: "));
+        assert!(said("[fd00::1]:0").ends_with("does IP's protocol 36 get through?"));
+    }
+}
