@@ -10,6 +10,7 @@ use fusewire_device::encapsulation::pseudo_header_sum;
 use fusewire_transport::machine::{self, Header as _, Protocol};
 
 use crate::config::Config;
+use crate::drops::Cause;
 
 #[cfg(test)]
 mod tests;
@@ -81,6 +82,15 @@ pub fn as_xtp(header: &Header) -> Option<&fusewire_transport::xtp::Header> {
 #[cfg(test)]
 pub fn as_xtp(_: &Header) -> Option<&fusewire_transport::xtp::Header> {
     None
+}
+
+/// The cause under which a packet that is nobody's is counted: a FIRST or JCNTL may be right but for its form, which it is
+/// answered with.
+pub fn stray<S>(header: &fusewire_wire::xtp::Header<S>) -> Cause {
+    match header.body {
+        fusewire_wire::xtp::Body::Unfit(_) => Cause::Malformed,
+        _ => Cause::Stray,
+    }
 }
 
 /// The sum over what the checksum covers besides the payload: `head`, whose length is a multiple of four, and the

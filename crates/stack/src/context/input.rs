@@ -164,7 +164,7 @@ impl Contexts {
         let ends = Ends { local: self.device.local_addr(), remote: came.peer, flow: header.flow() };
         let listening = service.and_then(|service| self.listening.get_mut(&service));
         let (Some(Listening::Streams(streams)), Some(service)) = (listening, service) else {
-            self.drop_frame(Cause::Stray);
+            self.drop_frame(crate::machine::stray(header));
             if let Some(diag) = header.refusal(header.data_len) {
                 self.refuse(now, came.peer, &diag);
             }

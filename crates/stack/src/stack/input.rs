@@ -337,7 +337,8 @@ impl Stack {
         }
         let Some(listening) = self.listening.as_mut().filter(|l| header.service() == Some(l.port))
         else {
-            self.drops.count(Cause::Stray);
+            let cause = crate::machine::as_xtp(header).map_or(Cause::Stray, crate::machine::stray);
+            self.drops.count(cause);
             self.watch
                 .note(["no such connection or port", "answered with RST or DIAG, if one is due"]);
             if let Some(reply) = header.refusal(segment.payload.len() as u32) {

@@ -195,6 +195,18 @@ fn who_asks_wrongly_opens_nothing_and_is_told_nothing() {
             assert_eq!((end.contexts.count(), end.heard.len()), (0, 0), "service {service}");
             assert!(end.log.lock().unwrap().is_empty(), "service {service}");
         }
+        // An address of a format that nobody has is refused for its form, whoever listens.
+        let mut unfit = right.clone();
+        unfit[35] = 2;
+        xtp::seal(&mut unfit);
+        tell(&mut world, &[unfit]);
+        let end = &world.ends[1];
+        let told = std::mem::take(&mut *end.log.lock().unwrap());
+        assert_eq!((end.contexts.count(), told.len()), (0, 1), "service {service}");
+        let malformed =
+            end.contexts.drops().named().find(|(name, _)| *name == "transport-malformed");
+        // It, and the one to many.
+        assert_eq!(malformed.map(|(_, n)| n), Some(2), "service {service}");
         tell(&mut world, &[right]);
         let end = &world.ends[1];
         assert_eq!(end.contexts.count(), usize::from(service == SERVICE));
