@@ -175,6 +175,10 @@ fn both_ends_of_a_group(world: &World) {
     // All of it was acknowledged: nothing waits.
     assert!(sender["transport"]["bytes_acked"].as_u64() >= Some(100_000), "{sender:#}");
     assert_eq!(sender["send_queue"], 0, "{sender:#}");
+    // What governs it is told as it is, of who only receives nothing.
+    assert_eq!(sender["transport"]["congestion_control"], "bbr", "{sender:#}");
+    assert!(sender["transport"]["rtt_us"].as_u64() > Some(0), "{sender:#}");
+    assert_eq!(receiver["transport"]["congestion_control"], "", "{receiver:#}");
     assert!(
         count(receiver, "received", "M") > 5 && count(receiver, "sent", "") > 0,
         "{receiver:#}"

@@ -112,10 +112,11 @@ pub fn transport(info: &Info) -> Transport {
         rttvar_us: us(info.rttvar),
         min_rtt_us: us(info.min_rtt),
         rto_us: us(info.rto),
-        congestion_control: info.congestion.name().into(),
+        // Of what has no window, a group's member, nothing controls one.
+        congestion_control: if info.cwnd > 0 { info.congestion.name() } else { "" }.into(),
         cwnd_bytes: info.cwnd,
         // Larger than any window: none was needed yet.
-        ssthresh_bytes: (info.ssthresh < 1 << 40).then_some(info.ssthresh),
+        ssthresh_bytes: (1..1 << 40).contains(&info.ssthresh).then_some(info.ssthresh),
         in_flight_bytes: info.in_flight,
         unacked_bytes: info.unacked,
         send_window_bytes: info.send_window.into(),

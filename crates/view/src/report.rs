@@ -100,7 +100,7 @@ pub struct Transport {
     pub rttvar_us: u64,
     pub min_rtt_us: u64,
     pub rto_us: u64,
-    /// The name of the congestion controller.
+    /// The name of the congestion controller; empty where none controls anything.
     pub congestion_control: String,
     pub cwnd_bytes: u64,
     /// None before the first loss.

@@ -188,22 +188,31 @@ fn path(tcp: &Transport) -> String {
     let agreed = [(tcp.timestamps, "ts"), (tcp.sack, "sack"), (tcp.ecn, "ecn")];
     let mut words: Vec<_> =
         agreed.iter().filter(|(on, _)| *on).map(|(_, word)| (*word).to_string()).collect();
-    words.push(printable(&tcp.congestion_control));
+    // Of a group some are not known: its receivers send no data, its members have no window of their own.
+    let controls = !tcp.congestion_control.is_empty();
+    words.extend(controls.then(|| printable(&tcp.congestion_control)));
     // XTP has none.
     if (tcp.send_shift, tcp.recv_shift) != (0, 0) {
         words.push(format!("wscale:{},{}", tcp.send_shift, tcp.recv_shift));
     }
-    words.push(format!("rto:{}", tcp.rto_us / 1000));
-    words.push(format!("rtt:{}/{}", ms(tcp.rtt_us), ms(tcp.rttvar_us)));
-    words.push(format!("minrtt:{}", ms(tcp.min_rtt_us)));
-    words.push(format!("mss:{}", tcp.max_payload_bytes));
-    words.push(format!("cwnd:{}", tcp.cwnd_bytes));
+    let known = [
+        ("rto", tcp.rto_us, (tcp.rto_us / 1000).to_string()),
+        ("rtt", tcp.rtt_us, format!("{}/{}", ms(tcp.rtt_us), ms(tcp.rttvar_us))),
+        ("minrtt", tcp.min_rtt_us, ms(tcp.min_rtt_us)),
+        ("mss", tcp.max_payload_bytes, tcp.max_payload_bytes.to_string()),
+        ("cwnd", tcp.cwnd_bytes, tcp.cwnd_bytes.to_string()),
+    ];
+    let known = known.iter().filter(|(_, n, _)| controls || *n > 0);
+    words.extend(known.map(|(name, _, text)| format!("{name}:{text}")));
     words.extend(tcp.ssthresh_bytes.map(|bytes| format!("ssthresh:{bytes}")));
-    words.push(format!("inflight:{}", tcp.in_flight_bytes));
-    words.push(format!("snd_wnd:{}", tcp.send_window_bytes));
-    words.push(format!("rcv_wnd:{}", tcp.recv_window_bytes));
+    if controls {
+        words.push(format!("inflight:{}", tcp.in_flight_bytes));
+    }
+    let windows = [("snd_wnd", tcp.send_window_bytes), ("rcv_wnd", tcp.recv_window_bytes)];
+    let windows = windows.iter().filter(|(_, bytes)| controls || *bytes > 0);
+    words.extend(windows.map(|(name, bytes)| format!("{name}:{bytes}")));
     words.extend(tcp.pacing_bytes_per_s.map(|rate| format!("pacing:{rate}B/s")));
-    words.push(format!("congestion:{}", printable(&tcp.congestion)));
+    words.extend(controls.then(|| format!("congestion:{}", printable(&tcp.congestion))));
     words.join(" ")
 }
 

@@ -58,8 +58,7 @@ impl<D: Device + 'static> Sender<D> {
 
     fn stream(&self) -> Numbers {
         let machine = &self.machine;
-        let (window, in_flight) = machine.window();
-        let waits = machine.queued().saturating_sub(machine.acked());
+        let info = machine.info();
         let members = ("members", machine.members().count().to_string());
         Numbers {
             state: match () {
@@ -67,16 +66,9 @@ impl<D: Device + 'static> Sender<D> {
                 () => "OPEN",
             },
             remote: Some(self.group),
-            send_queue: waits,
+            send_queue: info.unacked,
             names: vec![("key", key(self.key())), service(machine.is_reliable()), members],
-            info: Some(Info {
-                cwnd: window,
-                in_flight,
-                unacked: waits,
-                max_payload: machine.max_payload(),
-                counters: *machine.counters(),
-                ..Info::default()
-            }),
+            info: Some(info),
             ..Numbers::new("xtp", "group".into(), self.turns.device.local_addr())
         }
     }

@@ -9,8 +9,8 @@ use super::membership::{Ask, Gone};
 use super::timers::{Timer, Timers};
 use super::{To, Transmit};
 use crate::challenge::Limit;
-use crate::congestion;
-use crate::machine::{Counters, Reservation};
+use crate::congestion::{self, Controller};
+use crate::machine::{Counters, Info, Reservation};
 use crate::pacing::Pacer;
 use crate::queue::{Segment, SendQueue, flag};
 use crate::rack::Phase;
@@ -195,7 +195,7 @@ impl Sender {
             ..congestion::Config::default()
         };
         self.cc = congestion::State::new(self.cfg.congestion.unwrap_or_default(), &config);
-        self.queue.keep_packets(congestion::Controller::keeps_packets(&self.cc));
+        self.queue.keep_packets(Controller::keeps_packets(&self.cc));
         self.pacer = Pacer::new(PACING_BURST, PACING_QUANTUM);
         self.phase = Phase::Open;
     }
@@ -312,16 +312,29 @@ impl Sender {
         &self.counters
     }
 
-    /// Congestion window in bytes, and what is in flight.
-    pub fn window(&self) -> (u64, u64) {
-        (self.congestion_window(), self.queue.in_flight())
+    /// Estimates and counters. The round trip is that of the slowest member; without a controller there is no window.
+    pub fn info(&self) -> Info {
+        let controls = self.is_reliable() && self.cfg.congestion.is_some();
+        Info {
+            srtt: self.srtt().unwrap_or_default(),
+            congestion: self.cfg.congestion.unwrap_or_default(),
+            cwnd: if controls { self.congestion_window() } else { 0 },
+            ssthresh: Controller::slow_start_threshold(&self.cc),
+            in_flight: self.queue.in_flight(),
+            unacked: self.queued().saturating_sub(self.acked()),
+            max_payload: self.max_payload,
+            sack: true,
+            pacing_rate: self.rate.rate().or(self.pacer.rate()),
+            counters: self.counters,
+            ..Info::default()
+        }
     }
 
     /// The congestion window; without a controller there is none.
     pub(super) fn congestion_window(&self) -> u64 {
         let controls = self.is_reliable() && self.cfg.congestion.is_some();
         let least = super::answers::PACKETS_LEAST * u64::from(self.max_payload);
-        if controls { congestion::Controller::window(&self.cc).max(least) } else { u64::MAX / 2 }
+        if controls { Controller::window(&self.cc).max(least) } else { u64::MAX / 2 }
     }
 
     /// What the lowest alloc lets out.
