@@ -33,6 +33,7 @@ pub mod files;
 pub mod generated;
 #[cfg(feature = "experiments")]
 pub mod inca;
+#[cfg(feature = "experiments")]
 mod instructions;
 #[cfg(feature = "experiments")]
 mod joined;

@@ -40,6 +40,7 @@ impl Process {
     }
 
     /// Its number.
+    #[cfg(feature = "experiments")]
     pub fn id(&self) -> u32 {
         self.child.0.id()
     }
