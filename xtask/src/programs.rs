@@ -206,9 +206,10 @@ pub fn run(
         let outcome = Mutex::default();
         several(&together, AT_ONCE, &command, &outcome);
         several(&alone, 1, &command, &outcome);
-        let Outcome { mut tests, failed, skipped, skipping } =
-            outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let (failed, unsteady) = again(failed, &command, &mut tests);
+        let mut outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let failed = std::mem::take(&mut outcome.failed);
+        let (failed, unsteady) = again(failed, &command, &mut outcome);
+        let Outcome { tests, skipped, skipping, .. } = outcome;
         if !skipped.is_empty() {
             println!("── skipped, by how many tests:");
             skipped.iter().for_each(|(why, tests)| println!("{tests:7}  {why}"));
@@ -248,7 +249,7 @@ fn parts(programs: &[Program]) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
 fn again<'a>(
     failed: Vec<Failure<'a>>,
     command: &(impl Fn(&Program) -> Command + Sync),
-    tests: &mut Tests,
+    of_all: &mut Outcome<'a>,
 ) -> (Vec<Failure<'a>>, Vec<Failure<'a>>) {
     let are_known = failed.iter().all(|failed| !failed.tests.is_empty());
     if !are_known || failed.iter().map(|failed| failed.tests.len()).sum::<usize>() > AGAIN {
@@ -260,9 +261,13 @@ fn again<'a>(
             let part = Part { program: failed.program, chosen: vec!["--exact", test] };
             part.run(command(failed.program), &outcome);
         }
-        let outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let outcome: Outcome<'_> = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Its program has been counted.
-        tests.passed += outcome.tests.passed;
+        of_all.tests.passed += outcome.tests.passed;
+        for (why, tests) in outcome.skipped {
+            *of_all.skipped.entry(why).or_default() += tests;
+        }
+        of_all.skipping.extend(outcome.skipping);
         !outcome.failed.is_empty() || outcome.tests.passed < failed.tests.len()
     })
 }
