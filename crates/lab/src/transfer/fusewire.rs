@@ -10,9 +10,9 @@ use fusewire_kernels::{Execution, Level, Swap};
 use fusewire_session::{ClientConfig, DataPass, HeaderProtection, Identity, ServerConfig, Trust};
 use fusewire_stack::on_interface::{self, Kind, Name, OnInterface, Settings};
 use fusewire_stack::transport::Config as Transport;
-use fusewire_stack::{Config, Connection, Endpoint};
+use fusewire_stack::{Config, Endpoint};
 
-use super::worker::{Packets, Report, Role, Task, receive, send};
+use super::worker::{Report, Role, Task, receive, send};
 use super::{Carrier, Method};
 use crate::process::listens;
 use crate::{Error, Result};
@@ -34,7 +34,7 @@ pub fn work(task: &Task) -> Result<Report> {
             listens(endpoint.local_addr())?;
             let mut connection = listener.accept()?;
             measure();
-            let report = send(&mut connection, task, source, count)?;
+            let report = send(&mut connection, task, source)?;
             if !task.path.is_clear() {
                 // Its last word may be lost, and is said again only as long as somebody is here.
                 std::thread::sleep(LINGER);
@@ -44,25 +44,21 @@ pub fn work(task: &Task) -> Result<Report> {
         Role::Receive { connect, sink } => {
             let mut connection = endpoint.connect(*connect, &client_config(task)?)?;
             measure();
-            receive(&mut connection, task, sink, count)?
+            receive(&mut connection, task, sink)?
         }
     };
     Ok(profiled(&endpoint, task, report))
 }
 
-fn count(connection: &Connection) -> Option<Packets> {
-    let counters = connection.info()?.counters;
-    Some([counters.segments_sent, counters.retransmissions])
-}
-
-/// With the time of a packet, where it was measured.
+/// With its packets, all that went until its end, and the time of one, where it was measured.
 pub fn profiled(endpoint: &Endpoint, task: &Task, report: Report) -> Report {
-    let profile = endpoint.with_stack(|s| s.profile());
+    let (profile, counters) = endpoint.with_stack(|s| (s.profile(), s.counters()));
+    let packets = Some([counters.segments_sent, counters.retransmissions]);
     let ns_per_packet = profile.map(|p| match task.role {
         Role::Send(_) => per_packet(p.send_s, p.segments_sent),
         Role::Receive { .. } => per_packet(p.receive_s, p.segments_received),
     });
-    Report { ns_per_packet, ..report }
+    Report { ns_per_packet, packets, ..report }
 }
 
 /// Over UDP, the kernel's or our own on an interface.

@@ -60,15 +60,12 @@ pub fn work_plain(task: &Task) -> Result<Report> {
 /// The same records as over our own transport.
 pub fn work_records(task: &Task) -> Result<Report> {
     match &task.role {
-        Role::Send(source) => send(
-            &mut Connection::accept(listen(task)?, &server_config(task)?)?,
-            task,
-            source,
-            |_| None,
-        ),
+        Role::Send(source) => {
+            send(&mut Connection::accept(listen(task)?, &server_config(task)?)?, task, source)
+        }
         Role::Receive { connect, sink } => {
             let stream = TcpStream::connect(connect).map_err(Error::os("connecting"))?;
-            receive(&mut Connection::connect(stream, &client_config(task)?)?, task, sink, |_| None)
+            receive(&mut Connection::connect(stream, &client_config(task)?)?, task, sink)
         }
     }
 }

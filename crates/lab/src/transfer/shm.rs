@@ -17,17 +17,12 @@ pub fn work(task: &Task) -> Result<Report> {
             let endpoint = endpoint(task)?;
             let listener = endpoint.listen(config)?;
             listens(endpoint.local_addr())?;
-            send(&mut shared.go_on(listener.accept()?)?, task, source, |_| None)
+            send(&mut shared.go_on(listener.accept()?)?, task, source)
         }
         Role::Receive { connect, sink } => {
             let mut config = client_config(task)?;
             config.shared_memory = true;
-            receive(
-                &mut shm::go_on(endpoint(task)?.connect(*connect, &config)?)?,
-                task,
-                sink,
-                |_| None,
-            )
+            receive(&mut shm::go_on(endpoint(task)?.connect(*connect, &config)?)?, task, sink)
         }
     }
 }

@@ -225,13 +225,8 @@ impl Reader {
 /// Packets of one side: all that it sent, and those that it sent again.
 pub type Packets = [u64; 2];
 
-/// Sends the content and ends, and asks `count` then: of all that was sent, and sent again.
-pub fn send<L: Link>(
-    link: &mut L,
-    task: &Task,
-    source: &Source,
-    count: impl FnOnce(&L) -> Option<Packets>,
-) -> Result<Report> {
+/// Sends the content and ends.
+pub fn send<L: Link>(link: &mut L, task: &Task, source: &Source) -> Result<Report> {
     let mut reader = Reader::open(task, source, task.chunk())?;
     let watch = Stopwatch::start();
     loop {
@@ -242,16 +237,11 @@ pub fn send<L: Link>(
         link.send_batch(chunk.chunks(task.adu_bytes))?;
     }
     link.finish()?;
-    Ok(Report { packets: count(link), ..reader.report(&watch) })
+    Ok(reader.report(&watch))
 }
 
-/// Receives until the sender's authenticated end, ends, and asks `count` then.
-pub fn receive<L: Link>(
-    link: &mut L,
-    task: &Task,
-    sink: &Sink,
-    count: impl FnOnce(&L) -> Option<Packets>,
-) -> Result<Report> {
+/// Receives until the sender's authenticated end, and ends.
+pub fn receive<L: Link>(link: &mut L, task: &Task, sink: &Sink) -> Result<Report> {
     let mut drain = Drain { writer: Writer::create(sink, task.adu_bytes)?, next: 0 };
     let watch = Stopwatch::start();
     if task.manipulation.early {
@@ -268,7 +258,7 @@ pub fn receive<L: Link>(
     drain.writer.flush()?;
     let report = drain.writer.report(&watch);
     link.finish()?;
-    Ok(Report { packets: count(link), ..report })
+    Ok(report)
 }
 
 /// Puts each ADU behind the one before. One that comes before its turn is kept by the link until then.
