@@ -19,10 +19,12 @@ fn decide(rules: &Rules) {
     for address in ["10.0.0.1:80", "127.0.0.1:1", "[2001:db8::1]:65535", "0.0.0.0:0"] {
         for purpose in [Purpose::Connect, Purpose::Bind] {
             for place in [Place::Loopback, Place::Own, Place::Elsewhere] {
-                let address = address.parse().expect("an address");
-                let wanted = Wanted { purpose, kind: Kind::Stream, address, place };
-                let owner = rules.owner(&wanted, false);
-                assert!(!rules.is_kernel() || owner == Owner::Kernel, "{wanted:?}");
+                for kind in [Kind::Stream, Kind::Datagram] {
+                    let address = address.parse().expect("an address");
+                    let wanted = Wanted { purpose, kind, address, place };
+                    let owner = rules.owner(&wanted, false);
+                    assert!(!rules.is_kernel(kind) || owner == Owner::Kernel, "{wanted:?}");
+                }
             }
         }
     }
