@@ -260,13 +260,6 @@ impl Stack {
         self.device.waker()
     }
 
-    /// What all connections counted, those too that are over.
-    pub fn counters(&self) -> Counters {
-        let mut all = self.past;
-        self.connections.iter().flatten().for_each(|c| all.add(c.machine.counters()));
-        all
-    }
-
     /// What was dropped before a connection was found.
     pub fn drops(&self) -> &Drops {
         &self.drops

@@ -21,6 +21,13 @@ impl Stack {
         Ok(())
     }
 
+    /// What all connections counted, those too that are over.
+    pub fn counters(&self) -> Counters {
+        let mut all = self.past;
+        self.connections.iter().flatten().for_each(|c| all.add(c.machine.counters()));
+        all
+    }
+
     fn listener(&self) -> Option<Numbers> {
         let listening = self.listening.as_ref()?;
         // As a connection's, unless what carries it has no ports.
