@@ -279,19 +279,19 @@ ssize_t fw_adu_recv(int fd, void *out, size_t len, int timeout_ms);
  * under way; EMSGSIZE: the request is longer than call_len_max, or the answer than len: it is lost. */
 ssize_t fw_adu_call(int fd, const void *request, size_t request_len, void *answer, size_t len, int timeout_ms);
 
-/* Begins a call, for who has several under way; waits while there are 256. Returns a descriptor: fw_adu_recv has the answer, once,
+/* Begins a call, for who has several under way; waits while 256 are, or have an answer that neither fw_poll nor fw_adu_recv has
+ * seen. Returns a descriptor: fw_adu_recv has the answer, once,
  * with the errors of fw_adu_call, or ENODATA after that; what does not fit stays. fw_poll says POLLIN when it, or why there is
  * none, is there. After fw_close of the descriptor nobody waits for it; after that of the connection it is EPIPE. */
 int fw_adu_begin_call(int fd, const void *request, size_t len, int timeout_ms);
 
 /* The next call of the peer's, of which fw_poll says POLLPRI of the connection. Returns a descriptor: fw_adu_recv has the request,
- * once, and then ENODATA; what does not fit stays. fw_adu_send answers, whether it was received or not; a second time is EPIPE.
+ * once, and then ENODATA; what does not fit stays. fw_adu_send answers, whether it was received or not; a second time is EPIPE,
+ * and so it is after fw_close of the connection.
  * EMSGSIZE: the answer is longer than answer_len_max, and the caller is refused; so he is by fw_close without an answer. ENODATA:
- * the peer has ended, and there are no more calls of his. */
+ * the peer has ended, and no call of his waits here; one that was lost on the way may still come. Who wants his answers has them
+ * before he ends. */
 int fw_adu_next_call(int fd, int timeout_ms);
-
-/* Changes in_rate and in_burst of a stream that is open (FW_STREAM; otherwise EINVAL): the peer is told, and follows. */
-int fw_context_set_in_rate(int fd, unsigned int rate, unsigned int burst);
 
 /* Ends our side, and waits until the peer has everything and has ended too; what it still sends is lost. A connection that
  * is closed without is reset. After EAGAIN it may be called again. */
@@ -408,6 +408,9 @@ ssize_t fw_context_send(int fd, const struct iovec *pieces, size_t count, const 
  * ENODATA: the peer has ended, and that was all. EMSGSIZE: it is longer; EBADMSG: its sender sends nothing again (FW_NOERR),
  * and some of it was lost; either way it is gone, and the next call has the one behind. */
 ssize_t fw_context_recv(int fd, const struct iovec *pieces, size_t count, uint64_t *tag, int timeout_ms);
+
+/* Changes in_rate and in_burst of a stream that is open (FW_STREAM; otherwise EINVAL): the peer is told, and follows. */
+int fw_context_set_in_rate(int fd, unsigned int rate, unsigned int burst);
 
 /* Ends our side, and waits until the peer has everything and has ended too; what it still sends is lost. A context that is
  * closed without is ended at once. After EAGAIN it may be called again. */

@@ -1,6 +1,7 @@
 /* Calls beside encrypted connections over XTP, from the side of C. The argument is a folder for keys. */
 #define _GNU_SOURCE
 #include "ends.h"
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -152,9 +153,24 @@ static void without_an_answer(void) {
     for (int i = 0; i < 256; i++)
         CHECK(fw_close(all[i]) == 0);
     FAILS(fw_adu_recv(ends.server, text, sizeof text, LONG), ECONNRESET);
-    FAILS(fw_adu_send(theirs, "gone", 4, 0), EPIPE);
+    FAILS(fw_adu_send(theirs, "gone", 4, 0), ECONNRESET);
     FAILS(fw_adu_next_call(ends.server, LONG), ECONNRESET);
     CHECK(fw_close(theirs) == 0 && fw_close(ends.server) == 0 && fw_close(ends.listener) == 0);
+}
+
+/* An answer that has come is received after the connection is over, too. */
+static void answered_before_the_end(void) {
+    char text[20];
+    struct ends ends = connected();
+    int ours = fw_adu_begin_call(ends.client, "one", 3, LONG);
+    int theirs = next_call(ends.server);
+    CHECK(ours >= 3 && fw_adu_send(theirs, "the answer", 10, 0) == 10);
+    CHECK(fw_close(theirs) == 0 && fw_close(ends.server) == 0);
+    FAILS(fw_adu_recv(ends.client, text, sizeof text, LONG), ECONNRESET);
+    CHECK(fw_adu_recv(ours, text, sizeof text, LONG) == 10 && memcmp(text, "the answer", 10) == 0);
+    FAILS(fw_adu_begin_call(ends.client, text, 1, LONG), ECONNRESET);
+    FAILS(fw_adu_call(ends.client, text, 1, text, sizeof text, LONG), ECONNRESET);
+    CHECK(fw_close(ours) == 0 && fw_close(ends.client) == 0 && fw_close(ends.listener) == 0);
 }
 
 /* What is called with what it is not for. */
@@ -226,8 +242,10 @@ static void *caller(void *connection) {
 
 /* A way between two ends that loses. */
 static struct {
-    struct sockaddr_in server, client;
+    struct sockaddr_in servers[2], client;
     int near, far;
+    /* Which server it leads to. */
+    atomic_int to;
     /* One datagram of so many is lost; 0: all are. */
     atomic_int each, lost;
 } way;
@@ -252,7 +270,7 @@ static void *loses(void *nothing) {
         struct pollfd both[] = {{way.near, POLLIN, 0}, {way.far, POLLIN, 0}};
         CHECK(poll(both, 2, -1) > 0);
         if (both[0].revents)
-            pass(way.near, way.far, &way.server, &way.client);
+            pass(way.near, way.far, &way.servers[way.to], &way.client);
         if (both[1].revents)
             pass(way.far, way.near, &way.client, &from);
     }
@@ -262,10 +280,11 @@ static void *loses(void *nothing) {
 static void over_a_bad_way(void) {
     char text[20];
     struct sockaddr_in at = loopback(0), any = loopback(0);
-    struct fw_adu_config config = usual();
-    config.idle_ms = 1500;
+    struct fw_adu_config config = usual(), soon_over = usual();
+    soon_over.idle_ms = 1500;
     struct ends ends;
-    ends.listener = listening(&config, &way.server);
+    ends.listener = listening(&config, &way.servers[0]);
+    int other = listening(&soon_over, &way.servers[1]);
     way.near = socket(AF_INET, SOCK_DGRAM, 0), way.far = socket(AF_INET, SOCK_DGRAM, 0);
     socklen_t len = sizeof at;
     CHECK(bind(way.near, SA(at)) == 0 && bind(way.far, SA(any)) == 0);
@@ -283,8 +302,10 @@ static void over_a_bad_way(void) {
         CHECK(pthread_join(callers[i], NULL) == 0);
     CHECK(answered == CALLERS * EACH && way.lost >= CALLERS * EACH / 10);
     answered_all(ends, thread);
-    ends.listener = listening(&config, &way.server);
-    ends.client = fw_adu_connect(&config, SA(at));
+    way.each = INT_MAX;
+    way.to = 1;
+    ends.listener = other;
+    ends.client = fw_adu_connect(&soon_over, SA(at));
     ends.server = fw_adu_accept(ends.listener, LONG);
     CHECK(ends.client >= 3 && ends.server >= 3);
     way.each = 0;
@@ -303,6 +324,7 @@ int main(int argc, char **argv) {
     there_and_back();
     several_under_way();
     without_an_answer();
+    answered_before_the_end();
     over_a_bad_way();
     printf("done\n");
     return 0;

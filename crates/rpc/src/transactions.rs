@@ -2,11 +2,12 @@
 //! beside the connection's stream, so that none waits for another. Calls are marshalled in the pass that seals them, and
 //! unmarshalled when they have been opened.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fusewire_codec::pipeline::{Unmarshal, unmarshal};
+use fusewire_codec::pipeline::{Marshal, Unmarshal, unmarshal};
 use fusewire_stack::{Connection, Error, PeerCall};
 
 use crate::adus::io_error;
@@ -32,8 +33,13 @@ pub struct Transactions {
 }
 
 enum Role {
-    Client,
-    Server { asked: Option<PeerCall> },
+    /// What came while it sent, and was not received yet.
+    Client {
+        came: VecDeque<Vec<u8>>,
+    },
+    Server {
+        asked: Option<PeerCall>,
+    },
 }
 
 impl Transactions {
@@ -43,7 +49,7 @@ impl Transactions {
     /// The connection's transport is not XTP, or its cipher has no tag.
     pub fn client(connection: Connection) -> io::Result<Transactions> {
         connection.call_len_max().map_err(io_error)?;
-        Ok(Transactions { connection, role: Role::Client })
+        Ok(Transactions { connection, role: Role::Client { came: VecDeque::new() } })
     }
 
     /// A server's.
@@ -63,7 +69,10 @@ impl Transactions {
     /// The bytes of the next message, if one comes in time.
     fn next(&mut self, patience: Option<Duration>) -> io::Result<Result<Vec<u8>, Arrival>> {
         match &mut self.role {
-            Role::Client => match self.connection.next_answer(patience) {
+            Role::Client { came } if !came.is_empty() => {
+                Ok(came.pop_front().ok_or(Arrival::Nothing))
+            }
+            Role::Client { .. } => match self.connection.next_answer(patience) {
                 Ok((_, Ok(answer))) => Ok(Ok(answer)),
                 // Who waits for it waits as long as for one that is lost.
                 Ok((_, Err(error))) => {
@@ -91,6 +100,24 @@ impl Transactions {
     }
 }
 
+/// Begins a call. While there are as many as may be it takes answers, which nobody else does meanwhile.
+fn begin<M: Marshal + ?Sized>(
+    connection: &Connection,
+    message: &M,
+    came: &mut VecDeque<Vec<u8>>,
+) -> Result<(), Error> {
+    loop {
+        match connection.begin_call_timeout(message, Duration::ZERO) {
+            Err(Error::Elapsed) => {}
+            begun => return begun.map(drop),
+        }
+        match connection.next_answer(None)? {
+            (_, Ok(answer)) => came.push_back(answer),
+            (_, Err(error)) => tracing::debug!(%error, "a call that is not answered"),
+        }
+    }
+}
+
 fn nothing<T>(error: Error) -> io::Result<Result<T, Arrival>> {
     match error {
         Error::Elapsed => Ok(Err(Arrival::Nothing)),
@@ -102,7 +129,7 @@ fn nothing<T>(error: Error) -> io::Result<Result<T, Arrival>> {
 impl Transport for Transactions {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         let sent = match &mut self.role {
-            Role::Client => self.connection.begin_call(message).map(drop),
+            Role::Client { came } => begin(&self.connection, message, came),
             Role::Server { asked } => match asked.take() {
                 Some(call) => call.answer(message),
                 None => return Err(nobody()),
@@ -117,7 +144,7 @@ impl Transport for Transactions {
 
     fn send_message(&mut self, message: &Outgoing<'_>) -> io::Result<()> {
         let sent = match &mut self.role {
-            Role::Client => self.connection.begin_call(message).map(drop),
+            Role::Client { came } => begin(&self.connection, message, came),
             Role::Server { asked } => match asked.take() {
                 Some(call) => call.answer_message(message),
                 None => return Err(nobody()),
@@ -160,7 +187,7 @@ impl Transport for Transactions {
 
     fn message_len_max(&self) -> usize {
         let max = match self.role {
-            Role::Client => self.connection.call_len_max(),
+            Role::Client { .. } => self.connection.call_len_max(),
             Role::Server { .. } => self.connection.answer_len_max(),
         };
         max.unwrap_or(0)

@@ -135,7 +135,7 @@ fn an_endpoint_over_xtp_carries_calls_as_transactions() {
     let addr = server.local_addr();
     let accept = std::thread::spawn(move || {
         let connection = || Transactions::server(listener.accept().unwrap()).unwrap();
-        for _ in 0..2 {
+        for _ in 0..3 {
             let transactions = connection();
             std::thread::spawn(move || Server::new(transactions).run(&services()));
         }
@@ -152,6 +152,12 @@ fn an_endpoint_over_xtp_carries_calls_as_transactions() {
     let longest = stub.0.transport().message_len_max();
     assert!(longest < 1 << 14);
     assert!(matches!(stub.kinds_take(&vec![0; longest]), Err(Error::TooLong { .. })));
+    // More at once than calls may be begun.
+    let mut many = Client::with(connect(), Config { calls_max: 600, ..Config::default() });
+    let begun = (0..600).map(|n| many.begin_kinds_large(n).unwrap()).collect::<Vec<_>>();
+    for (n, pending) in (0..).zip(begun) {
+        assert!(many.wait(pending).unwrap() == content(n), "{n}");
+    }
     let third = connect();
     late(accept.join().unwrap(), third);
 

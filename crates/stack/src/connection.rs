@@ -79,7 +79,7 @@ pub enum Event {
     Writable,
     /// The peer has called: its request waits ([`Connection::next_call`](crate::Connection::next_call)).
     Called,
-    /// A call of ours is over: [`Stack::take_answer`](crate::Stack::take_answer).
+    /// A call of ours is over: [`Stack::take_answer`](crate::Stack::take_answer). Or one more may be begun.
     Answered,
     /// The peer has sent its last ADU, and says so with authentication.
     Finished,

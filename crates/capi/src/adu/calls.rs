@@ -69,7 +69,7 @@ impl Call {
     /// The next of the peer's.
     ///
     /// # Errors
-    /// `ENODATA` after its end, `EAGAIN`, `EBADF`, what ended the connection.
+    /// `ENODATA` after its end, while none waits; `EAGAIN`, `EBADF`, what ended the connection.
     pub fn next(connection: &Connection, patience: &Patience<'_>) -> Result<Call> {
         let call = patience.each_turn(|turn| connection.next_call_timeout(turn))?;
         let mut call = call.ok_or(Errno(libc::ENODATA))?;
@@ -96,7 +96,8 @@ impl Call {
     /// Answers it; the answer's length.
     ///
     /// # Errors
-    /// `EPIPE` for one of ours and for one that was answered; `EMSGSIZE`, after which it is refused; what ended the connection.
+    /// `EPIPE` for one of ours, for one that was answered, and where the connection was closed here; `EMSGSIZE`, after which it
+    /// is refused; what ended the connection.
     pub fn send(&self, answer: &[u8]) -> Result<usize> {
         let call = match self {
             Call::Ours(_) => None,

@@ -27,7 +27,7 @@ use fusewire_wire::xtp::{Key, KeyHash};
 use crate::{ConnectionId, Error, Result};
 use eager::Eager;
 
-/// Calls of one connection that are under way, and requests that wait for its application.
+/// Calls of one connection that are under way or whose answers wait to be taken, and requests that wait for its application.
 const CALLS_MAX: usize = 256;
 /// The longest record of a call, and so the memory that an answer may take.
 pub(crate) const RECORD_MAX: u32 = 1 << 19;
@@ -49,6 +49,14 @@ pub struct Asked {
 
 /// An answer, or why there is none.
 pub(crate) type Answer = Result<Vec<u8>>;
+
+/// Where the answer to a call, or the first of all, is.
+pub(crate) fn place_of(
+    answers: &VecDeque<(CallId, Answer)>,
+    call: Option<CallId>,
+) -> Option<usize> {
+    answers.iter().position(|(id, _)| call.is_none_or(|call| call == *id))
+}
 
 /// The calls of one connection.
 pub(crate) struct Beside {
@@ -85,9 +93,13 @@ impl Beside {
     pub fn number(&self) -> Result<Option<u32>> {
         let next = u32::try_from(self.next)
             .map_err(|_| Error::Misuse("this session has made all its calls"))?;
-        let room =
-            self.under_way.len() < CALLS_MAX && next - self.waits_since(next) < NUMBERS_WINDOW;
+        let room = !self.is_full() && next - self.waits_since(next) < NUMBERS_WINDOW;
         Ok(room.then_some(next))
+    }
+
+    /// There are as many calls as may be: the peer chooses how long an answer is that waits to be taken.
+    pub fn is_full(&self) -> bool {
+        self.under_way.len() + self.answers.len() >= CALLS_MAX
     }
 
     /// The first number whose answer is waited for, where `next` is the next.
@@ -121,8 +133,7 @@ impl Beside {
 
     /// The next answer, or that to this call.
     pub fn take_answer(&mut self, call: Option<CallId>) -> Option<(CallId, Answer)> {
-        let at = self.answers.iter().position(|(id, _)| call.is_none_or(|call| call == *id))?;
-        self.answers.remove(at)
+        self.answers.remove(place_of(&self.answers, call)?)
     }
 
     /// A request of this number has come.

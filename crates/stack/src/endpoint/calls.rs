@@ -55,7 +55,8 @@ impl PeerCall {
     /// Answers it.
     ///
     /// # Errors
-    /// [`Error::TooLong`](crate::Error::TooLong), after which it is refused; [`Error::Closed`](crate::Error::Closed).
+    /// [`Error::TooLong`](crate::Error::TooLong), after which it is refused; those of [`Connection::closed`], and
+    /// [`Error::Closed`](crate::Error::Closed) where the connection is over in order or was dropped.
     pub fn answer(self, answer: &[u8]) -> Result<()> {
         self.answer_message(answer)
     }
@@ -67,7 +68,10 @@ impl PeerCall {
     pub fn answer_message<M: Marshal + ?Sized>(mut self, answer: &M) -> Result<()> {
         let id = self.connection;
         match self.asked.take() {
-            Some(asked) => self.handle.call(|state| state.stack.answer_call(id, asked, answer)),
+            Some(asked) => self.handle.call(|state| {
+                let answered = state.stack.answer_call(id, asked, answer);
+                answered.map_err(|error| state.first_cause(id, error))
+            }),
             None => Ok(()),
         }
     }
@@ -99,14 +103,14 @@ impl Connection {
     }
 
     fn answering(&self, call: CallId) -> Wait<'_, impl Attempt<Result<Vec<u8>>>> {
-        self.ask(Interest::Calls, move |state, id| match state.stack.take_answer(id, Some(call)) {
+        self.ask(Interest::Calls, move |state, id| match state.take_answer(id, Some(call)) {
             Some((_, answer)) => Poll::Ready(Ok(answer)),
             None => state.pending(id),
         })
     }
 
     fn any_answer(&self) -> Wait<'_, impl Attempt<(CallId, Result<Vec<u8>>)>> {
-        self.ask(Interest::Calls, |state, id| match state.stack.take_answer(id, None) {
+        self.ask(Interest::Calls, |state, id| match state.take_answer(id, None) {
             Some(answer) => Poll::Ready(Ok(answer)),
             None => state.pending(id),
         })
@@ -156,10 +160,11 @@ impl Connection {
             if call.is_none() {
                 match state.stack.begin_call(id, request) {
                     Ok(None) => return state.pending(id),
-                    begun => *call = begun?,
+                    Ok(begun) => *call = begun,
+                    Err(error) => return state.cause(id, error),
                 }
             }
-            match state.stack.take_answer(id, *call) {
+            match state.take_answer(id, *call) {
                 Some((_, answer)) => {
                     *call = None;
                     Poll::Ready(answer)
@@ -182,8 +187,9 @@ impl Connection {
         answer
     }
 
-    /// Begins a call, with a message that is marshalled in the one pass that seals it; waits only while too many are under
-    /// way. [`Connection::next_answer`] or [`Connection::answer_to`] gives what becomes of it.
+    /// Begins a call, with a message that is marshalled in the one pass that seals it; waits only while 256 are under way or
+    /// have an answer that nobody has taken: who begins more than that takes answers between, or waits for ever.
+    /// [`Connection::next_answer`] or [`Connection::answer_to`] gives what becomes of it.
     ///
     /// # Errors
     /// The errors of [`Connection::call_peer`].
@@ -229,7 +235,7 @@ impl Connection {
 
     /// Nobody wants to know any more what becomes of a call.
     pub fn cancel_call(&self, call: CallId) {
-        self.call(|stack, id| stack.cancel_call(id, call));
+        self.held.handle.call(|state| state.cancel_call(self.held.id, call));
     }
 
     /// The longest request of a call, in bytes, on this path now.
@@ -282,7 +288,8 @@ impl Connection {
         })
     }
 
-    /// What the peer sends or asks next, for at most so long; `None` once it has ended its stream.
+    /// What the peer sends or asks next, for at most so long; `None` once it has ended its stream and nothing waits here. A
+    /// call that was lost on the way may still come after that.
     ///
     /// # Errors
     /// Those of [`Connection::closed`]; `Elapsed`.
@@ -298,7 +305,8 @@ impl Connection {
         self.coming(turn).wait().await
     }
 
-    /// The next call of the peer's; `None` once it has ended its stream.
+    /// The next call of the peer's; `None` once it has ended its stream and none waits here. One that was lost on the way may
+    /// still come after that: who ends his stream has his answers before, if he wants them.
     ///
     /// # Errors
     /// Those of [`Connection::closed`].

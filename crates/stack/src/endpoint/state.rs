@@ -8,6 +8,7 @@ use std::time::Duration;
 use fusewire_session::{Fingerprint, Options};
 
 use crate::application::Keep;
+use crate::calls::{Answer, CallId, place_of};
 use crate::connection::Event;
 use crate::driver::{Machine, Waiters, Wakes};
 use crate::stack::Stack;
@@ -72,6 +73,8 @@ struct Status {
     /// ADUs that had come when it ended: in order, and behind a lost one.
     left: VecDeque<(u64, Vec<u8>)>,
     loose: VecDeque<(u64, Vec<u8>)>,
+    /// What had become by then of calls that were begun.
+    answers: VecDeque<(CallId, Answer)>,
     readers: Waiters,
     writers: Waiters,
     others: Waiters,
@@ -159,6 +162,26 @@ impl State {
         })
     }
 
+    /// What became of a call, or of any.
+    pub fn take_answer(
+        &mut self,
+        id: ConnectionId,
+        call: Option<CallId>,
+    ) -> Option<(CallId, Answer)> {
+        self.stack.take_answer(id, call).or_else(|| {
+            let answers = &mut self.statuses.get_mut(&id)?.answers;
+            answers.remove(place_of(answers, call)?)
+        })
+    }
+
+    /// Nobody wants to know any more what becomes of a call.
+    pub fn cancel_call(&mut self, id: ConnectionId, call: CallId) {
+        self.stack.cancel_call(id, call);
+        if let Some(status) = self.statuses.get_mut(&id) {
+            status.answers.retain(|(answered, _)| *answered != call);
+        }
+    }
+
     /// Why the connection is over; pending while it is not.
     pub fn pending<T>(&self, id: ConnectionId) -> Poll<Result<T>> {
         match self.statuses.get(&id).map(|s| &s.over) {
@@ -211,11 +234,16 @@ impl State {
         }
     }
 
-    /// An error; or the first cause, where it only says that the connection is gone.
+    /// [`State::first_cause`], for who waits.
     pub fn cause<T>(&self, id: ConnectionId, error: Error) -> Poll<Result<T>> {
-        match (&error, self.pending(id)) {
-            (Error::Closed, first @ Poll::Ready(_)) => first,
-            _ => Poll::Ready(Err(error)),
+        Poll::Ready(Err(self.first_cause(id, error)))
+    }
+
+    /// An error; or the first cause, where it only says that the connection is gone.
+    pub fn first_cause(&self, id: ConnectionId, error: Error) -> Error {
+        match (error, self.statuses.get(&id).map(|s| &s.over)) {
+            (Error::Closed, Some(Some(Some(first)))) => first.clone(),
+            (error, _) => error,
         }
     }
 
@@ -255,6 +283,7 @@ impl State {
                 // The stack forgets it soon, and what has come came before the end.
                 status.left.extend(std::iter::from_fn(|| self.stack.recv(id)));
                 status.loose.extend(std::iter::from_fn(|| self.stack.recv_any(id)));
+                status.answers.extend(std::iter::from_fn(|| self.stack.take_answer(id, None)));
                 status.wake(wakes);
             }
         }

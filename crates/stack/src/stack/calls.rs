@@ -20,7 +20,7 @@ const BATCH: usize = 16;
 impl Stack {
     /// Begins a call: the peer's application gets `request`, and what it answers comes by [`Stack::take_answer`]. A request
     /// that fits one packet, and such an answer, are two packets in all and one round trip. `None` when too many calls are
-    /// under way: `Event::Answered` tells when to try again.
+    /// under way or have an answer that was not taken: `Event::Answered` tells when to try again.
     ///
     /// # Errors
     /// [`Error::Misuse`] where the connection's transport is not XTP, or its cipher has no tag; [`Error::TooLong`];
@@ -97,14 +97,23 @@ impl Stack {
         id: ConnectionId,
         call: Option<CallId>,
     ) -> Option<(CallId, Result<Vec<u8>>)> {
-        self.get_mut(id)?.calls.as_mut()?.take_answer(call)
+        let connection = self.get_mut(id)?;
+        let beside = connection.calls.as_mut()?;
+        let was_full = beside.is_full();
+        let answer = beside.take_answer(call)?;
+        if was_full {
+            // Who waits for room has some.
+            connection.events.push_back(Event::Answered);
+            self.settle(id.index);
+        }
+        Some(answer)
     }
 
     /// Nobody wants to know any more what becomes of a call.
     pub fn cancel_call(&mut self, id: ConnectionId, call: CallId) {
+        self.take_answer(id, Some(call));
         let Some(connection) = self.get_mut(id) else { return };
         let Some(beside) = connection.calls.as_mut() else { return };
-        beside.take_answer(Some(call));
         if let Some(key) = beside.over(call) {
             // Who waits for room has some.
             connection.events.push_back(Event::Answered);
