@@ -41,8 +41,8 @@ fn stranger(what: &str, group: SocketAddr, arguments: &[&str]) -> Option<Child> 
     start("group.py", &[&[what, &host, &port], arguments].concat())
 }
 
-/// A stranger that drops nobody for what a busy machine does to him.
-const PATIENT: [&str; 4] = ["--floor", "1000", "--silence", "20"];
+/// A stranger that drops nobody for what a busy machine does to him: any other floor he misses who stands still for a second.
+const PATIENT: [&str; 4] = ["--floor", "0", "--silence", "20"];
 
 /// Lengths of messages: of one packet and of many.
 fn len(n: usize) -> usize {

@@ -199,13 +199,14 @@ impl<D: Device> Sender<D> {
         write: impl FnOnce(u64, &mut [u8]),
     ) -> Result<Option<Range<u64>>> {
         let max = self.max_message();
-        match () {
-            () if self.machine.is_finishing() => {
-                return Err(Error::Misuse("a message after the last"));
-            }
-            () if len == 0 => return Err(Error::Misuse("a message has a byte")),
-            () if len > max => return Err(Error::TooLong { len, max }),
-            () => {}
+        if self.machine.is_finishing() {
+            return Err(Error::Misuse("a message after the last"));
+        }
+        if len == 0 {
+            return Err(Error::Misuse("a message has a byte"));
+        }
+        if len > max {
+            return Err(Error::TooLong { len, max });
         }
         let Some(reservation) = self.machine.reserve(len as u32) else { return Ok(None) };
         let start = reservation.offset();
