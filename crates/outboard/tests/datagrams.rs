@@ -448,16 +448,28 @@ fn who_is_connected_is_told_once_of_what_became_of_what_he_sent() {
         let error = || near.rings.take_error(&near.client, a.with());
         assert_eq!((error(), is_over(), error()), (Ok(Some(Errno::CONNREFUSED)), true, Ok(None)));
         assert!(!near.rings.has_failed(a.p.as_fd(), &a.way));
+        // Whoever sends is told, to whomever.
+        refused();
+        assert_eq!((send(Some(at(2))), is_over()), (Err(Errno::CONNREFUSED), true));
         // One word, however often it fails; and what was told by another way is told no more.
         refused();
-        (0..3).for_each(|_| {
-            let _ = send(Some(at(2)));
-        });
-        std::thread::sleep(Duration::from_millis(100));
-        let asked = near.client.error(a.handle);
-        // By rings some of these were told.
-        assert!(asked == Ok(Some(Errno::CONNREFUSED)) || is_leased && asked == Ok(None));
+        let many = Equal(b"fails", 1, at(2));
+        assert_eq!(
+            near.rings.send_datagrams(&near.client, a.with(), &many, NOTHING),
+            Err(Errno::CONNREFUSED)
+        );
+        refused();
+        assert_eq!(near.client.error(a.handle), Ok(Some(Errno::CONNREFUSED)));
         assert_eq!((recv(RecvFlags::DONTWAIT), is_over()), (Err(Errno::AGAIN), true));
+        // Who has no rings asks by the placeholder alone.
+        if !is_leased {
+            refused();
+            let error = || near.client.take_error((a.p.as_fd(), a.handle));
+            assert_eq!(
+                (error(), is_over(), error()),
+                (Ok(Some(Errno::CONNREFUSED)), true, Ok(None))
+            );
+        }
         // It goes with the lease.
         refused();
         assert_eq!(a.way.is_leased(), is_leased);
@@ -476,6 +488,38 @@ fn who_is_connected_is_told_once_of_what_became_of_what_he_sent() {
         assert_eq!((recv(RecvFlags::DONTWAIT), is_over()), (Err(Errno::AGAIN), true));
         a.close();
     }
+}
+
+/// Nobody answers for the first peer, so that nothing leaves for it.
+#[test]
+fn what_was_sent_to_one_peer_never_goes_to_the_next() {
+    let (near, far) = pair(Config { link: Link::Ethernet, ..Config::default() }).unwrap();
+    let near = Outboard::start(1, near, |settings| settings);
+    let far = Outboard::start(2, far, |settings| settings);
+    let [near, far] = [Process::at(&near), Process::at(&far)];
+    let b = far.bound(at(2));
+    for is_leased in [false, true] {
+        let piped = || Socket { way: Way::never(), ..near.bound(at(1)) };
+        let a = if is_leased { near.leased(at(1)) } else { piped() };
+        let mut bytes = [0; 64];
+        for round in 0..30u8 {
+            near.client.connect(a.p.as_fd(), a.handle, Some(at(7))).unwrap();
+            for _ in 0..600 {
+                // Some are told that nobody is there.
+                let sent = [IoSlice::new(b"for another")];
+                let _ = near.rings.send_to(&near.client, a.with(), &sent, None, NOTHING);
+            }
+            near.client.connect(a.p.as_fd(), a.handle, Some(at(2))).unwrap();
+            let own = [round; 3];
+            while near.rings.send_to(&near.client, a.with(), &[IoSlice::new(&own)], None, NOTHING)
+                != Ok(own.len())
+            {}
+            let came = b.recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap();
+            assert_eq!(bytes[..came.len], own, "by rings: {is_leased}, round {round}");
+        }
+        a.close();
+    }
+    b.close();
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fusewire_device::interface::memory::{Config, Memory, pair};
 use fusewire_device::interface::{Interface, Link, TxPacket};
@@ -31,6 +31,8 @@ const PORT: u16 = 7000;
 const BULK: usize = 3_000_000;
 /// Datagrams each way.
 const DATAGRAMS: u64 = 2_000;
+/// Of those, that are on their way at once.
+const UNDER_WAY: u64 = 64;
 
 fn at(host: u8) -> SocketAddr {
     ([10, 0, 0, host], PORT).into()
@@ -290,15 +292,22 @@ fn datagrams_that_come_were_sent_over_a_link_that_spoils_packets() {
             processes[which].client.bind(handle, at(1 + which as u8)).unwrap();
             processes[which].with((p, handle), is_leased)
         });
+        // The highest number that each has received.
+        let received = [const { AtomicU64::new(0) }; 2];
         std::thread::scope(|scope| {
             for (which, socket) in sockets.iter().enumerate() {
                 let peer = at(2 - which as u8);
+                let [own, his] = [which, 1 - which].map(|which| &received[which]);
                 scope.spawn(move || {
                     for number in 0..DATAGRAMS {
                         let sent = datagram(number);
                         assert_eq!(socket.send_to(&sent, peer), Ok(sent.len()));
-                        if number % 16 == 0 {
-                            std::thread::sleep(Duration::from_millis(1));
+                        // No more are under way than queues hold, however slow the other is; a lost one is not waited for.
+                        let paced = Instant::now();
+                        while his.load(Ordering::Relaxed) + UNDER_WAY < number
+                            && paced.elapsed() < Duration::from_secs(1)
+                        {
+                            std::thread::sleep(Duration::from_micros(200));
                         }
                     }
                     // The last of them say that it is over: of a hundred one comes.
@@ -318,6 +327,7 @@ fn datagrams_that_come_were_sent_over_a_link_that_spoils_packets() {
                         let number = bytes[..len].first_chunk().map(|at| u64::from_le_bytes(*at));
                         let number = number.filter(|number| *number < DATAGRAMS).expect("a number");
                         assert!(bytes[..len] == datagram(number), "{number}");
+                        own.fetch_max(number, Ordering::Relaxed);
                         copies += u64::from(!came.insert(number));
                     }
                     let count = came.len() as u64;

@@ -122,6 +122,17 @@ fn why(library: &Library, socket: &mut Socket) -> Option<Errno> {
     }
 }
 
+/// An error comes next, where datagrams come.
+pub fn has_failed(library: &Library, socket: &Socket) -> bool {
+    if socket.is_stream() {
+        return false;
+    }
+    match library.rings(socket) {
+        Some((rings, way)) => rings.has_failed(socket.p(), way),
+        None => client::has_word(socket.p()),
+    }
+}
+
 fn receive_datagram(
     library: &Library,
     socket: &mut Socket,
@@ -266,7 +277,7 @@ fn send_datagram(
             let (p, handle) = (socket.p(), socket.handle);
             rings.send_to(&library.client, (p, handle, way), pieces, heading, flags)
         }
-        None => (library.client.told((socket.p(), socket.handle), &heading))
+        None => (library.client.told((socket.p(), socket.handle)))
             .and_then(|()| client::send_to(socket.p(), pieces, heading, flags)),
     };
     Some(sent.map_err(gone))

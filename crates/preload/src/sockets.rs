@@ -409,8 +409,12 @@ pub fn set_option(number: i32, level: i32, name: i32, value: &[u8]) -> Option<Re
     if let (Ok(()), Some(bit)) = (done, bit) {
         library.table.add_option(number, bit as u32);
     }
-    // A connection that is over and forgotten takes any.
-    Some(if done == Err(Errno::BADF) { Ok(()) } else { done })
+    Some(match done {
+        // A connection that is over and forgotten takes any that there is.
+        Err(Errno::BADF) if socket.is_stream() && bit.is_some() => Ok(()),
+        Err(Errno::BADF) => Err(Errno::NOPROTOOPT),
+        done => done,
+    })
 }
 
 /// `SO_BINDTODEVICE`: the number of the interface that is named, as an option's value; `None`: it is another option.
@@ -490,7 +494,8 @@ fn error(library: &Library, socket: &mut Socket) -> Result<i32> {
     }
     let found = match library.rings(socket).filter(|_| !socket.is_stream()) {
         Some((rings, way)) => rings.take_error(&library.client, (socket.p(), socket.handle, way)),
-        None => library.client.error(socket.handle),
+        None if socket.is_stream() => library.client.error(socket.handle),
+        None => library.client.take_error((socket.p(), socket.handle)),
     };
     match found {
         Ok(error) => Ok(error.map_or(0, Errno::raw_os_error)),

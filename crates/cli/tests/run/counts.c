@@ -1,5 +1,5 @@
-// Calls that move data, of a program that counts what is asked of its allocator and of its locks meanwhile: these functions of
-// libc's are this program's own, for whatever else is loaded, too. Arguments: the address of the servers of echo.py, and how
+// Calls that move data, of a program that counts what is asked of its allocator and of libc's locks meanwhile: these functions of
+// libc's are this program's own, for whatever else is loaded, too. (Locks of Rust's standard library are futexes, and not counted.) Arguments: the address of the servers of echo.py, and how
 // many messages of each kind go there and back.
 #define _GNU_SOURCE
 #include <arpa/inet.h>

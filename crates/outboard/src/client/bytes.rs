@@ -202,8 +202,8 @@ pub(super) fn take(
     }
 }
 
-/// Word of an error comes first in a placeholder.
-pub(super) fn has_word(p: impl AsFd) -> bool {
+/// Word of an error comes first in a placeholder, which [`Client::recv_from`] takes out.
+pub fn has_word(p: impl AsFd) -> bool {
     let mut heading = [0; HEADING_LEN];
     let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
     let found = recv(p, &mut heading, flags).map(|(_, len)| len);
@@ -249,15 +249,24 @@ impl Client {
         }
     }
 
-    /// What became of a datagram that was sent before: what is to leave with this heading, to whom the socket is connected, leaves
-    /// when it was told.
+    /// What became of a datagram that a connected socket has sent before: what is to leave, to whomever, leaves when that was
+    /// told.
     ///
     /// # Errors
     /// That: `ECONNREFUSED`, `EHOSTUNREACH`, …
-    pub fn told(&self, (p, handle): (BorrowedFd<'_>, Handle), heading: &Heading) -> Result<()> {
-        match heading.address.is_none() && takes_word(p) {
+    pub fn told(&self, (p, handle): (BorrowedFd<'_>, Handle)) -> Result<()> {
+        match takes_word(p) {
             true => self.failure(handle)?.map_or(Ok(()), Err),
             false => Ok(()),
         }
+    }
+
+    /// The error of a socket for datagrams that was not told yet (`SO_ERROR`), which waits no longer where they come, unless some
+    /// came before it.
+    ///
+    /// # Errors
+    /// As [`Client::error`].
+    pub fn take_error(&self, (p, handle): (BorrowedFd<'_>, Handle)) -> Result<Option<Errno>> {
+        if takes_word(p) { self.failure(handle) } else { self.error(handle) }
     }
 }

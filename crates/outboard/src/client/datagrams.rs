@@ -105,7 +105,7 @@ impl Rings {
         let mut failed = None;
         while sent < all.count() && failed.is_none() {
             let send = |pieces: &[IoSlice<'_>], to: Heading| {
-                client.told((p, handle), &to)?;
+                client.told((p, handle))?;
                 send_to(p, pieces, to, flags)
             };
             match all.with(sent, send) {
@@ -161,8 +161,10 @@ impl Rings {
     /// An error waits to be told where datagrams come.
     pub fn has_failed(&self, p: BorrowedFd<'_>, way: &Way) -> bool {
         match self.enter(way) {
-            Some(lease) => lease.first().is_some_and(|head| head.heading.address.is_none()),
-            None => bytes::has_word(p),
+            Some(lease) if lease.local.before.load(Ordering::Acquire) == 0 => {
+                lease.first().is_some_and(|head| head.heading.address.is_none())
+            }
+            _ => bytes::has_word(p),
         }
     }
 
@@ -175,11 +177,11 @@ impl Rings {
         client: &Client,
         (p, handle, way): (BorrowedFd<'_>, Handle, &Way),
     ) -> Result<Option<Errno>> {
-        let takes = match self.enter(way) {
-            Some(lease) => lease.takes_word(p),
-            None => bytes::takes_word(p),
-        };
-        if takes { client.failure(handle) } else { client.error(handle) }
+        match self.enter(way) {
+            Some(lease) if lease.takes_word(p) => client.failure(handle),
+            Some(_) => client.error(handle),
+            None => client.take_error((p, handle)),
+        }
     }
 }
 
@@ -390,12 +392,31 @@ impl Entered<'_> {
             None => Some(most),
         };
         if let Some(len) = len {
-            before.store(most.saturating_sub(len), Ordering::Release);
-            if len >= most {
-                self.arm(p);
-            }
+            self.lower_before(p, most, len);
         }
         Ok(came)
+    }
+
+    /// Of so much that lay in the placeholder when the lease began, so much was taken, by the one who reads there.
+    fn lower_before(&self, p: BorrowedFd<'_>, most: u64, len: u64) {
+        self.local.before.store(most.saturating_sub(len), Ordering::Release);
+        if len >= most {
+            self.arm(p);
+        }
+    }
+
+    /// Takes word of an error out of what lay in the placeholder when the lease began, if that comes first.
+    fn takes_word_before(&self, p: BorrowedFd<'_>) -> bool {
+        let Some(_lock) = lock(self.local.reads) else { return false };
+        let most = match self.local.before.load(Ordering::Acquire) {
+            0 | UNKNOWN => return false,
+            most => most,
+        };
+        let takes = bytes::takes_word(p);
+        if takes {
+            self.lower_before(p, most, HEADING_LEN as u64);
+        }
+        takes
     }
 
     /// The first record of the ring, if there is one: [`Word::Read`], how much there is, what is said of it.
@@ -428,6 +449,9 @@ impl Entered<'_> {
 
     /// Takes word of an error out, if that comes first.
     fn takes_word(&self, p: BorrowedFd<'_>) -> bool {
+        if self.local.before.load(Ordering::Acquire) > 0 && self.takes_word_before(p) {
+            return true;
+        }
         while self.local.before.load(Ordering::Acquire) == 0
             && let Ok(Some((read, unread, head))) = self.next()
             && head.heading.address.is_none()

@@ -36,7 +36,9 @@ use rustix::net::{
     sendmsg, socket_with,
 };
 
-pub use bytes::{Accepted, Came, Datagram, accept, next_len, recv_message, send_message, send_to};
+pub use bytes::{
+    Accepted, Came, Datagram, accept, has_word, next_len, recv_message, send_message, send_to,
+};
 pub use datagrams::Leaving;
 pub use rings::Rings;
 pub use socket::{Outboard, Placeholder, Socket};
@@ -264,9 +266,13 @@ impl Client {
         self.error_by(handle, ERROR)
     }
 
-    /// The same by who has taken out word of it, where datagrams come. None, when somebody else was told of it.
+    /// The same by who has taken out word of it, where datagrams come. None, when somebody else was told of it, or nobody knows any
+    /// more.
     fn failure(&self, handle: Handle) -> Result<Option<Errno>> {
-        self.error_by(handle, TOLD)
+        match self.error_by(handle, TOLD) {
+            Err(Errno::BADF) => Ok(None),
+            found => found,
+        }
     }
 
     fn error_by(&self, handle: Handle, name: OptionName) -> Result<Option<Errno>> {

@@ -68,6 +68,12 @@ pub struct Engine {
     looked_at: u32,
 }
 
+/// Datagrams that a stack has sent, and copies of them that it has given to sockets of its own.
+fn messages_of(stack: &Stack) -> u64 {
+    let counters = stack.counters();
+    counters.udp_messages_sent + counters.udp_messages_returned
+}
+
 impl Engine {
     /// Without a socket.
     ///
@@ -219,9 +225,9 @@ impl Engine {
         let Some(mut socket) = self.table.take(index) else { return Ok(()) };
         let before = socket.state.id();
         socket.may_send = self.accounts.may_send(socket.payer, now);
-        let messages = stack.counters().udp_messages_sent;
+        let messages = messages_of(stack);
         let turn = self.turn_of(index, &mut socket, stack, now)?;
-        let messages = stack.counters().udp_messages_sent - messages;
+        let messages = messages_of(stack) - messages;
         self.charge(&mut socket, stack, messages);
         self.hold_back(index, &mut socket, stack);
         let has_more = socket.shown.readable

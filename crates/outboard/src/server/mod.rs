@@ -8,6 +8,7 @@
 //! moves so many bytes in its turn, and a stream's bytes wait where its own writer is stopped.
 
 mod accounts;
+mod before;
 mod closed;
 mod closer;
 mod confine;

@@ -183,7 +183,10 @@ pub fn datagrams(
 ) -> io::Result<Turn> {
     let State::Datagrams { id, .. } = socket.state else { return Ok(Turn::Waits) };
     let mut way = Leaving { stack: &mut *stack, id, now, policy };
-    let left = leave_datagrams(socket, &mut way, scratch, usize::MAX, &mut |_| {})?;
+    let mut taken = 0;
+    let mut count = |len| taken += len as u64;
+    let left = leave_datagrams(socket, &mut way, scratch, usize::MAX, &mut count)?;
+    socket.taken += taken;
     let mut goes = match left {
         Ok(goes) => goes,
         Err(ends) => return Ok(ends),

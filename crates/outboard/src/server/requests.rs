@@ -32,8 +32,6 @@ enum Answer {
 
 /// Calls that throw away what was sent before there was a connection: as much as a placeholder takes, in pieces of a page.
 const DISCARDS: usize = 64;
-/// Turns of a socket whose datagrams go before a request.
-const TURNS_BEFORE: usize = 64;
 
 type Result<T, E = Errno> = std::result::Result<T, E>;
 
@@ -98,7 +96,10 @@ impl Engine {
         if let Request::Connect(handle, _) | Request::SetOption(handle, ..) = request
             && self.table.commanded(handle).is_some()
         {
-            self.send_before(stack, now, handle)?;
+            let left = self.send_before(stack, now, handle)?;
+            if left > 0 && matches!(request, Request::Connect(..)) {
+                self.forget_before(handle, left)?;
+            }
         }
         match *request {
             Request::Hello { .. } | Request::Wake => Err(Errno::PROTO),
@@ -213,31 +214,6 @@ impl Engine {
         }
     }
 
-    /// Datagrams that were sent before a request leave before it, as long as they can: it may change whom they are for, or what
-    /// their packets say.
-    fn send_before(&mut self, stack: &mut Stack, now: Instant, handle: &Handle) -> Result<()> {
-        for _ in 0..TURNS_BEFORE {
-            let index = self.table.commanded(handle).ok_or(Errno::BADF)?;
-            let mut socket = self.table.take(index).ok_or(Errno::BADF)?;
-            let is_datagrams = socket.of.kind == Kind::Datagram;
-            // It is bound by the first turn, and sends in the next.
-            let is_fresh = matches!(socket.state, State::Fresh) && is_datagrams;
-            // Nothing may have told us of it yet.
-            let piped = is_datagrams.then(|| rustix::io::ioctl_fionread(&socket.q)).transpose();
-            socket.shown.readable |= matches!(piped, Ok(Some(1..)));
-            self.table.put(index, socket);
-            if !is_datagrams {
-                break;
-            }
-            let before = stack.counters().udp_messages_sent;
-            self.turn(stack, now, index).map_err(|_| Errno::NETDOWN)?;
-            if stack.counters().udp_messages_sent == before && !is_fresh {
-                break;
-            }
-        }
-        Ok(())
-    }
-
     /// Gives a socket's one user its rings. What lies in the placeholder, either way, goes before what they have.
     fn lease(
         &mut self,
@@ -327,6 +303,7 @@ impl Engine {
             offered_by: None,
             lost_at: None,
             moved: 0,
+            taken: 0,
             lease: None,
             is_shared: false,
         });

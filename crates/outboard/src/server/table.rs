@@ -76,6 +76,8 @@ pub struct Socket {
     pub lost_at: Option<Instant>,
     /// Bytes of a stream that went through the placeholder.
     pub moved: u64,
+    /// Bytes of datagrams, as they lie in the placeholder and in its ring, that were taken from the application.
+    pub taken: u64,
     /// Rings of the one process that uses it.
     pub lease: Option<Lease>,
     /// Somebody has attached: more than one process may know it, and none gets a lease.
@@ -442,6 +444,7 @@ mod tests {
             offered_by: None,
             lost_at: None,
             moved: 0,
+            taken: 0,
             lease: None,
             is_shared: false,
         }

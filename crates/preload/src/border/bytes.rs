@@ -314,6 +314,10 @@ unsafe fn receive_messages(
     mut flags: c_int,
 ) -> Result<usize> {
     for at in 0..count as usize {
+        // The next call is told: this one has received something.
+        if at > 0 && bytes::has_failed(library, socket) {
+            return Ok(at);
+        }
         // SAFETY: within what the caller vouches for.
         let header = unsafe { headers.add(at) };
         // SAFETY: as above.

@@ -265,6 +265,8 @@ pub struct Counters {
     pub udp_messages_received: u64,
     /// UDP messages sent.
     pub udp_messages_sent: u64,
+    /// Copies of those that came to sockets of this host's own: of one to a group as many as sockets here hear it.
+    pub udp_messages_returned: u64,
     /// XTP's packets delivered.
     pub xtp_packets_received: u64,
     /// XTP's packets sent.

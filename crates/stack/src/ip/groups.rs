@@ -9,7 +9,7 @@ use super::input::Direct;
 use super::output::UdpPacket;
 use super::stack::Core;
 use super::table::Protocol;
-use super::udp::{Incoming, Messages};
+use super::udp::{Incoming, Messages, Staged};
 
 impl Core {
     /// Gives messages that have left, one after the other, to the sockets here that are among those whom they are for.
@@ -42,7 +42,17 @@ impl Core {
             bytes,
             message_len: message_len.max(1),
         };
-        let incoming = Incoming { messages, head: None };
-        self.udp_deliver_to_all(packet.dst.port(), &incoming, &mut Direct::None);
+        // A queue has room for what leaves at once, but not for as much as a call may give.
+        let run = (Staged::MAX / messages.message_len).max(1) * messages.message_len;
+        let (mut bytes, mut is_first) = (bytes, true);
+        while std::mem::take(&mut is_first) || !bytes.is_empty() {
+            let (front, rest) = bytes.split_at(run.min(bytes.len()));
+            let messages = Messages { bytes: front, ..messages };
+            let count = messages.count() as u64;
+            let incoming = Incoming { messages, head: None };
+            let hear = self.udp_deliver_to_all(packet.dst.port(), &incoming, &mut Direct::None);
+            self.counters.udp_messages_returned += count * hear as u64;
+            bytes = rest;
+        }
     }
 }

@@ -281,7 +281,7 @@ impl Core {
             head,
         };
         if datagram.cast != Cast::Unicast {
-            if !self.udp_deliver_to_all(header.dst_port, &incoming, direct) {
+            if self.udp_deliver_to_all(header.dst_port, &incoming, direct) == 0 {
                 self.dropped(Cause::UdpStray);
             }
             return;
@@ -309,29 +309,27 @@ impl Core {
         best.ok_or_else(|| !self.table.bound(protocol, port).is_empty())
     }
 
-    /// Broadcast and multicast: every socket that wants it. False: none does.
+    /// Broadcast and multicast: every socket that wants it; how many do.
     pub(super) fn udp_deliver_to_all(
         &mut self,
         port: u16,
         incoming: &Incoming<'_>,
         direct: &mut Direct<'_>,
-    ) -> bool {
+    ) -> usize {
         let Messages { to, from, .. } = incoming.messages;
-        let mut delivered = false;
+        let mut hear = 0;
         for at in 0..self.table.bound(Protocol::Udp, port).len() {
             let index = self.table.bound(Protocol::Udp, port)[at];
             let wants = self.table.udp_at(index).is_some_and(|udp| {
                 let listens = !to.is_multicast() || self.layer.is_listening(index, to, from.ip());
-                let bound = udp.local.ip().is_unspecified() || udp.local.ip() == to;
-                let peer = udp.remote.is_none_or(|remote| remote == from);
-                listens && peer && (bound || !to.is_multicast()) && udp.carried.is_none()
+                listens && udp.fit(from, to) > 0 && udp.carried.is_none()
             });
             if wants {
-                delivered = true;
+                hear += 1;
                 self.udp_deliver(index, incoming, direct);
             }
         }
-        delivered
+        hear
     }
 
     #[inline]

@@ -247,8 +247,10 @@ impl Stack {
                 (beside.hop_limit, beside.hop_limit);
         }
         if packet.stays_here() {
+            let count = bytes.len().div_ceil(message_len.max(1)).max(1);
+            *self.core.counters.messages_sent(packet.protocol) += count as u64;
             self.core.come_back(&via, &packet, bytes, message_len);
-            return Ok(Ok(bytes.len().div_ceil(message_len.max(1)).max(1)));
+            return Ok(Ok(count));
         }
         let whole = via.mtu.saturating_sub(via.ip_header_len() + packet.header_len());
         if message_len > whole && packet.protocol == Protocol::Xtp {
@@ -434,6 +436,7 @@ impl Stack {
         let made = make(core.config.level, sums, &mut bytes[..len]);
         let sent = match made {
             Some(_) if packet.stays_here() => {
+                self.core.counters.udp_messages_sent += 1;
                 self.core.come_back(&via, &packet, &bytes[..len], len);
                 Ok(true)
             }

@@ -9,7 +9,7 @@ use fusewire_stack::ip::net::MembershipChange;
 use fusewire_stack::ip::net::MembershipChange::{
     Block, Join, JoinSource, Leave, LeaveSource, Unblock,
 };
-use fusewire_stack::ip::{Config, Error, Host, HostConfig, Marking, SocketId, Stack};
+use fusewire_stack::ip::{Config, Error, Host, HostConfig, Marking, Sharing, SocketId, Stack};
 
 use crate::net::{Kind, Net, addr, kinds, net_config, pattern};
 
@@ -101,14 +101,20 @@ fn what_goes_to_a_group_comes_to_members_here_too() {
         // Nobody's who has not asked for it.
         let elsewhere = net.stacks[0].udp_bind((group, 7).into()).unwrap();
         net.settle();
-        let message = pattern(9, 0, 65_507);
+        let message = pattern(9, 0, 300_000);
+        let (mut sent_in_all, mut returned_in_all) = (0, 0);
         let mut heard = |bytes: &[u8], message_len: usize, marking: Marking| {
             net.stacks[0].set_marking(client, marking).unwrap();
             let to = Some((group, 7).into());
             let sent = net.stacks[0].udp_send_batch(net.now, client, bytes, message_len, to);
             let count = bytes.len().div_ceil(message_len.max(1)).max(1);
             assert_eq!(sent.unwrap(), Ok(count), "{kind:?}");
+            let counters = *net.stacks[0].counters();
+            sent_in_all += count as u64;
+            assert_eq!(counters.udp_messages_sent, sent_in_all, "what stays here, too");
             let here = all(&mut net.stacks[0], near);
+            returned_in_all += here.len() as u64;
+            assert_eq!(counters.udp_messages_returned, returned_in_all);
             net.settle();
             assert_eq!(all(&mut net.stacks[0], near), [], "once");
             assert_eq!(all(&mut net.stacks[0], elsewhere), []);
@@ -119,9 +125,15 @@ fn what_goes_to_a_group_comes_to_members_here_too() {
             let there = all(&mut net.stacks[1], far);
             [here, there].map(|got| got == wanted || (assert_eq!(got, []), false).1)
         };
-        for (len, each) in
-            [(0, 0), (1, 1), (1400, 1400), (9000, 9000), (65_507, 65_507), (5000, 99)]
-        {
+        for (len, each) in [
+            (0, 0),
+            (1, 1),
+            (1400, 1400),
+            (9000, 9000),
+            (65_507, 65_507),
+            (5000, 99),
+            (300_000, 999),
+        ] {
             let mut heard = |marking| heard(&message[..len], each, marking);
             let usual = Marking::default();
             assert_eq!(heard(usual), [true, true], "{kind:?}, {len} bytes");
@@ -148,6 +160,27 @@ fn what_goes_to_all_of_a_network_comes_back_whatever_is_said_of_groups() {
         assert_eq!(net.stacks[0].udp_send(net.now, server, b"all", Some(to)).unwrap(), Ok(true));
         let got = all(&mut net.stacks[0], server);
         assert_eq!(got, [(b"all".to_vec(), net.addr(0, 7), to.ip())], "who sends is one of them");
+    }
+}
+
+/// As on Linux: a socket that is bound to an address of its own, or to those of IPv6, hears none of it.
+#[test]
+fn what_goes_to_all_of_a_network_comes_to_who_is_bound_for_it() {
+    for (local, v6_only, hears) in [
+        ("0.0.0.0:7", false, true),
+        ("192.0.2.2:7", false, false),
+        ("[::]:7", false, true),
+        ("[::]:7", true, false),
+    ] {
+        let mut net = Net::new(PLAIN, 1500, Config::default());
+        let sharing = Sharing { v6_only, ..Sharing::default() };
+        let server = net.stacks[1].udp_bind_sharing(local.parse().unwrap(), sharing).unwrap();
+        let client = net.stacks[0].udp_bind(net.addr(0, 9)).unwrap();
+        let to = "192.0.2.255:7".parse().unwrap();
+        assert_eq!(net.stacks[0].udp_send(net.now, client, b"all", Some(to)).unwrap(), Ok(true));
+        net.settle();
+        let heard = !all(&mut net.stacks[1], server).is_empty();
+        assert_eq!(heard, hears, "{local}, of IPv6 alone: {v6_only}");
     }
 }
 

@@ -136,6 +136,7 @@ fn leave(
             break;
         }
         (position, left, taken, count) = (position + len, left - len, taken + len, count + 1);
+        socket.taken += len;
         if count % TAKEN == 0 {
             lease.progress.take(slot, std::mem::take(&mut taken));
         }
@@ -154,6 +155,7 @@ fn leave(
             let left = pipe::leave_datagrams(socket, way, scratch, most, &mut count)?;
             if lease.piped != before {
                 slot.set_piped(lease.piped);
+                socket.taken += lease.piped - before;
             }
             Ok(left.map(|_| socket.shown.readable))
         }
@@ -162,6 +164,25 @@ fn leave(
             Ok(Ok(false))
         }
     }
+}
+
+/// What such a socket has sent that was not taken, in bytes of its ring.
+pub fn untaken(lease: &mut Lease, regions: &Regions) -> u64 {
+    // One whose index cannot be is ended in its turn.
+    lease.progress.written(&regions.of(lease)).map_or(0, |(_, left)| left)
+}
+
+/// Throws so many bytes of records away that were sent, and says how many bytes they were, at most all that there are.
+pub fn forget(lease: &mut Lease, regions: &Regions, most: u64) -> u64 {
+    let len = untaken(lease, regions).min(most);
+    lease.progress.take(&regions.of(lease), len);
+    len
+}
+
+/// So many bytes were taken out of the placeholder.
+pub fn note_piped(lease: &mut Lease, regions: &Regions, len: u64) {
+    lease.piped += len;
+    regions.of(lease).set_piped(lease.piped);
 }
 
 /// The record at `position`, of `left` bytes that are committed: whom it is for and what goes beside it, its message, and how long it is. `None`: it
