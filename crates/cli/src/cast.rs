@@ -14,6 +14,7 @@ use fusewire_device::Device;
 use fusewire_files::Error;
 use fusewire_files::cast::{Board, MemberId, Standing, Tally};
 use fusewire_files::client::put::Source;
+use fusewire_files::message::Code as Cause;
 use fusewire_files::net::group::{self, CastEnd, CastProgress, Sender, Start};
 use fusewire_files::net::{Control, Server};
 use fusewire_files::server::{Settings, Share};
@@ -111,35 +112,39 @@ pub fn group_addr(text: &str) -> std::result::Result<SocketAddr, String> {
 
 /// The things to cast, by their own names. A folder named with a slash at its end is one by its name, too.
 fn things(paths: &[PathBuf]) -> Result<Vec<(Vec<u8>, Source)>> {
-    let mut things: Vec<(Vec<u8>, Source)> = Vec::new();
+    let mut things = Vec::new();
     for path in paths {
         let named = path.file_name().map(|name| name.as_bytes().to_vec());
         let name = named.or_else(|| {
             let whole = std::fs::canonicalize(path).ok()?;
             whole.file_name().map(|name| name.as_bytes().to_vec())
         });
-        let name = name.unwrap_or_default();
-        if things.iter().any(|(other, _)| *other == name) {
-            let (path, name) = (path.display(), String::from_utf8_lossy(&name));
-            let text = format!(
-                "{path}: another PATH is named {name}, too, and receivers have each under its own name"
-            );
-            return Err(Failure::new(Code::Usage, text).into());
-        }
-        things.push((name, Source::from_path(path)?));
+        things.push((name.unwrap_or_default(), Source::from_path(path)?));
     }
     Ok(things)
+}
+
+/// Why they cannot be cast together, for who named them.
+fn of_one_name(error: Error) -> Box<dyn std::error::Error> {
+    match error {
+        Error::Local { code: Cause::Exists, path } => {
+            let name = String::from_utf8_lossy(&path);
+            let text = format!(
+                "more than one PATH is named {name}, and receivers have each under its own name"
+            );
+            Failure::new(Code::Usage, text).into()
+        }
+        error => error.into(),
+    }
 }
 
 /// Casts it.
 pub fn run(cast: &Cast) -> Result {
     let stop = transfer::stop_flag()?;
-    cast.common.check_group()?;
-    let share = Share::of_several(things(&cast.paths)?, Settings::default())?;
+    let cipher = cast.common.check_group()?;
+    let share =
+        Share::of_several(things(&cast.paths)?, Settings::default()).map_err(of_one_name)?;
     let config = cast.config()?;
-    let cipher = *config.settings.ciphers.iter().find(|c| !c.is_insecure()).ok_or_else(|| {
-        Failure::new(Code::Usage, "--cipher: what a group is sent needs a cipher with tags")
-    })?;
     let board = Board::new(&share, cipher, fusewire_device::random()?)?;
     let mut carrying = cast.carrying.clone();
     let over_ip = cast.over_ip(&mut carrying)?;

@@ -286,16 +286,23 @@ impl Common {
         Ok(Some(Arc::new(KeyLogFile::open(path)?)))
     }
 
-    /// What a group is sent has its headers in the clear.
+    /// What a group is sent has its headers in the clear, and its key goes over sessions: the cipher of its records, the
+    /// first of those that are asked for.
     ///
     /// # Errors
-    /// They are to be protected.
-    pub fn check_group(&self) -> Result {
+    /// Headers are to be protected; a cipher is insecure.
+    pub fn check_group(&self) -> Result<Cipher> {
+        if let Some(cipher) = self.cipher.iter().find(|cipher| cipher.is_insecure()) {
+            let text = format!(
+                "--cipher {cipher}: what a group is sent, and the sessions that its key goes over, need a cipher with tags"
+            );
+            return Err(Failure::new(Code::Usage, text).into());
+        }
         let protecting = &self.protecting;
         let option = match (protecting.record_padding, protecting.header_protection) {
             (Some(_), _) => "--record-padding",
             (None, true) => "--header-protection",
-            (None, false) => return Ok(()),
+            (None, false) => return Ok(self.cipher.first().copied().unwrap_or(Cipher::DEFAULT[0])),
         };
         let text = format!(
             "{option}: the records that a group is sent have their headers in the clear, and their lengths"

@@ -202,7 +202,7 @@ fn who_is_taken_off_the_list_is_no_receiver_any_more() {
     });
 }
 
-/// A file is taken away while another is cast.
+/// A file that no group is sent, as it is empty, is taken away while others are cast.
 #[test]
 fn what_never_came_has_failed_and_the_sender_is_told() {
     let name = "what_never_came_has_failed_and_the_sender_is_told";
@@ -212,14 +212,14 @@ fn what_never_came_has_failed_and_the_sender_is_told() {
         let mut sender = Sender::start(cast(&world, &["--rate", "10M"]));
         let args = ["receive", GROUP, "-o", "to", "--json"];
         let receiver = world.command("alice", &args).spawn().unwrap();
-        support::wait_for_part(&world.here("to"), 1 << 20);
-        fs::remove_file(world.served("folder/f9")).unwrap();
+        sender.until("state", "receiving");
+        fs::remove_file(world.served("folder/f0")).unwrap();
         let done = Done::of(receiver).failed(1, "1 failure");
         let summary = done.summary();
         let of = |what: &str| summary[what].as_u64().unwrap();
         assert_eq!((of("files"), of("files_done"), of("failed")), (51, 50, 1), "{summary}");
         let failed = done.lines().into_iter().find(|line| line["event"] == "failed").unwrap();
-        assert_eq!(failed["path"], "folder/f9", "{done:?}");
+        assert_eq!(failed["path"], "folder/f0", "{done:?}");
         let told = sender.until("state", "incomplete");
         assert_eq!((&told["files"], &told["failed"]), (&50.into(), &1.into()), "{told}");
         sender.end().0.failed(1, "not every receiver has everything");
@@ -349,9 +349,14 @@ fn nobody_there_is_said_and_nothing_heard_too() {
         let cast =
             |more: &[&str]| world.run("alice", &[&["cast", big.to_str().unwrap()], more].concat());
         cast(&["10.0.0.1"]).failed(2, "no group's address");
-        cast(&[big.to_str().unwrap(), GROUP]).failed(2, "another PATH is named big, too");
-        // What would change nothing for the group.
-        for (option, value) in [("--header-protection", None), ("--record-padding", Some("1024"))] {
+        cast(&[big.to_str().unwrap(), GROUP]).failed(2, "more than one PATH is named big");
+        // What would change nothing for the group, or show its key.
+        for (option, value) in [
+            ("--header-protection", None),
+            ("--record-padding", Some("1024")),
+            ("--cipher", Some("none")),
+            ("--cipher", Some("aes-256-gcm,none")),
+        ] {
             let options: Vec<&str> = [GROUP, option].into_iter().chain(value).collect();
             cast(&options).failed(2, option);
             world.run("alice", &[&["receive"], &options[..]].concat()).failed(2, option);

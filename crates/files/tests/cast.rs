@@ -118,6 +118,7 @@ impl World {
         let mail = Arc::new(Mail::default());
         let who = Fingerprint::from_bytes([who; 32]);
         let session = self.share.session_of(Some(who), OCTETS).named(peer.to_string());
+        let session = session.tagged(true);
         let joiner = Joiner::new(&mail, (100 + at as u64, place), OCTETS).unwrap();
         self.members.push(Member {
             dir,
@@ -484,6 +485,18 @@ fn what_is_gone_before_it_has_come_has_failed() {
         }
         world.same(at, "folder/f6");
     }
+}
+
+#[test]
+fn who_reads_without_tags_is_told_no_key() {
+    let mut world = World::new(make_all);
+    world.join();
+    let member = &mut world.members[0];
+    member.session = member.session.take().map(|(session, way)| (session.tagged(false), way));
+    world.settle();
+    let mail = &world.members[0].mail;
+    assert!(mail.refusal().is_some() && !mail.is_told());
+    assert!(world.board.members().is_empty());
 }
 
 /// A member that knows the key, and plays the sender.

@@ -6,6 +6,7 @@ use crate::message::{Code, Kind, Meta};
 use crate::name::RemotePath;
 use cap_std::fs::Dir;
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 /// What is served.
 #[derive(Debug)]
@@ -19,10 +20,10 @@ pub(super) enum Roots {
 impl Roots {
     /// Things by their names, of which no two may have the same.
     pub(super) fn named(things: Vec<(Vec<u8>, Source)>) -> Result<Roots, Error> {
-        let mut named: Vec<(RemotePath, Source)> = Vec::new();
+        let (mut named, mut names) = (Vec::with_capacity(things.len()), HashSet::new());
         for (name, source) in things {
             let name = RemotePath::default().join(&name).map_err(|e| Error::path(&name, e))?;
-            if named.iter().any(|(other, _)| *other == name) {
+            if !names.insert(name.clone()) {
                 return Err(Error::local(Code::Exists, name.as_bytes()));
             }
             named.push((name, source));

@@ -99,7 +99,8 @@ impl Session {
         self
     }
 
-    /// Tags of the connection say that what comes is what was sent: a client may do without hashes.
+    /// Tags of the connection say that what comes is what was sent: a client may do without hashes, and be a member of
+    /// what is cast.
     #[must_use]
     pub fn tagged(mut self, is_tagged: bool) -> Session {
         self.work.desk.uploads.is_tagged = is_tagged;
@@ -347,7 +348,8 @@ impl Desk {
     }
 
     fn join(&mut self, xid: u32, join: Join) -> Result<(), Error> {
-        let who = self.uploads.owner();
+        // The group's key is told to whoever is a member: not where others read it.
+        let who = self.uploads.owner().filter(|_| self.uploads.is_tagged);
         match (self.share.cast(), who, &self.member) {
             (Some(board), Some(who), None) => {
                 self.member = Some(board.join(xid, who, &self.uploads.peer, join));
