@@ -330,8 +330,9 @@ impl Part<'_> {
             transfer::run_since(watch, &plan, (link, None), connector, moving, teller, stop)
         });
         let totals = plan.totals();
-        let tally = plan.is_finished().then(|| Tally {
-            files: totals.files_done + totals.unchanged,
+        // Of a listing that was broken off there may be no job left.
+        let tally = (totals.all_found && plan.is_finished()).then(|| Tally {
+            files: plan.told_here(),
             bytes: totals.bytes_done,
             failed: totals.failed,
             wanted: Some(wanted),

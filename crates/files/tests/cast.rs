@@ -8,7 +8,7 @@ use fusewire_files::cast::{
     Wanted, bus,
 };
 use fusewire_files::client::get::{self, Existing};
-use fusewire_files::client::{Filter, Totals, put::Source};
+use fusewire_files::client::{Filter, put::Source};
 use fusewire_files::memory::{self, MemoryChannel, Settings};
 use fusewire_files::message::{Body, Hole, Message, emit};
 use fusewire_files::server::{self, Session, Share};
@@ -224,15 +224,18 @@ impl World {
 
     /// What member `at` does afterwards: it gets the rest. How many bytes that was.
     fn get_rest(&mut self, at: usize) -> u64 {
-        let (totals, log) = self.rest(at);
+        let (plan, log) = self.rest(at);
+        let totals = plan.totals();
         assert!(log.failed.is_empty(), "{log:?}");
+        let told = self.members[at].done.as_ref().map_or(0, |here| here.told.len());
+        assert_eq!(plan.told_here(), told as u64, "{log:?}");
         assert_eq!((totals.files, totals.bytes), (totals.files_done, totals.bytes_done));
         assert!(log.resumes.is_empty(), "what was here before was told of");
         totals.bytes_done - totals.bytes_here - totals.bytes_caught
     }
 
     /// The same, and what becomes of it.
-    fn rest(&self, at: usize) -> (Totals, Log) {
+    fn rest(&self, at: usize) -> (Arc<get::Plan>, Log) {
         let member = &self.members[at];
         let here = Some(Arc::new(member.done.clone().unwrap_or_default()));
         let Wanted { existing, ref filter, .. } = member.wanted;
@@ -244,7 +247,7 @@ impl World {
         let mut run = Run::new(&self.share, 1, Settings::default(), OCTETS, || plan.worker(OCTETS));
         run.finish().unwrap();
         let log = log.lock().unwrap().clone();
-        (plan.totals(), log)
+        (plan, log)
     }
 
     #[track_caller]
@@ -444,7 +447,8 @@ fn what_is_here_in_part_is_not_got_again() {
     world.cast(|_, _| {});
     assert_eq!(world.members[0].log.lock().unwrap().resumes.len(), 1);
     // What the group was sent since is nothing that was here.
-    let (totals, log) = world.rest(0);
+    let (plan, log) = world.rest(0);
+    let totals = plan.totals();
     let caught = LONG as u64 - 3 * BLOCK_LEN;
     assert_eq!((totals.bytes_here, totals.bytes_caught), (3 * BLOCK_LEN, caught), "{log:?}");
     assert_eq!(totals.bytes_done, LONG as u64);
@@ -473,11 +477,14 @@ fn what_is_gone_before_it_has_come_has_failed() {
     fs::remove_dir_all(world.from("folder/deep")).unwrap();
     let all = 208;
     // Of what is gone this one has all but the empty files, which no group is sent.
-    let (totals, log) = world.rest(0);
+    let (plan, log) = world.rest(0);
+    let totals = plan.totals();
+    assert_eq!(plan.told_here(), all - 2);
     assert_eq!((totals.files, totals.files_done, totals.failed), (all, all - 2, 2), "{log:?}");
     // The first of these has nothing of it, the next did not want all, and the last keeps what is newer.
     for (at, failed, none) in [(1, 202, ""), (2, 1, "folder/f3"), (3, 201, "folder/f3")] {
-        let (totals, log) = world.rest(at);
+        let (plan, log) = world.rest(at);
+        let totals = plan.totals();
         assert_eq!((totals.failed, totals.files - totals.files_done), (failed, failed), "{log:?}");
         assert_eq!(log.failed.len() as u64, failed);
         for (path, why) in &log.failed {
@@ -487,16 +494,62 @@ fn what_is_gone_before_it_has_come_has_failed() {
     }
 }
 
+/// Other things stand by then where files did, and files where none were.
 #[test]
-fn who_reads_without_tags_is_told_no_key() {
+fn what_takes_the_place_of_a_file_is_not_taken_for_it() {
     let mut world = World::new(make_all);
-    world.join();
-    let member = &mut world.members[0];
-    member.session = member.session.take().map(|(session, way)| (session.tagged(false), way));
+    world.join_all(2);
     world.settle();
-    let mail = &world.members[0].mail;
-    assert!(mail.refusal().is_some() && !mail.is_told());
-    assert!(world.board.members().is_empty());
+    world.bus.drop_receiver(1);
+    world.cast(|_, _| {});
+    for name in ["folder/f0", "folder/f1", "folder/f3"] {
+        fs::remove_file(world.from(name)).unwrap();
+    }
+    fs::create_dir(world.from("folder/f1")).unwrap();
+    for (name, text) in [("folder/f1/inside", "not cast"), ("folder/new", "not cast, too")] {
+        fs::write(world.from(name), text).unwrap();
+    }
+    for name in ["folder/f0", "folder/f3"] {
+        std::os::unix::fs::symlink("f6", world.from(name)).unwrap();
+    }
+    // One has what had come, and all but the empty file had; the other has nothing of the three.
+    for (at, failed) in [(0, 1), (1, 3)] {
+        let (plan, log) = world.rest(at);
+        let totals = plan.totals();
+        assert_eq!((totals.failed, log.failed.len() as u64), (failed, failed), "{log:?}");
+        assert!(log.failed.iter().all(|(_, why)| why.contains("gone")), "{log:?}");
+        // What is new came, too, and stands for nothing that did not.
+        assert_eq!((plan.told_here(), totals.files_done), (208 - failed, 209 - failed));
+        world.same(at, "folder/new");
+        world.has_no_leftovers(at);
+        assert!(fs::symlink_metadata(world.to(at, "folder/f0")).is_err());
+    }
+    for (name, was) in [("folder/f1", bytes(1, 11)), ("folder/f3", bytes(20_000, 13))] {
+        assert!(fs::symlink_metadata(world.to(0, name)).unwrap().is_file(), "{name}");
+        assert!(fs::read(world.to(0, name)).unwrap() == was, "{name}");
+        assert!(fs::symlink_metadata(world.to(1, name)).is_err(), "{name}");
+    }
+}
+
+/// A sender that has no folder to open any more.
+#[test]
+fn a_listing_that_fails_is_one_failure_and_nothing_is_gone() {
+    let mut world = World::new(make_all);
+    world.join_all(2);
+    world.settle();
+    world.bus.drop_receiver(1);
+    world.cast(|_, _| {});
+    let things = vec![("a".into(), Source::from_path(&world.from("a")).unwrap())];
+    let settings = server::Settings { open_folders_max: 0, ..server::Settings::default() };
+    world.share = Share::of_several(things, settings).unwrap();
+    // All but the empty files had come to one.
+    for (at, here) in [(0, 206), (1, 0)] {
+        let (plan, log) = world.rest(at);
+        let totals = plan.totals();
+        assert!(log.failed.len() == 1 && !log.failed[0].1.contains("gone"), "{log:?}");
+        assert_eq!((totals.failed, totals.files_done, plan.told_here()), (1, here, here));
+        assert!(totals.all_found);
+    }
 }
 
 /// A member that knows the key, and plays the sender.

@@ -85,19 +85,21 @@ impl<J, S> Shared<J, S> {
         }
     }
 
-    /// A file is complete; told once.
+    /// A file is complete; told once, and true then.
     pub(super) fn done(
         &self,
         fate: &Fate,
         path: &RemotePath,
         meta: &Meta,
         hash: impl FnOnce() -> Option<[u8; 32]>,
-    ) {
-        if !fate.done.swap(true, Ordering::Relaxed) {
+    ) -> bool {
+        let is_first = !fate.done.swap(true, Ordering::Relaxed);
+        if is_first {
             let mut ledger = self.lock();
             ledger.totals.files_done += 1;
             ledger.observer.event(Event::Done { path, size: meta.size, hash: hash() });
         }
+        is_first
     }
 }
 

@@ -52,6 +52,8 @@ pub(super) struct Walk {
     skip_below: Option<u32>,
     /// Files that there are to be, and that the listing has not had.
     told: BTreeMap<RemotePath, Meta>,
+    /// Of the files that there were to be, those that are here.
+    told_here: u64,
 }
 
 /// Something to do for one connection.
@@ -78,6 +80,8 @@ pub(super) struct File {
     local: RemotePath,
     pub(super) meta: Meta,
     folder: Arc<Folder>,
+    /// There was to be one.
+    is_told: bool,
     pub(super) fate: Fate,
 }
 
@@ -121,7 +125,7 @@ impl Plan {
         let (folders, paths, skip_below) = (Vec::new(), Vec::new(), None);
         let here = options.here.as_mut().map(Arc::make_mut);
         let told = here.map(|here| std::mem::take(&mut here.told)).unwrap_or_default();
-        let walk = Walk { destination, folders, paths, skip_below, told };
+        let walk = Walk { destination, folders, paths, skip_below, told, told_here: 0 };
         let shared = Shared::new(observer, VecDeque::from([Job::Look]), walk);
         let (memory, parent) = (Budget::new(MEMORY_BYTES_MAX), Mutex::default());
         Arc::new(Plan { remote, options, outlet, memory, parent, shared })
@@ -147,6 +151,11 @@ impl Plan {
     /// Sums so far.
     pub fn totals(&self) -> Totals {
         self.shared.totals()
+    }
+
+    /// Of the files that there were to be ([`Here::told`](super::Here::told)) so many are here.
+    pub fn told_here(&self) -> u64 {
+        self.lock().told_here
     }
 
     /// The first failure, for the exit code and the last line.
@@ -233,6 +242,7 @@ impl Plan {
                     local: name,
                     meta: entry.meta,
                     folder: Arc::new(folder),
+                    is_told: false,
                     fate: Fate::default(),
                 };
                 match self.unchanged(&file.folder, &file.local, &file.meta) {
@@ -282,8 +292,15 @@ impl Plan {
         }
         ledger.skip_below = None;
         let path = list::below(&ledger.paths, entry)?;
-        ledger.told.remove(&path);
         let Some(parent) = ledger.folders.last().cloned() else { return Ok(()) };
+        let told = ledger.told.remove(&path);
+        if let Some(meta) = told.filter(|_| entry.meta.kind != Kind::File) {
+            // What has taken its place was not cast, and takes no file's place here.
+            ledger.skip_below = (entry.meta.kind == Kind::Folder).then_some(entry.depth);
+            ledger.hold_place(entry);
+            self.lost(ledger, &parent, &path, &meta);
+            return Ok(());
+        }
         match entry.meta.kind {
             Kind::Folder if !self.options.filter.takes_folder(path.as_bytes()) => {
                 ledger.skip_below = Some(entry.depth);
@@ -315,18 +332,22 @@ impl Plan {
                     Err(error) => ledger.fail(&path, error),
                 }
             }
-            Kind::File => self.file(ledger, path, parent, entry.meta),
+            Kind::File => self.file(ledger, path, parent, (entry.meta, told.is_some())),
         }
         Ok(())
     }
 
-    /// A file of the folder.
-    fn file(&self, ledger: &mut Ledger, path: RemotePath, folder: Arc<Folder>, meta: Meta) {
-        if self.has_whole(&path) {
-            return ledger.have(&meta, self.before(&path));
-        }
-        if let Some(why) = self.unchanged(&folder, &path, &meta) {
-            return ledger.skip(&path, why);
+    /// A file of the folder, that there was to be or not.
+    fn file(
+        &self,
+        ledger: &mut Ledger,
+        path: RemotePath,
+        folder: Arc<Folder>,
+        (meta, is_told): (Meta, bool),
+    ) {
+        if self.is_here(ledger, &folder, &path, &meta) {
+            ledger.told_here += u64::from(is_told);
+            return;
         }
         let mut names = path.as_bytes().split(|&byte| byte == b'/');
         let remote = names.try_fold(self.remote.clone(), |remote, name| remote.join(name));
@@ -336,7 +357,36 @@ impl Plan {
             Err(problem) => return ledger.fail(&path, Error::path(path.as_bytes(), problem)),
         };
         let (local, fate) = (path.clone(), Fate::default());
-        add(ledger, File { remote, path, local, meta, folder, fate }, &self.options);
+        add(ledger, File { remote, path, local, meta, folder, is_told, fate }, &self.options);
+    }
+
+    /// Counts a file that has come another way or may stay, if it has.
+    fn is_here(
+        &self,
+        ledger: &mut Ledger,
+        folder: &Folder,
+        path: &RemotePath,
+        meta: &Meta,
+    ) -> bool {
+        if self.has_whole(path) {
+            ledger.have(meta, self.before(path));
+        } else if let Some(why) = self.unchanged(folder, path, meta) {
+            ledger.skip(path, why);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// There was to be a file that the folder has not: it is here, or it has failed.
+    fn lost(&self, ledger: &mut Ledger, folder: &Folder, path: &RemotePath, meta: &Meta) {
+        if self.is_here(ledger, folder, path, meta) {
+            ledger.told_here += 1;
+            return;
+        }
+        ledger.totals.files += 1;
+        ledger.totals.bytes = ledger.totals.bytes.saturating_add(meta.size);
+        ledger.fail(path, Error::Gone);
     }
 
     /// It has come another way.
@@ -359,9 +409,17 @@ impl Plan {
         let below = from.filter(|(path, _)| path.below(folder).is_some());
         let below: Vec<RemotePath> = below.map(|(path, _)| path.clone()).collect();
         for path in below {
-            if let Some(meta) = ledger.told.remove(&path).filter(|_| self.has_whole(&path)) {
-                ledger.have(&meta, self.before(&path));
+            if let Some(meta) = ledger.told.remove(&path) {
+                self.have_told(ledger, &path, &meta);
             }
+        }
+    }
+
+    /// There was to be a file of which another failure stands, unless it is here.
+    fn have_told(&self, ledger: &mut Ledger, path: &RemotePath, meta: &Meta) {
+        if self.has_whole(path) {
+            ledger.have(meta, self.before(path));
+            ledger.told_here += 1;
         }
     }
 
@@ -379,24 +437,20 @@ impl Plan {
         unchanged((mtime, len), meta)
     }
 
-    /// All entries were taken.
-    pub(super) fn listed(&self) {
-        let mut ledger = self.lock();
+    /// No more entries come: all were taken, or the listing has failed and stands for what was to be in it.
+    pub(super) fn listed(&self, is_complete: bool) {
+        let mut guard = self.lock();
+        let ledger = &mut *guard;
         ledger.totals.all_found = true;
         let folders = std::mem::take(&mut ledger.folders);
+        let root = folders.first().filter(|_| is_complete);
         for (path, meta) in std::mem::take(&mut ledger.told) {
-            let root = folders.first();
-            if self.has_whole(&path) {
-                ledger.have(&meta, self.before(&path));
-            } else if let Some(why) = root.and_then(|root| self.unchanged(root, &path, &meta)) {
-                ledger.skip(&path, why);
-            } else {
-                ledger.totals.files += 1;
-                ledger.totals.bytes = ledger.totals.bytes.saturating_add(meta.size);
-                ledger.fail(&path, Error::Gone);
+            match root {
+                Some(root) => self.lost(ledger, root, &path, &meta),
+                None => self.have_told(ledger, &path, &meta),
             }
         }
-        drop(ledger);
+        drop(guard);
         // Innermost first, so that an outer folder's time is set after what is in it was touched.
         folders.into_iter().rev().for_each(drop);
     }
@@ -466,7 +520,10 @@ impl Plan {
 
     /// A file is complete; told once.
     pub(super) fn done(&self, file: &File, target: &Target) {
-        self.shared.done(&file.fate, &file.path, &file.meta, || target.root());
+        let is_first = self.shared.done(&file.fate, &file.path, &file.meta, || target.root());
+        if is_first && file.is_told {
+            self.lock().told_here += 1;
+        }
     }
 
     /// A file grew while it was read.

@@ -365,6 +365,7 @@ impl Desk {
                 self.pending.remove(&xid);
                 if let Err(error) = self.plan.found(&entry) {
                     self.plan.failed_whole(error);
+                    self.plan.listed(false);
                 }
                 self.plan.end();
                 Ok(())
@@ -372,7 +373,7 @@ impl Desk {
             (Some(Pending::Look | Pending::List(_)), Body::Failed(failed)) => {
                 self.pending.remove(&xid);
                 self.plan.failed_whole(failed.into());
-                self.plan.listed();
+                self.plan.listed(false);
                 self.plan.end();
                 Ok(())
             }
@@ -405,7 +406,7 @@ impl Desk {
     fn listed(&mut self, xid: u32) {
         if matches!(self.pending.get(&xid), Some(Pending::List(listing)) if listing.is_complete()) {
             self.pending.remove(&xid);
-            self.plan.listed();
+            self.plan.listed(true);
             self.plan.end();
         }
     }
