@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::fmt;
 use std::hash::BuildHasher;
+use std::io;
 use std::time::{Duration, Instant};
 
 use fusewire_codec::Limits;
@@ -160,7 +161,7 @@ impl<T: Transport> Client<T> {
         self.wait(call)
     }
 
-    /// Sends a call; [`Client::wait`] waits for what it returns.
+    /// Sends a call; [`Client::wait`] waits for what it returns. What it waits here for room is of its time.
     ///
     /// # Errors
     /// It cannot be sent, or there are too many.
@@ -174,6 +175,7 @@ impl<T: Transport> Client<T> {
             return Err(Error::TooManyCalls(self.config.calls_max));
         }
         let xid = self.fresh_xid();
+        let deadline = Instant::now() + self.config.timeout;
         let header = CallHeader {
             xid,
             rpc_version: RPC_VERSION,
@@ -187,9 +189,14 @@ impl<T: Transport> Client<T> {
         let max = self.transport.message_len_max();
         let mut message = Vec::new();
         if self.transport.is_sealed() {
-            let outgoing = Outgoing::new(&write).map_err(Error::Arguments)?;
+            let outgoing = Outgoing::new(xid, &write).map_err(Error::Arguments)?.by(deadline);
             fits(outgoing.marshalled_len(), max)?;
-            self.transport.send_message(&outgoing)?;
+            self.transport.send_message(&outgoing).map_err(|error| match error.kind() {
+                io::ErrorKind::TimedOut if error.raw_os_error().is_none() => {
+                    Error::TimedOut(self.config.timeout)
+                }
+                _ => Error::Transport(error),
+            })?;
         } else {
             message = std::mem::take(&mut self.buffer);
             write_message(&mut message, write).map_err(Error::Arguments)?;
@@ -200,7 +207,7 @@ impl<T: Transport> Client<T> {
         let interval = self.config.retransmit;
         let mut call = InFlight {
             message: Vec::new(),
-            deadline: now + self.config.timeout,
+            deadline,
             again: now + interval,
             interval,
             reply: None,
@@ -228,7 +235,7 @@ impl<T: Transport> Client<T> {
                 break reply;
             }
             if entry.get().deadline <= Instant::now() {
-                entry.remove();
+                self.forget(call.xid);
                 return Err(Error::TimedOut(self.config.timeout));
             }
             let deadline = entry.get().deadline;
@@ -275,9 +282,15 @@ impl<T: Transport> Client<T> {
         Ok(None)
     }
 
-    /// Forgets a call; its reply is a stray then.
+    /// Forgets a call; its reply, if it has come or comes, is a stray then.
     pub fn cancel<R>(&mut self, call: Pending<R>) {
-        self.in_flight.remove(&call.xid);
+        self.forget(call.xid);
+    }
+
+    fn forget(&mut self, xid: u32) {
+        let is_answered = self.in_flight.remove(&xid).is_some_and(|call| call.reply.is_some());
+        // Some transports keep replies of their own.
+        self.strays += u64::from(self.transport.cancel(xid) || is_answered);
     }
 
     /// Receives one message, or sends again what is due by then.

@@ -1,5 +1,7 @@
 //! Where messages are written to and read from: memory, or the one pass that seals or opens them.
 
+use std::time::Instant;
+
 use fusewire_codec::pipeline::{Marshal, Opening, Sealing, Unmarshal};
 use fusewire_codec::xdr::{Decoder, Encoder};
 use fusewire_codec::{Error, Length, Limits, Sink, SliceSource, Source};
@@ -131,19 +133,37 @@ pub(crate) fn write(
 pub struct Outgoing<'a> {
     write: &'a dyn Fn(&mut MessageEncoder<'_>) -> Result<(), Error>,
     len: usize,
+    xid: u32,
+    until: Option<Instant>,
 }
 
 impl<'a> Outgoing<'a> {
-    /// That which `write` writes; it is counted here.
+    /// That which `write` writes, of this transaction; it is counted here.
     ///
     /// # Errors
     /// Those of `write`: it has no XDR form.
     pub(crate) fn new(
+        xid: u32,
         write: &'a dyn Fn(&mut MessageEncoder<'_>) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         let mut encoder = Encoder::new(Output::Counted(Length::default()));
         write(&mut encoder)?;
-        Ok(Outgoing { write, len: encoder.position() })
+        Ok(Outgoing { write, len: encoder.position(), xid, until: None })
+    }
+
+    /// The same, to be sent by then.
+    pub(crate) fn by(self, until: Instant) -> Self {
+        Outgoing { until: Some(until), ..self }
+    }
+
+    /// Its transaction.
+    pub fn xid(&self) -> u32 {
+        self.xid
+    }
+
+    /// Until when it may wait for room; `None`: for as long as it takes.
+    pub fn until(&self) -> Option<Instant> {
+        self.until
     }
 }
 

@@ -102,7 +102,7 @@ impl Reply<'_> {
         match &mut self.to {
             To::Bytes(bytes) => write(bytes, message)?,
             To::Sealed { transport, failed } => {
-                let message = Outgoing::new(&message)?;
+                let message = Outgoing::new(xid, &message)?;
                 let (len, max) = (message.marshalled_len(), transport.message_len_max());
                 if len > max {
                     return Err(Problem::Full { needed: len, left: max }.at(0));

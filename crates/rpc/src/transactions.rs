@@ -2,17 +2,20 @@
 //! beside the connection's stream, so that none waits for another. Calls are marshalled in the pass that seals them, and
 //! unmarshalled when they have been opened.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fusewire_codec::pipeline::{Marshal, Unmarshal, unmarshal};
-use fusewire_stack::{Connection, Error, PeerCall};
+use fusewire_stack::{CallId, Connection, Error, PeerCall};
 
 use crate::adus::io_error;
 use crate::message::Outgoing;
 use crate::transport::{Arrival, Transport};
+
+/// Answers that came while calls were begun, and wait to be received, at most.
+const CAME_MAX: usize = 4096;
 
 /// Messages as calls beside a connection, whose transport is XTP: a client's, or a server's, which answers the call that
 /// came last. Each call reaches the server at most once.
@@ -33,13 +36,21 @@ pub struct Transactions {
 }
 
 enum Role {
-    /// What came while it sent, and was not received yet.
-    Client {
-        came: VecDeque<Vec<u8>>,
-    },
-    Server {
-        asked: Option<PeerCall>,
-    },
+    Client(Begun),
+    Server { asked: Option<PeerCall> },
+}
+
+/// A client's calls, by the transaction of their message.
+///
+/// A transaction is in `calls`, in `came` or forgotten: `calls` is no longer than the connection lets calls be under way, and
+/// `came` no longer than [`CAME_MAX`].
+#[derive(Default)]
+struct Begun {
+    /// Under way.
+    calls: HashMap<CallId, u32>,
+    /// Answers that came while another was begun, and were not received yet.
+    came: VecDeque<(u32, Vec<u8>)>,
+    unwanted: u64,
 }
 
 impl Transactions {
@@ -49,7 +60,7 @@ impl Transactions {
     /// The connection's transport is not XTP, or its cipher has no tag.
     pub fn client(connection: Connection) -> io::Result<Transactions> {
         connection.call_len_max().map_err(io_error)?;
-        Ok(Transactions { connection, role: Role::Client { came: VecDeque::new() } })
+        Ok(Transactions { connection, role: Role::Client(Begun::default()) })
     }
 
     /// A server's.
@@ -66,20 +77,33 @@ impl Transactions {
         &self.connection
     }
 
+    /// Answers that came and wait to be received: at most 4,096, beyond which no call is begun.
+    pub fn waiting(&self) -> usize {
+        match &self.role {
+            Role::Client(begun) => begun.came.len(),
+            Role::Server { .. } => 0,
+        }
+    }
+
+    /// Answers to calls that were not begun here. Who begins calls by the [`Transactions::connection`] itself loses theirs.
+    pub fn unwanted(&self) -> u64 {
+        match &self.role {
+            Role::Client(begun) => begun.unwanted,
+            Role::Server { .. } => 0,
+        }
+    }
+
     /// The bytes of the next message, if one comes in time.
     fn next(&mut self, patience: Option<Duration>) -> io::Result<Result<Vec<u8>, Arrival>> {
         match &mut self.role {
-            Role::Client { came } if !came.is_empty() => {
-                Ok(came.pop_front().ok_or(Arrival::Nothing))
-            }
-            Role::Client { .. } => match self.connection.next_answer(patience) {
-                Ok((_, Ok(answer))) => Ok(Ok(answer)),
-                // Who waits for it waits as long as for one that is lost.
-                Ok((_, Err(error))) => {
-                    tracing::debug!(%error, "a call that is not answered");
-                    Ok(Err(Arrival::Nothing))
-                }
-                Err(error) => nothing(error),
+            Role::Client(begun) => match begun.came.pop_front() {
+                Some((_, answer)) => Ok(Ok(answer)),
+                None => match begun.take(&self.connection, patience.and_then(after)) {
+                    Ok((_, Ok(answer))) => Ok(Ok(answer)),
+                    // Who waits for it waits as long as for one that is lost.
+                    Ok((_, Err(_))) => Ok(Err(Arrival::Nothing)),
+                    Err(error) => nothing(error),
+                },
             },
             Role::Server { asked } => {
                 let call = match patience {
@@ -100,22 +124,73 @@ impl Transactions {
     }
 }
 
-/// Begins a call. While there are as many as may be it takes answers, which nobody else does meanwhile.
-fn begin<M: Marshal + ?Sized>(
-    connection: &Connection,
-    message: &M,
-    came: &mut VecDeque<Vec<u8>>,
-) -> Result<(), Error> {
-    loop {
-        match connection.begin_call_timeout(message, Duration::ZERO) {
-            Err(Error::Elapsed) => {}
-            begun => return begun.map(drop),
-        }
-        match connection.next_answer(None)? {
-            (_, Ok(answer)) => came.push_back(answer),
-            (_, Err(error)) => tracing::debug!(%error, "a call that is not answered"),
+impl Begun {
+    /// Begins a call by `until`. While there are as many as may be it takes answers, which nobody else does meanwhile.
+    fn begin<M: Marshal + ?Sized>(
+        &mut self,
+        connection: &Connection,
+        message: &M,
+        xid: u32,
+        until: Option<Instant>,
+    ) -> io::Result<()> {
+        loop {
+            match connection.begin_call_timeout(message, Duration::ZERO) {
+                Err(Error::Elapsed) => {}
+                Err(error) => return Err(io_error(error)),
+                Ok(call) => {
+                    self.calls.insert(call, xid);
+                    return Ok(());
+                }
+            }
+            if self.came.len() >= CAME_MAX {
+                let what = format!("{CAME_MAX} answers wait to be received: receive some of them");
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
+            }
+            match self.take(connection, until) {
+                Ok((xid, Ok(answer))) => self.came.push_back((xid, answer)),
+                Ok((_, Err(_))) => {}
+                Err(error @ Error::Elapsed) => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, error));
+                }
+                Err(error) => return Err(io_error(error)),
+            }
         }
     }
+
+    /// What becomes by `until` of a call that was begun here.
+    fn take(
+        &mut self,
+        connection: &Connection,
+        until: Option<Instant>,
+    ) -> Result<(u32, Result<Vec<u8>, Error>), Error> {
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let (call, answer) = connection.next_answer(left)?;
+            if let Err(error) = &answer {
+                tracing::debug!(%error, "a call that is not answered");
+            }
+            match self.calls.remove(&call) {
+                Some(xid) => return Ok((xid, answer)),
+                None => self.unwanted += 1,
+            }
+        }
+    }
+
+    /// Forgets a call; whether its answer had come.
+    fn cancel(&mut self, connection: &Connection, xid: u32) -> bool {
+        let Begun { calls, came, .. } = self;
+        for (call, _) in calls.extract_if(|_, of| *of == xid) {
+            connection.cancel_call(call);
+        }
+        let had = came.len();
+        came.retain(|(of, _)| *of != xid);
+        came.len() < had
+    }
+}
+
+/// The end of a time from now; none of one that has no end.
+fn after(patience: Duration) -> Option<Instant> {
+    Instant::now().checked_add(patience)
 }
 
 fn nothing<T>(error: Error) -> io::Result<Result<T, Arrival>> {
@@ -128,14 +203,16 @@ fn nothing<T>(error: Error) -> io::Result<Result<T, Arrival>> {
 
 impl Transport for Transactions {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        let sent = match &mut self.role {
-            Role::Client { came } => begin(&self.connection, message, came),
+        match &mut self.role {
+            Role::Client(begun) => {
+                let xid = message.first_chunk().map_or(0, |xid| u32::from_be_bytes(*xid));
+                begun.begin(&self.connection, message, xid, None)
+            }
             Role::Server { asked } => match asked.take() {
-                Some(call) => call.answer(message),
-                None => return Err(nobody()),
+                Some(call) => call.answer(message).map_err(io_error),
+                None => Err(nobody()),
             },
-        };
-        sent.map_err(io_error)
+        }
     }
 
     fn is_sealed(&self) -> bool {
@@ -143,14 +220,15 @@ impl Transport for Transactions {
     }
 
     fn send_message(&mut self, message: &Outgoing<'_>) -> io::Result<()> {
-        let sent = match &mut self.role {
-            Role::Client { came } => begin(&self.connection, message, came),
+        match &mut self.role {
+            Role::Client(begun) => {
+                begun.begin(&self.connection, message, message.xid(), message.until())
+            }
             Role::Server { asked } => match asked.take() {
-                Some(call) => call.answer_message(message),
-                None => return Err(nobody()),
+                Some(call) => call.answer_message(message).map_err(io_error),
+                None => Err(nobody()),
             },
-        };
-        sent.map_err(io_error)
+        }
     }
 
     fn receive_message(
@@ -181,13 +259,20 @@ impl Transport for Transactions {
         })
     }
 
+    fn cancel(&mut self, xid: u32) -> bool {
+        match &mut self.role {
+            Role::Client(begun) => begun.cancel(&self.connection, xid),
+            Role::Server { .. } => false,
+        }
+    }
+
     fn is_reliable(&self) -> bool {
         true
     }
 
     fn message_len_max(&self) -> usize {
         let max = match self.role {
-            Role::Client { .. } => self.connection.call_len_max(),
+            Role::Client(_) => self.connection.call_len_max(),
             Role::Server { .. } => self.connection.answer_len_max(),
         };
         max.unwrap_or(0)

@@ -25,7 +25,8 @@ pub trait Transport {
     /// Sends one message, which is marshalled on its way.
     ///
     /// # Errors
-    /// Those of [`Transport::send`]; `Unsupported` where nothing is sealed.
+    /// Those of [`Transport::send`]; `Unsupported` where nothing is sealed; `TimedOut`: it found no room by
+    /// [`Outgoing::until`], was not sent, and others can be.
     fn send_message(&mut self, _message: &Outgoing<'_>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -49,6 +50,12 @@ pub trait Transport {
     /// The transport failed, or the peer sent what is no message (`InvalidData`).
     fn receive(&mut self, message: &mut Vec<u8>, patience: Option<Duration>)
     -> io::Result<Arrival>;
+
+    /// Nobody waits any more for the reply to the call that was sent with this transaction: what is kept of it is forgotten.
+    /// Whether its reply had come, and is dropped. A transport that keeps nothing has nothing to do.
+    fn cancel(&mut self, _xid: u32) -> bool {
+        false
+    }
 
     /// Whether what is sent arrives once, in order. Otherwise calls are sent again, and replies kept.
     fn is_reliable(&self) -> bool;
@@ -100,6 +107,10 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         patience: Option<Duration>,
     ) -> io::Result<Arrival> {
         (**self).receive_message(into, patience)
+    }
+
+    fn cancel(&mut self, xid: u32) -> bool {
+        (**self).cancel(xid)
     }
 
     fn is_reliable(&self) -> bool {
