@@ -261,6 +261,7 @@ fn leave(
             return poured.map(|_| socket.shown.readable);
         }
         Piped::End if is_dropped => {}
+        Piped::End if socket.is_newly_left() => return Ok(true),
         Piped::End => {
             socket.has_finished = true;
             // One that is over has nothing to finish.

@@ -103,6 +103,8 @@ pub fn pour(
             Err(error) => return Err(Turn::Failed(number_of(error))),
         };
         match read {
+            // The last close may be what gave the end: then it depends on more than on the stream what the peer is sent.
+            Ok(0) if socket.is_newly_left() => return Ok(true),
             Ok(0) => {
                 socket.has_finished = true;
                 // One that is over has nothing to finish.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use fusewire_base::Instant;
 use fusewire_stack::context::ControlBlock;
@@ -15,6 +15,7 @@ use super::accounts::Charged;
 use super::contexts::{Service, Used};
 use super::lease::Lease;
 use super::turns::Turns;
+use crate::placeholder;
 use crate::protocol::{Handle, Offer, SocketType, VERDICT_LEN};
 
 /// How many sockets that ended in an error are remembered, for who asks why.
@@ -94,6 +95,13 @@ impl Socket {
     pub fn owes_word(&self) -> bool {
         let is_connected = matches!(self.state, State::Datagrams { peer: Some(_), .. });
         is_connected && self.error.is_some() && !self.has_word
+    }
+
+    /// At the end of what was sent by its placeholder: the last who had that is gone, which was not shown yet.
+    pub fn is_newly_left(&mut self) -> bool {
+        let was_shown = self.shown.hangup;
+        self.shown.hangup = was_shown || placeholder::is_left(self.q.as_fd());
+        self.shown.hangup && !was_shown
     }
 
     /// Its user has all the memory that he may have, and what was sent to it by the placeholder lies there yet.
