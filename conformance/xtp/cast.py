@@ -173,9 +173,9 @@ class Cast:
         if p.echo in self.asked and p.echo != member.echo:
             asked_at, place = self.asked[p.echo]
             member.newest = max(member.newest, place)
-            rtt = now - asked_at
-            # The slowest of them, and slowly forgotten.
-            self.srtt = max(rtt, self.srtt * 0.9)
+            # The slowest of them, and slowly forgotten; where it was asked again, nobody knows which question it answers.
+            if not member.asked_again:
+                self.srtt = max(now - asked_at, self.srtt * 0.9)
         member.echo = p.echo
         if p.echo == self.sync:
             member.waits_since, member.asked_again = None, 0
@@ -193,7 +193,8 @@ class Cast:
         for segment in self.flight:
             if sure is not None and segment.end > sure:
                 break
-            if segment.start >= member.begin and member.lacks(segment) and segment.place < member.newest:
+            # An echo may be of the question that was asked again, alone: of what had left with it first, too.
+            if segment.start >= member.begin and member.lacks(segment) and segment.place <= member.newest:
                 segment.is_lost = True
         self.forget_what_all_have()
 
