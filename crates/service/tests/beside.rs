@@ -136,3 +136,25 @@ fn who_takes_nothing_beside_refuses_whatever_comes() {
     takes.finish_timeout(LONG).unwrap();
     ending.join().unwrap().unwrap();
 }
+
+#[test]
+fn who_goes_on_sending_does_not_put_off_the_end() {
+    let (mut sends, Takes(mut takes)) = met::<Takes>();
+    sends.connection().finish_sending();
+    let mut samples = 0;
+    // One is there each time, and none may be the last.
+    for n in 0..400u32 {
+        sends.send::<Sample, _>(&n).unwrap();
+        sends.recv(Duration::ZERO).unwrap();
+        thread::sleep(2 * MS);
+        match takes.recv(LONG).unwrap() {
+            Some(Heard::Adu(..)) => samples += 1,
+            Some(Heard::Told(Told::Ended)) if n > 0 => {
+                assert!(samples > 0, "what was there comes first");
+                return;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("{samples} came, and no end");
+}

@@ -30,6 +30,8 @@ use crate::{Error, Result, opening};
 const MEETING: Duration = Duration::from_secs(5);
 /// Those that have not said it, at most.
 const MEETINGS_MAX: usize = 64;
+/// How often datagrams are read, 64 each time, when the peer has ended: what was sent before, and is in the socket, is less.
+const LAST_READS: u8 = 16;
 /// The first ADU of the session: a port.
 const PORT_LEN: usize = 2;
 
@@ -90,7 +92,7 @@ pub enum Told {
     },
     /// Nothing is sent any more: what is sent at a fixed rate is lost, or nobody reports (RFC 8084).
     Tripped(Cause),
-    /// The peer has ended; each call says it again.
+    /// The peer has ended; each call says it again, behind what was there of datagrams by then.
     Ended,
 }
 
@@ -113,8 +115,8 @@ pub struct Session<P: Profile> {
     /// Where something has come both ways: each time the other.
     is_streams_turn: bool,
     has_ended: bool,
-    /// That it has ended was said: nothing more is read.
-    is_told: bool,
+    /// How often what is there is still read when it has ended: a peer may go on sending.
+    reads_left: u8,
 }
 
 /// What the session rings where something comes on it, or ends it.
@@ -286,7 +288,7 @@ impl Meeting {
             bell: Arc::new(Bell { rings: AtomicBool::new(true), waker }),
             is_streams_turn: false,
             has_ended: false,
-            is_told: false,
+            reads_left: LAST_READS,
         })
     }
 }
@@ -397,10 +399,16 @@ impl<P: Profile> Session<P> {
             return Ok(None);
         }
         // What was sent before the end is in front of it.
-        if let Some(event) = self.poll_datagrams(!self.is_told)? {
+        if let Some(event) = self.poll_datagrams(false)? {
             return Ok(Some(Next::Event(event)));
         }
-        self.is_told = true;
+        if let Some(left) = self.reads_left.checked_sub(1) {
+            if let Some(event) = self.poll_datagrams(true)? {
+                self.reads_left = left;
+                return Ok(Some(Next::Event(event)));
+            }
+            self.reads_left = 0;
+        }
         Ok(Some(Next::Ended))
     }
 

@@ -15,8 +15,10 @@ use crate::{Error, Result};
 
 /// How long is waited for what is held of datagrams when the peer has ended: nothing is under way any more.
 const HELD: Duration = Duration::from_secs(1);
-/// How long is waited for the peer's last word: it may be lost, and who has said it gone.
+/// How long is waited for the last word of a peer that has ended: it may be lost, and who has said it gone.
 const LAST_WORD: Duration = Duration::from_secs(5);
+/// Between datagrams.
+const LULL: Duration = Duration::from_millis(50);
 /// How long all of it may take on a link that is bad: it takes less than a second on one that is not.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -68,12 +70,15 @@ struct End<P: Profile> {
     /// How many of these are sent.
     sent: u32,
     until: Instant,
+    /// How long the peer may take to end when this one has all.
+    patience: Duration,
 }
 
 impl<P: Profile> End<P> {
     fn new(session: Session<P>) -> End<P> {
         let until = Instant::now() + LONG;
-        End { session, sends: messages(P::SENDS_BESIDE), sent: 0, until }
+        let sends = messages(P::SENDS_BESIDE);
+        End { session, sends, sent: 0, until, patience: LONG }
     }
 
     /// Until all of it has come, and something of datagrams, if there is any.
@@ -91,7 +96,7 @@ impl<P: Profile> End<P> {
             }
             if now >= next {
                 self.push(sends)?;
-                next = now + Duration::from_millis(50);
+                next = now + LULL;
             }
             self.send()?;
             match self.session.recv(Duration::from_millis(1))? {
@@ -109,10 +114,25 @@ impl<P: Profile> End<P> {
             }
         }
         seen.complete()?;
+        self.session.connection().finish_sending();
+        self.await_end(sends, ended.is_some())?;
         match self.session.finish_timeout(LAST_WORD) {
             Ok(()) | Err(Error::Stack(stack::Error::Elapsed)) => has_heard(takes, hears),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Until the peer has ended, who may still have something to send, or to wait for.
+    fn await_end(&mut self, sends: &[Adu], mut has_ended: bool) -> Kept {
+        let until = Instant::now() + self.patience;
+        while !has_ended {
+            if Instant::now() > until {
+                return Err(Broken::Clause { adu: "", what: "the peer does not end".into() });
+            }
+            self.push(sends)?;
+            has_ended = self.session.recv(LULL)? == Some(Heard::Told(Told::Ended));
+        }
+        Ok(())
     }
 
     fn is_sending(&self) -> bool {
@@ -143,5 +163,52 @@ impl<P: Profile> End<P> {
             Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::profile::Machine;
+
+    struct Plain(#[expect(dead_code)] Session<Plain>);
+
+    impl From<Session<Plain>> for Plain {
+        fn from(session: Session<Plain>) -> Plain {
+            Plain(session)
+        }
+    }
+
+    impl Profile for Plain {
+        const NAME: &'static str = "tested";
+        const MACHINE: Machine = Machine::Datagram;
+        const SENDS: &'static [Adu] = &[Adu::as_it_comes("Sample", 8)];
+        const TAKES: &'static [Adu] = Self::SENDS;
+        const RATES: (u64, u64) = (400_000, 400_000);
+        const SENDS_BESIDE: &'static [Adu] = &[Adu { len_max: 64, ..Adu::new("Word", 2) }];
+        const TAKES_BESIDE: &'static [Adu] = Self::SENDS_BESIDE;
+    }
+
+    #[test]
+    fn an_end_that_never_finishes_is_found() {
+        let (first, second) = sessions::<Plain, Plain>(1).unwrap();
+        let (over, is_over) = mpsc::channel::<()>();
+        let second = thread::spawn(move || {
+            let mut end = End::new(second);
+            while is_over.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                end.send().unwrap();
+                end.push(Plain::SENDS).unwrap();
+                end.session.recv(LULL).unwrap();
+            }
+        });
+        let mut first = End::new(first);
+        first.patience = Duration::from_secs(1);
+        let kept = first.run(Plain::SENDS, Plain::TAKES);
+        drop(over);
+        second.join().unwrap();
+        let said = "the peer does not end";
+        assert!(matches!(&kept, Err(Broken::Clause { what, .. }) if what == said), "{kept:?}");
     }
 }
