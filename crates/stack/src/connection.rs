@@ -47,6 +47,7 @@ use crate::send_ring::{Place, SendRing};
 use crate::silence::Silence;
 use crate::trace::{Kind, Trace};
 use crate::{ConnectionId, Error, Fingerprint, Result};
+use ending::LastWord;
 
 /// Most bytes of handshake in one commit.
 const HANDSHAKE_PIECE: usize = 1024;
@@ -151,6 +152,7 @@ pub(crate) struct Connection {
     finishing: bool,
     /// Ours gave it up with this code.
     closing: Option<u64>,
+    last_word: LastWord,
     /// `send` had no room for so many bytes.
     pub wants_room: Option<usize>,
     /// ADUs were delivered since the last look.
@@ -224,6 +226,7 @@ impl Connection {
             peer_code: None,
             finishing: false,
             closing: None,
+            last_word: LastWord::default(),
             wants_room: None,
             news: false,
             events: VecDeque::new(),
@@ -631,6 +634,7 @@ impl Connection {
                 Told::Established => self.flush_session(),
                 Told::Acked { upto_offset } => {
                     self.ring.acknowledge(upto_offset);
+                    self.last_word.acked = upto_offset;
                     self.path.acknowledged(self.now, upto_offset);
                     let ends = self.finishing || self.closing.is_some();
                     if ends || !self.handshake_out.is_empty() || !self.left.is_empty() {

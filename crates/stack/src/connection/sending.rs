@@ -229,7 +229,15 @@ impl Connection {
         }
         let sealed = match self.closing {
             Some(code) => self.seal(RecordType::Close, &code.to_be_bytes()),
-            None if self.finishing => self.seal(RecordType::EndOfStream, &[]),
+            None if self.finishing => {
+                let mut from = None;
+                let sealed = self.seal_with(0, 1, |sender, _, offset, dst| {
+                    from = Some(offset);
+                    sender.seal(offset, RecordType::EndOfStream, &[], dst)
+                });
+                self.last_word.from = from;
+                sealed
+            }
             None => return,
         };
         if matches!(sealed, Ok(true)) {

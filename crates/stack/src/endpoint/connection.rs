@@ -545,6 +545,8 @@ impl Connection {
 
     /// Ends our side in order and waits until the peer has everything and has ended its own. What it sends
     /// until then is thrown away: who wants it calls [`Connection::finish_sending`] and receives to the end first.
+    /// Of a peer that has ended, and has acknowledged all ADUs, it is not waited for longer than 3 seconds and 16 round trips that
+    /// it says that our end has come: it says that once, and may have gone.
     ///
     /// # Errors
     /// The errors of [`Connection::closed`].

@@ -780,6 +780,7 @@ impl Stack {
             connection.handshake_deadline,
             connection.silence.filter(|_| !connection.is_closed()).map(|s| s.due()),
             connection.path.poll_timeout(),
+            connection.last_word_due(),
         ];
         self.timers.set(index, deadlines.into_iter().flatten().min());
     }

@@ -28,6 +28,7 @@ impl Stack {
             if let Some(connection) = &mut self.connections[index as usize] {
                 connection.is_dirty = false;
                 connection.flushed();
+                connection.await_last_word(now);
                 let to = connection.ends.remote;
                 if connection.machine.owes_ack()
                     && !std::mem::replace(&mut connection.is_owing, true)

@@ -5,6 +5,7 @@ mod calls;
 mod calls_bounds;
 mod forged;
 mod forged_xtp;
+mod last_word;
 mod moves;
 mod opening;
 mod packed;
