@@ -1,7 +1,7 @@
 //! Generates the ends of each specification.
 
 fn main() {
-    for name in ["both", "cast", "many", "mixed", "names", "rich", "short", "swift"] {
+    for name in ["again", "both", "cast", "many", "mixed", "names", "rich", "short", "swift"] {
         fusewire_generate::build(format!("specifications/{name}.toml"));
     }
 }

@@ -1,6 +1,11 @@
 //! The ends of specifications that are odd each in its way: a user may write any of them.
 #![forbid(unsafe_code)]
 
+/// What is sent again as long as it comes in time.
+pub mod again {
+    include!(concat!(env!("OUT_DIR"), "/again.rs"));
+}
+
 /// Both ends send and ask everything.
 pub mod both {
     include!(concat!(env!("OUT_DIR"), "/both.rs"));

@@ -1,5 +1,10 @@
 //! What each specification promises, observed between its two ends.
 
+mod again {
+    use fusewire_generate_example::again::{Arm, Hand};
+    include!(concat!(env!("OUT_DIR"), "/again_contract.rs"));
+}
+
 mod both {
     use fusewire_generate_example::both::{Left, Right};
     include!(concat!(env!("OUT_DIR"), "/both_contract.rs"));

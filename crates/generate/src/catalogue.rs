@@ -294,7 +294,7 @@ pub const CATALOGUE: [Entry; 52] = [
             Datagram,
             F::Machine,
             "datagram",
-            "carries records that stand for themselves; what is sent again goes beside them, in a stream of the same session",
+            "carries records that stand for themselves; what is sent until it arrives goes beside them, in a stream of the same session",
             cost(1, 1, 1),
         )
     },
@@ -356,7 +356,7 @@ pub const CATALOGUE: [Entry; 52] = [
         )
     },
     Entry {
-        needs: &[&[Xtp, Datagram], &[AckEach, AckDelayed, Reports]],
+        needs: &[&[Datagram], &[Reports]],
         ..entry(
             UntilDeadline,
             F::Resend,

@@ -58,6 +58,33 @@ fn conference_is_datagrams_that_are_corrected() {
     assert_eq!(of(10), Some(Fec::ReedSolomon { parity: 2 }));
 }
 
+/// What may be sent again in time is, unless that is to be avoided or none can; then it is corrected.
+#[test]
+fn what_is_of_use_for_long_enough_is_sent_again() {
+    let way = |rtt: &str, with: &str| {
+        let text = format!(
+            "roles = [\"a\", \"b\"]\nnetwork = {{rtt_ms = [5, {rtt}], rate_mbit = [1, 10], loss = 0.02}}\n\
+             adu.X = {{type = \"M.X\", rate_hz = [30, 30], loss = 0.002, deadline_ms = 300{with}}}\n"
+        );
+        let module = b"M DEFINITIONS AUTOMATIC TAGS ::= BEGIN X ::= INTEGER (0..9) END";
+        let checked = check(
+            Source::new("s.toml", text.as_bytes()),
+            vec![Source::new("M.asn1", module.as_slice())],
+        );
+        let choice = chosen(&checked);
+        let figures = &choice.combination.ways[0].figures;
+        (choice.plan.adus[0].resend, figures.resends, choice.plan.adus[0].fec.is_empty())
+    };
+    let again = (Resend::UntilDeadline, 1, true);
+    assert_eq!(way("40", ", order = \"type\", reliability = \"prefer\""), again);
+    assert_eq!(way("40", ", order = \"none\", reliability = \"none\""), again);
+    let corrected = (Resend::None, 0, false);
+    assert_eq!(way("40", ", order = \"type\", reliability = \"avoid\""), corrected);
+    assert_eq!(way("40", ", order = \"newest\", reliability = \"prefer\""), corrected);
+    // 100 + 200 + 33 + 25 ms are too long.
+    assert_eq!(way("200", ", order = \"type\", reliability = \"prefer\""), corrected);
+}
+
 #[test]
 fn telemetry_is_a_group_whose_first_guess_keeps_the_deadline() {
     let plan = plan("telemetry");

@@ -75,8 +75,6 @@ const NO_CODE: &[(&str, &[&str], &str)] = &[
      "buffers are the stack's: what is too little cannot be had, and what would do is refused with the clause"),
     ("adu.NAME.reliability", &["bulk", "rpc"],
      "a sealed stream sends again what is missing until it has arrived: without that it is refused with the clause"),
-    ("adu.NAME.reliability", &["conference"],
-     "datagrams are not sent again: what must arrive cannot be had, and another way is refused with the clause"),
     ("adu.NAME.order", &["rpc"], "calls overtake each other: another order that is written is refused with the clause"),
     ("adu.NAME.integrity", &["rpc", "telemetry"],
      "over XTP and to groups there is no sum beside a tag: it is refused with the clause"),

@@ -146,6 +146,9 @@ pub struct Adu {
     pub fixed_bits: u64,
     /// ADUs that a receiver puts together, or holds: of datagrams.
     pub window: usize,
+    /// ADUs that are kept to be sent again as long as they come in time, at most, and have a deadline; 0: nothing is. Of
+    /// datagrams, without correction.
+    pub kept: usize,
     /// ADUs a second, at most; 0: nobody says. For contracts.
     pub hz: f64,
     /// The share of them that may be lost. For contracts.
@@ -172,6 +175,7 @@ impl Adu {
             adapted: None,
             fixed_bits: 0,
             window: 16,
+            kept: 0,
             hz: 0.0,
             loss_max: 1.0,
         }
@@ -309,6 +313,16 @@ pub const fn numbers_of_free(adus: &[Adu]) -> u64 {
         at += 1;
     }
     bits
+}
+
+/// ADUs of all types that are kept to be sent again.
+pub const fn kept(adus: &[Adu]) -> usize {
+    let (mut at, mut all) = (0, 0);
+    while at < adus.len() {
+        all += adus[at].kept;
+        at += 1;
+    }
+    all
 }
 
 /// Bytes of the longest ADU.

@@ -77,6 +77,12 @@ impl Profile for Both {
             fec: Fec::Parity(&[Step { packets_max: 60, repairs: 2 }]),
             ..Adu::as_it_comes("parity", 20_000)
         },
+        Adu {
+            deadline: Some(Duration::from_millis(200)),
+            order: Order::Type,
+            kept: 20,
+            ..Adu::as_it_comes("again", 3_000)
+        },
     ];
     const TAKES: &'static [Adu] = Self::SENDS;
     const RATES: (u64, u64) = (8_000_000, 8_000_000);
@@ -95,7 +101,7 @@ fn ends() -> [End<Both>; 2] {
     })
 }
 
-/// Two ends that talk, with every twentieth datagram lost: once they have begun, nothing.
+/// Two ends that talk, with every nineteenth datagram lost: once they have begun, nothing.
 #[test]
 fn datagrams_allocate_nothing() {
     let mut ends = ends();
@@ -110,11 +116,12 @@ fn datagrams_allocate_nothing() {
                 if now.as_ms().is_multiple_of(20) {
                     let _ = end.push(now, 0, &adu[..160]);
                     let _ = end.push(now, 1, &adu);
+                    let _ = end.push(now, 2, &adu[..2_500]);
                 }
                 end.handle_timeout(now);
                 while let Some(len) = end.poll_transmit(now, &mut out).unwrap() {
                     datagrams += 1;
-                    if !datagrams.is_multiple_of(20) {
+                    if !datagrams.is_multiple_of(19) {
                         peer.handle_datagram(now, &out[..len], 0);
                     }
                 }
@@ -127,7 +134,8 @@ fn datagrams_allocate_nothing() {
     };
     run(5);
     assert_eq!(counting::during(|| run(20)), 0);
-    assert!(heard > 3_000 && ends[0].counters().restored > 20, "{heard} {:?}", ends[0]);
+    let counters = ends[0].counters();
+    assert!(heard > 5_000 && counters.restored > 20 && counters.sent_again > 20, "{counters:?}");
 }
 
 /// As many at once as there is room for, and more, before anything is asked for.

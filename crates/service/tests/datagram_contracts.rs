@@ -240,3 +240,55 @@ fn what_is_beside_datagrams_without_its_clauses_is_seen() {
     says(datagrams::arrives::<Hears, Deaf>(), ["Sound: ", "nothing of it has come"]);
     says(datagrams::arrives::<Deaf, Hears>(), ["Sound: ", "nothing of it has come"]);
 }
+
+/// Sent again while it comes in time, over the network that is vouched for at its worst.
+const MOVE: Adu = Adu {
+    order: Order::Type,
+    deadline: Some(ms(330)),
+    fixed_bits: 48_000,
+    hz: 30.0,
+    loss_max: 0.002,
+    window: 20,
+    kept: 23,
+    ..Adu::as_it_comes("Move", 200)
+};
+/// As it comes, of several packets, and more important.
+const MAP: Adu = Adu {
+    order: Order::None,
+    priority: 7,
+    fixed_bits: 240_000,
+    hz: 10.0,
+    loss_max: 0.01,
+    kept: 9,
+    number: 1,
+    ..Adu { deadline: Some(ms(400)), ..Adu::as_it_comes("Map", 3_000) }
+};
+const AGAIN: &[Adu] = &[MOVE, MAP];
+const FIXED: (u64, u64) = (500_000, 500_000);
+end!(Again: AGAIN, AGAIN, FIXED);
+
+#[test]
+fn what_is_sent_again_in_time_is_kept() {
+    datagrams::carries::<Again, Again>().unwrap();
+    datagrams::expires::<Again, Again>().unwrap();
+    datagrams::judges_late::<Again, Again>().unwrap();
+    datagrams::gives_up::<Again, Again>().unwrap();
+    datagrams::keeps_rate::<Again, Again>(FIXED.1).unwrap();
+    datagrams::bounds::<Again, Again>().unwrap();
+    datagrams::hides::<Again, Again>().unwrap();
+    datagrams::judges_forged::<Again, Again>().unwrap();
+}
+
+#[test]
+fn without_sending_again_more_is_lost_than_may_be_and_nobody_is_told() {
+    const ONCE: &[Adu] = &[Adu { kept: 0, ..MOVE }, Adu { kept: 0, ..MAP }];
+    end!(SendsOnce: ONCE, AGAIN, FIXED);
+    says(datagrams::carries::<SendsOnce, Again>(), ["Move: ", "are lost, and"]);
+    says(datagrams::gives_up::<SendsOnce, Again>(), ["Move: ", "neither came nor is told"]);
+    const MAPS: &[Adu] = &[Adu { number: 0, ..MAP }];
+    const MAPS_ONCE: &[Adu] = &[Adu { kept: 0, ..MAPS[0] }];
+    end!(Maps: MAPS, MAPS, FIXED);
+    end!(MapsOnce: MAPS_ONCE, MAPS, FIXED);
+    datagrams::carries::<Maps, Maps>().unwrap();
+    says(datagrams::carries::<MapsOnce, Maps>(), ["Map: ", "are lost, and"]);
+}

@@ -34,6 +34,15 @@ const BLOCK_PACKETS_MAX: u16 = 255;
 const PARITY_MAX: u8 = 32;
 /// Copies that are later than this wait too long for anybody.
 const DISTANCE_MAX: u8 = 16;
+/// Milliseconds between reports of what came (RFC 8698's DELTA), and between those that something is missing.
+const REPORT_MS: f64 = 100.0;
+const EARLY_REPORT_MS: f64 = 25.0;
+/// ADUs of a type that a receiver of datagrams waits for, from the first that is missing.
+const AHEAD_MAX: f64 = 48.0;
+/// Of a deadline, what is left to whoever asks for what has come.
+const LEFT: f64 = 1.0 / 16.0;
+/// Of what is sent again a path has room for so many times as much: it comes in rows.
+const AGAIN_ROOM: f64 = 4.0;
 /// Times a resending is tried, as far as deadlines are concerned.
 const RESENDS_MAX: u32 = 8;
 /// Runs of losses that are longer than a clause lets may begin with so many ADUs.
@@ -285,18 +294,25 @@ impl Subject<'_> {
         let promised = loads.iter().map(|(bytes, _)| self.packets(*bytes)).max().unwrap_or(1);
         let wanted = self.wanted_loss();
         let steps = self.steps(fec, &channel, promised, most)?;
+        if resend == M::UntilDeadline {
+            self.sent_again_in_time(set, fec)?;
+        }
         for (bytes, hz) in loads {
             let packets = self.packets(bytes);
             let step = step_of(&steps, packets);
             let first = first_loss(&channel, packets, step);
             let figures = self.figures((bytes, hz), packets, step);
             let (resends, resend_ms) = self.resends(resend, &figures, first, wanted);
+            if resend == M::UntilDeadline && resends == 0 {
+                return Err(self.too_late_again(&figures));
+            }
             let loss = match resend {
                 M::NoResend => first,
-                M::UntilDeadline => (0..resends).fold(first, |all, _| all * network.loss.value),
+                M::UntilDeadline => self.lost_after(resends, packets, first),
                 _ => 0.0,
             };
-            let mut figures = Figures { loss, resends, ..figures };
+            let load = figures.load * self.sent_again(resend, 1.0);
+            let mut figures = Figures { loss, resends, load, ..figures };
             self.check_loss(&figures, &channel, wanted)?;
             figures.time.resends = resend_ms;
             self.check_time(&figures, resend, first)?;
@@ -308,10 +324,65 @@ impl Subject<'_> {
             }
         }
         let mut figures = worst.unwrap_or_default();
-        self.rates(&mut figures, &steps);
+        self.rates(&mut figures, &steps, self.sent_again(resend, AGAIN_ROOM));
         let playout = self.playout(playout, &figures);
         let fec = if fec == M::NoFec { Vec::new() } else { steps };
         Ok(Way { set, fec, playout, figures })
+    }
+
+    /// Why nothing of it is sent again as long as it comes in time.
+    fn sent_again_in_time(&self, set: Set, fec: M) -> Result<(), Failure> {
+        let adu = self.adu();
+        let fail =
+            |why: String, own: &[&str]| Err(Failure { why, clauses: self.clauses(own, &[]) });
+        if fec != M::NoFec {
+            return fail("what is sent again needs no correction".to_owned(), &["reliability"]);
+        }
+        if set.has(M::Newest) && set.has(M::NoPlayout) {
+            let why = "what is older than the newest is dropped, and what is sent again is older";
+            return fail(why.to_owned(), &["order"]);
+        }
+        let hz = adu.rate_hz.value.map_or(0.0, |rate| rate.high);
+        let ahead = hz * adu.deadline_ms.value.unwrap_or(0.0) / 1000.0;
+        if ahead > AHEAD_MAX {
+            let why = format!(
+                "{ahead:.0} of them come before one is late, and a receiver waits for {AHEAD_MAX}"
+            );
+            return fail(why, &["rate_hz", "deadline_ms"]);
+        }
+        Ok(())
+    }
+
+    fn too_late_again(&self, figures: &Figures) -> Failure {
+        let ms = figures.time.all() + self.resend_ms(1);
+        let deadline = self.adu().deadline_ms.value.unwrap_or(0.0);
+        Failure {
+            why: format!("what is sent again comes after {ms:.0} ms, and {deadline} may pass"),
+            clauses: self.clauses(&["deadline_ms"], &["rtt_ms", "jitter_ms"]),
+        }
+    }
+
+    /// What is sent for one packet, with so many times what is lost of it.
+    fn sent_again(&self, resend: M, room: f64) -> f64 {
+        let loss = self.of.network.loss.value.min(0.9);
+        if resend == M::UntilDeadline { 1.0 + room * loss / (1.0 - loss) } else { 1.0 }
+    }
+
+    /// The share of ADUs that are lost with so many resendings of what is lost of them: each packet for itself, by what it loses at
+    /// that time.
+    fn lost_after(&self, resends: u32, packets: u16, first: f64) -> f64 {
+        let network = &self.of.network;
+        let channel = Channel::new(network.loss.value, network.loss_burst.value);
+        // Behind a packet that came, losses are as likely as ever; behind none they go on.
+        let again = if self.is_followed() { network.loss.value } else { channel.again(1) };
+        let lost = f64::from(packets) * network.loss.value;
+        first.min((0..resends).fold(lost, |all, _| all * again))
+    }
+
+    /// Whether others follow so soon that they tell of one that is missing.
+    fn is_followed(&self) -> bool {
+        let hz = self.adu().rate_hz.value.map_or(0.0, |rate| rate.low);
+        hz > 0.0 && 1000.0 / hz <= self.of.network.rtt_ms.value.high.max(50.0)
     }
 
     /// The share that may be lost.
@@ -447,10 +518,11 @@ impl Subject<'_> {
             M::NoResend => (0, 0.0),
             M::UntilDeadline => {
                 let deadline = self.adu().deadline_ms.value.unwrap_or(f64::INFINITY);
-                let slack = deadline - figures.time.all();
+                let slack = deadline * (1.0 - LEFT) - figures.time.all();
                 let fit =
                     (1..=RESENDS_MAX).rev().find(|n| self.resend_ms(*n) <= slack).unwrap_or(0);
-                let count = fit.min(needed(wanted));
+                let is_enough = |n: &u32| self.lost_after(*n, figures.packets, first) <= wanted;
+                let count = fit.min((1..RESENDS_MAX).find(is_enough).unwrap_or(RESENDS_MAX));
                 (count, self.resend_ms(count))
             }
             // What must arrive in time does but for a few.
@@ -469,20 +541,20 @@ impl Subject<'_> {
             // RFC 5740: NACKs are held back for up to 4 GRTT, and repaired within one.
             return f64::from(count.min(1)) * 5.0 * rtt;
         }
-        let hz = self.adu().rate_hz.value.map_or(0.0, |rate| rate.low);
-        // The next packets tell that one is missing; where none follow, a timer does.
-        let detection = if hz > 0.0 && 1000.0 / hz <= rtt.max(50.0) {
-            1000.0 / hz + jitter
-        } else {
-            rtt + jitter
-        };
         match self.carrier.machine {
             M::Tcp | M::Xtp => {
                 let timer = (rtt + 4.0 * jitter).max(TIMER_MS_MIN);
                 // The timer doubles each time.
                 (0..count).fold((0.0, timer), |(all, timer), _| (all + timer, 2.0 * timer)).0
             }
-            _ => f64::from(count) * (rtt + detection),
+            // The next packets tell that one is missing, which is reported when it cannot just be late any more; where none follow
+            // or reports would have forgotten it, a timer does.
+            _ => {
+                let hz = self.adu().rate_hz.value.map_or(0.0, |rate| rate.low);
+                let is_told = self.is_followed() && jitter <= REPORT_MS / 2.0;
+                let missed = if is_told { 1000.0 / hz } else { REPORT_MS };
+                f64::from(count) * (rtt + missed + jitter + EARLY_REPORT_MS)
+            }
         }
     }
 
@@ -543,18 +615,18 @@ impl Subject<'_> {
     }
 
     /// What it loads, at least and at most.
-    fn rates(&self, figures: &mut Figures, steps: &[FecStep]) {
+    fn rates(&self, figures: &mut Figures, steps: &[FecStep], again: f64) {
         let adu = self.adu();
         let over = self.carrier.overhead();
         let bits = |kbit: f64, hz: f64| {
             let bytes = if hz > 0.0 { kbit * 125.0 / hz } else { kbit * 125.0 };
             let packets = self.packets(bytes);
-            let load = packets_with(packets, step_of(steps, packets)) / f64::from(packets);
+            let load = again * packets_with(packets, step_of(steps, packets)) / f64::from(packets);
             (bytes + f64::from(packets) * over) * load * 8.0 * if hz > 0.0 { hz } else { 1.0 }
         };
         let of_rate = |hz: f64, bytes: f64| {
             let packets = self.packets(bytes);
-            let load = packets_with(packets, step_of(steps, packets)) / f64::from(packets);
+            let load = again * packets_with(packets, step_of(steps, packets)) / f64::from(packets);
             hz * (bytes + f64::from(packets) * over) * load * 8.0
         };
         let size = self.carrier.size(adu);

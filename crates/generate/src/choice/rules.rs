@@ -218,6 +218,11 @@ impl Candidates {
             }
             _ => {}
         }
+        if adu.rate_hz.value.is_none_or(|rate| !rate.high.is_finite()) {
+            let by = [adu.rate_hz.clause.name.as_str()];
+            let why = "nobody says how many are to be kept until they are known to have come";
+            self.remove(M::UntilDeadline, at, why.to_owned(), &by);
+        }
         if adu.order.value == Order::Newest {
             let by = [adu.order.clause.name.as_str()];
             let why = "what is older than the newest is dropped, and this sends it again";

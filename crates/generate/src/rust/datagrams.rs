@@ -13,6 +13,8 @@ const AROUND: u64 = 160;
 const WINDOW: u64 = 16;
 /// Of what is held for playout a receiver's lane may be half full.
 const HELD: u64 = 2;
+/// Microseconds that a report takes at most beside its round trip: its interval, and what it may be late.
+const REPORTED_US: u64 = 150_000;
 /// Bits a second, where neither a specification nor its network says how much there is.
 const RATE_MAX: u64 = 1_000_000_000;
 /// Of ADUs for adaptive playout so many may come too late, in thousandths.
@@ -55,10 +57,28 @@ fn held_us(plan: &Plan, of: &AduPlan) -> u64 {
     delay_us.saturating_sub(plan.network.rtt_us.1 / 2)
 }
 
-/// ADUs of a type that a receiver puts together, or holds.
+/// ADUs of a type that a receiver puts together, or holds: behind one that is sent again, all that come meanwhile.
 pub fn window(plan: &Plan, of: &AduPlan) -> u64 {
-    let held_s = held_us(plan, of) as f64 / 1e6;
-    WINDOW.max(HELD * (hz(of) * held_s).ceil() as u64 + 4)
+    let held = HELD * made_in(of, held_us(plan, of)) + 4;
+    let behind = match of.resend {
+        Resend::UntilDeadline => made_in(of, of.deadline_us.unwrap_or(0)) + 4,
+        _ => 0,
+    };
+    WINDOW.max(held).max(behind)
+}
+
+/// ADUs of a type that are made in so many microseconds, at most.
+fn made_in(of: &AduPlan, us: u64) -> u64 {
+    (hz(of) * us as f64 / 1e6).ceil() as u64
+}
+
+/// ADUs of a type that are kept to be sent again: those that come in time, and whose last packets may yet be reported.
+pub fn kept(plan: &Plan, of: &AduPlan) -> u64 {
+    if of.resend != Resend::UntilDeadline {
+        return 0;
+    }
+    let told_us = plan.network.rtt_us.1 + plan.network.jitter_us + REPORTED_US;
+    made_in(of, of.deadline_us.unwrap_or(0) + told_us) + 2
 }
 
 /// What a type has beside what every end has of it.
@@ -124,6 +144,10 @@ pub fn fields(plan: &Plan, of: &AduPlan) -> Vec<String> {
     let window = window(plan, of);
     if window > WINDOW {
         fields.push(format!("window: {window}"));
+    }
+    let kept = kept(plan, of);
+    if kept > 0 {
+        fields.push(format!("kept: {kept}"));
     }
     fields.push(format!("hz: {:?}", hz(of)));
     fields.push(format!("loss_max: {:?}", of.loss));

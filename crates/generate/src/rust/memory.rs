@@ -79,7 +79,8 @@ pub fn datagram_end(plan: &Plan, role: usize) -> u64 {
     let sends = || lanes().filter(|adu| adu.from.is(role));
     let takes = lanes().filter(|adu| adu.from.is(1 - role));
     let longest = sends().map(|adu| adu.size_bytes.1).max().unwrap_or(0);
-    let slots = (ADUS + sends().count() as u64 + 1) * longest;
+    let kept: u64 = sends().map(|adu| datagrams::kept(plan, adu)).sum();
+    let slots = (ADUS + sends().count() as u64 + kept + 1) * longest;
     let sent: u64 = sends().map(|adu| sending(plan, adu)).sum();
     let taken: u64 = takes.map(|adu| taking(plan, adu)).sum();
     slots + sent + taken + LISTS_BYTES

@@ -221,9 +221,6 @@ impl Broken<'_> {
                 .iter()
                 .any(|other| other.number != of.number && shares(of, other) && with(other))
         };
-        if of.resend != Resend::None {
-            self.clause(&adu.reliability, "nothing in datagrams is sent again");
-        }
         let is_waited_for =
             |other: &AduPlan| other.order == Order::All || other.resend != Resend::Selective;
         if of.order == Order::All && others(is_waited_for) {

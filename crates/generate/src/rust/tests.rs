@@ -4,7 +4,7 @@ use fusewire_asn1::rust::{Lines, camel};
 
 use super::datagrams::{is_beside, rates};
 use super::{Input, group};
-use crate::plan::{AduPlan, Late, Machine, Plan};
+use crate::plan::{AduPlan, Late, Machine, Plan, Resend};
 
 /// A test: its name, the contract's, and which roles it is for as the one that sends; or both ways at once.
 type Test = (&'static str, &'static str, fn(&Plan, &AduPlan) -> bool, Way);
@@ -99,6 +99,12 @@ const DATAGRAMS: &[Test] = &[
         "what_comes_late_is_dropped_or_told",
         "judges_late",
         |plan, adu| is_lane(plan, adu) && adu.deadline_us.is_some(),
+        Way::Each,
+    ),
+    (
+        "what_cannot_be_sent_again_in_time_is_told",
+        "gives_up",
+        |_, adu| adu.resend == Resend::UntilDeadline,
         Way::Each,
     ),
     (

@@ -14,6 +14,7 @@ use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
 use fusewire_session::{Allow, Cipher, DataPass, Datagrams, Identity, Swap, Terms};
 use fusewire_transport::media::{Made, Yields};
 
+mod again;
 mod beside;
 
 pub use super::Broken;
@@ -26,6 +27,7 @@ use crate::lifetime::Why;
 use crate::playout::Mode;
 use crate::profile::{Adu, Beside, Network, Order, Profile};
 use crate::{Error, Result};
+pub use again::gives_up;
 pub use beside::arrives;
 
 type Kept = std::result::Result<(), Broken>;

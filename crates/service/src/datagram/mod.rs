@@ -1,8 +1,10 @@
-//! ADUs of many types in datagrams beside a session: what comes late is worth nothing, so nothing is sent again.
+//! ADUs of many types in datagrams beside a session: what comes late is worth nothing, so nothing is sent again, or only as long as
+//! it comes in time.
 //!
 //! ```text
 //!  push ──▶ lifetime ──▶ cut ──▶ record ──▶ copies, parity ──▶ bucket ──▶ datagram
-//!           (the most important first)                           ▲
+//!           (the most important first)    ▲                      ▲
+//!                       lost, and in time ┴───────── reports ────┤
 //!           target: bits, hz ◀── Adapt ◀── NADA ◀── reports ─────┘
 //!  datagram ──▶ record, once ──▶ arrivals, restored ──▶ ADU ──▶ playout ──▶ order ──▶ Event
 //! ```
@@ -12,6 +14,7 @@
 //! The keys come from a session ([`Datagrams`]), whatever carries that; [`udp`] puts an end on a socket, and [`session`] both together
 //! is what generated ends are made of.
 
+mod again;
 mod packet;
 mod receiver;
 mod sender;
@@ -73,7 +76,7 @@ pub enum Event<'a> {
         /// Its number.
         number: u64,
     },
-    /// One of one's own was not sent, or not all of it.
+    /// One of one's own was not sent, or not all of it; or it was lost, and could not be sent again in time.
     Lost {
         /// Its lane, of those that are sent.
         lane: usize,
@@ -102,6 +105,8 @@ pub struct Counters {
     pub sent_bytes: u64,
     /// Of them, copies and parity.
     pub sent_correction_bytes: u64,
+    /// Packets that were sent again.
+    pub sent_again: u64,
     /// Packets that came and were opened.
     pub opened: u64,
     /// Packets that came and were none, or had come before.
@@ -306,8 +311,8 @@ impl<P: Profile> End<P> {
 impl Counters {
     /// Those of a receiver with those of a sender.
     fn with(self, sender: &Counters) -> Counters {
-        let Counters { sent, sent_bytes, sent_correction_bytes, .. } = *sender;
-        Counters { sent, sent_bytes, sent_correction_bytes, ..self }
+        let Counters { sent, sent_bytes, sent_correction_bytes, sent_again, .. } = *sender;
+        Counters { sent, sent_bytes, sent_correction_bytes, sent_again, ..self }
     }
 }
 

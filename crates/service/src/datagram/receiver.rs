@@ -16,10 +16,13 @@ use crate::fec::{Bits, Decoder, Repair};
 use crate::lifetime::Skip;
 use crate::order::{self, Orders};
 use crate::playout::{Late, Playout};
-use crate::profile::{Adu, Fec, Profile};
+use crate::profile::{Adu, Fec, Profile, kept};
 
 /// Blocks of a lane that are kept for what may be restored.
 const BLOCKS: usize = 4;
+
+/// A report's units of time, and the clock's.
+const SLACK: Duration = Duration::from_millis(2);
 
 /// ADUs that are told to be late; of more the oldest are not.
 const LATE_MAX: usize = 256;
@@ -247,7 +250,12 @@ impl<P: Profile> Receiver<P> {
             && header.kind != Kind::Report
         {
             let path = self.path.read(header.path);
+            let is_behind_a_gap = path > self.arrivals.end();
             self.arrivals.on_packet(now, path, ecn);
+            // What is missing is told as soon as it cannot just be late any more, where it would be sent again.
+            if const { kept(P::TAKES) > 0 } && is_behind_a_gap {
+                self.arrivals.hasten(now + P::NETWORK.jitter + SLACK);
+            }
         }
         let Some((header, len)) = header.filter(|_| is_new) else {
             self.counters.refused += 1;

@@ -7,17 +7,18 @@ use std::collections::VecDeque;
 use fusewire_base::Instant;
 use fusewire_session as session;
 use fusewire_session::record::NumberedSender;
-use fusewire_transport::media::{self, Arrivals, Breaker, Nada, Seen};
+use fusewire_transport::media::{self, Arrivals, Breaker, DELTA, Nada, Seen};
 use fusewire_transport::pacing::Pacer;
 use fusewire_wire::feedback::Report;
 
+use super::again::{Again, Kept};
 use super::packet::{
     self, AROUND_IPV4, AROUND_MAX, Body, FRAME_LEN, HEADER_LEN, Header, ID_LEN, Kind,
 };
 use super::{Counters, Refused};
 use crate::fec::{self, Copies, Encoder};
 use crate::lifetime::{Item, Lifetime, Limits, Queue, Why};
-use crate::profile::{Adu, Fec, Profile};
+use crate::profile::{Adu, Fec, Profile, kept};
 
 /// ADUs that may be taken from other lanes while one waits, or the next packet of one.
 const PATIENCE: u32 = 64;
@@ -34,6 +35,8 @@ const SMOOTHING: f64 = 1.0 / 16.0;
 
 /// How often it is looked at what a lane makes.
 const LOOK: Duration = Duration::from_millis(500);
+/// Beyond its round trip and the reports' interval, how long a report may take.
+const SLACK: Duration = Duration::from_millis(25);
 
 /// An ADU that is being sent.
 #[derive(Clone, Debug)]
@@ -48,6 +51,14 @@ struct Progress {
     passed: u32,
     /// Bytes that it took on its way.
     bytes: usize,
+}
+
+/// What goes next.
+enum Turn {
+    /// The next packet of a lane's ADU.
+    First(usize),
+    /// One of a lane that was lost.
+    Again(usize),
 }
 
 /// What a lane needs.
@@ -73,6 +84,7 @@ pub(super) struct Sender<P> {
     /// What is to be told.
     lost: VecDeque<(usize, u64, Why)>,
     lanes: Box<[Sending]>,
+    again: Again,
     nada: Nada,
     breaker: Breaker,
     pacer: Pacer,
@@ -110,6 +122,8 @@ pub(super) fn lens<P: Profile>(lane: &Adu, record_len: impl Fn(usize) -> usize) 
     let piece = piece_len(lane, P::MTU, &record_len);
     let packets = lane.len_max.div_ceil(piece);
     assert!(lane.len_max > 0 && packets <= fec::PACKETS_MAX, "{} is too long", lane.name);
+    let is_once = lane.kept == 0 || lane.fec == Fec::None && lane.deadline.is_some();
+    assert!(is_once, "{} is sent again, and has correction or no deadline", lane.name);
     let is_copied = matches!(lane.fec, Fec::Copy { .. });
     assert!(!is_copied || packets == 1, "{} is copied, and has {packets} packets", lane.name);
     (piece, packet_max(piece, record_len))
@@ -162,11 +176,14 @@ impl<P: Profile> Sender<P> {
             packets_max: PACKETS_MAX,
             ..media::Config::default()
         };
-        // Those that wait, those that are being sent, and one that takes the place of others.
-        let slots = P::ADUS + P::SENDS.len() + 1;
+        // Those that wait, those that are being sent, those that are kept, and one that takes the place of others.
+        let slots = P::ADUS + P::SENDS.len() + kept(P::SENDS) + 1;
         let slot = || (now, Vec::with_capacity(len_max));
+        let again =
+            Again::new(P::SENDS, |lane| lane.len_max.div_ceil(piece_len(lane, P::MTU, record_len)));
         let mut sender = Sender {
             lanes: P::SENDS.iter().map(lane).collect(),
+            again,
             id,
             records,
             next: 0,
@@ -229,11 +246,36 @@ impl<P: Profile> Sender<P> {
         while self.queue.poll_skip().is_some() {}
         while let Some((item, why)) = self.queue.poll_lost() {
             self.free.push(item.adu);
-            if self.lost.len() == LOST_MAX {
-                self.lost.pop_front();
-            }
-            self.lost.push_back((item.lane, item.number, why));
+            self.tell_lost(item.lane, item.number, why);
         }
+        if const { kept(P::SENDS) > 0 } {
+            while let Some(gone) = self.again.poll_gone() {
+                self.free.push(gone.slot);
+                if let Some(why) = gone.why {
+                    self.tell_lost(gone.lane, gone.number, why);
+                }
+            }
+        }
+    }
+
+    fn tell_lost(&mut self, lane: usize, number: u64, why: Why) {
+        if self.lost.len() == LOST_MAX {
+            self.lost.pop_front();
+        }
+        self.lost.push_back((lane, number, why));
+    }
+
+    /// How long what leaves now is on its way, as far as reports have shown.
+    fn one_way(&self) -> Duration {
+        let Seen { rtt_least, queue, .. } = *self.nada.seen();
+        if rtt_least.is_zero() { P::NETWORK.one_way } else { rtt_least / 2 + queue }
+    }
+
+    /// How long a report may take that tells of what leaves now.
+    fn patience(&self) -> Duration {
+        let Seen { rtt, .. } = *self.nada.seen();
+        let rtt = if rtt.is_zero() { 2 * P::NETWORK.one_way } else { rtt };
+        rtt + DELTA + P::NETWORK.jitter + SLACK
     }
 
     /// Bytes that wait for the bucket.
@@ -272,6 +314,10 @@ impl<P: Profile> Sender<P> {
 
     pub fn on_report(&mut self, now: Instant, report: &Report<'_>) {
         self.nada.on_report(now, report);
+        if const { kept(P::SENDS) > 0 } {
+            self.again.on_report(report, self.nada.next_number(), P::NETWORK.jitter);
+            self.note_lost();
+        }
         self.breaker.on_report(report);
         self.look(now);
         self.pace();
@@ -303,11 +349,14 @@ impl<P: Profile> Sender<P> {
             return Ok(None);
         }
         // What is too old is not sent, and what is not sent for it makes no room in the bucket.
-        let Some(lane) = self.begin(now) else { return Ok(None) };
+        let Some(turn) = self.begin(now) else { return Ok(None) };
         if self.pacer.room(now) == 0 {
             return Ok(None);
         }
-        let len = self.piece(now, lane, out)?;
+        let len = match turn {
+            Turn::First(lane) => self.piece(now, lane, out)?,
+            Turn::Again(lane) => self.piece_again(now, lane, out)?,
+        };
         self.pacer.on_sent(now, (len + self.around) as u64);
         self.nada.on_sent(now, len + self.around);
         self.breaker.on_sent();
@@ -341,13 +390,18 @@ impl<P: Profile> Sender<P> {
         Ok(Some(len))
     }
 
-    /// The lane whose ADU goes on, or begins.
-    fn begin(&mut self, now: Instant) -> Option<usize> {
+    /// The lane whose ADU goes on, or begins, or of which something goes again.
+    fn begin(&mut self, now: Instant) -> Option<Turn> {
         for at in 0..self.lanes.len() {
             let progress = &mut self.lanes[at].progress;
             if let Some(old) = progress.take_if(|p| p.item.lifetime.is_over(now)) {
+                self.again.forget(at, old.item.number);
                 self.queue.give_up(old.item);
             }
+        }
+        let mut again = None;
+        if const { kept(P::SENDS) > 0 } {
+            again = self.again.next_lane(now, self.one_way(), |lane| P::SENDS[lane].priority);
         }
         let active = || {
             let lanes = self.lanes.iter().enumerate();
@@ -358,14 +412,21 @@ impl<P: Profile> Sender<P> {
         let active = active().map(|(at, _)| at).min_by_key(|at| P::SENDS[*at].priority);
         let next = self.queue.next_lane(now);
         self.note_lost();
-        if starved.is_some() {
-            return starved;
+        if let Some(starved) = starved {
+            return Some(Turn::First(starved));
+        }
+        // It is older than what is as important.
+        let first = [active, next].into_iter().flatten().map(|at| P::SENDS[at].priority).min();
+        if let Some(again) = again
+            && first.is_none_or(|first| P::SENDS[again].priority <= first)
+        {
+            return Some(Turn::Again(again));
         }
         match (active, next) {
             (Some(active), Some(next)) if P::SENDS[next].priority >= P::SENDS[active].priority => {
-                return Some(active);
+                return Some(Turn::First(active));
             }
-            (active, None) => return active,
+            (active, None) => return active.map(Turn::First),
             _ => {}
         }
         let item = self.queue.take(now)?;
@@ -383,10 +444,58 @@ impl<P: Profile> Sender<P> {
             let longest = packet_max(item.bytes.min(piece), record_len);
             encoder.begin(item.number as u32, packets, repairs, longest);
         }
-        let sent = packet::units(self.slots[item.adu].0);
+        let pushed = self.slots[item.adu].0;
+        let sent = packet::units(pushed);
+        let Adu { kept, deadline, .. } = P::SENDS[lane];
+        if kept > 0
+            && let Some(deadline) = deadline
+        {
+            let (number, slot, until) = (item.number, item.adu, pushed + deadline);
+            self.again.begin(lane, kept, Kept { number, slot, sent, packets, until });
+            self.note_lost();
+        }
         self.lanes[lane].progress =
             Some(Progress { item, sent, packets, repairs, next: 0, passed: 0, bytes: 0 });
-        Some(lane)
+        Some(Turn::First(lane))
+    }
+
+    /// Writes a packet with a piece of an ADU: sealed anew where it goes again, so that reports tell of it by itself.
+    fn seal_piece(
+        &mut self,
+        lane: usize,
+        kept: &Kept,
+        index: usize,
+        out: &mut [u8],
+    ) -> Result<usize, session::Error> {
+        let path = self.nada.next_number() as u32;
+        let piece = piece_len(&P::SENDS[lane], P::MTU, |len| self.records.record_len(len));
+        let slot = core::mem::take(&mut self.slots[kept.slot].1);
+        let end = slot.len().min((index + 1) * piece);
+        let (kind, count, adu) = (Kind::Piece(lane as u8), kept.packets, kept.number as u32);
+        let header = Header { kind, index: index as u8, count, adu, sent: kept.sent, path };
+        let body = Body { header, payload: [&slot[index * piece..end], &[]] };
+        let sealed = self.seal(&body, &mut out[ID_LEN..]);
+        self.slots[kept.slot].1 = slot;
+        Ok(ID_LEN + sealed?)
+    }
+
+    /// Writes a packet of a lane's that was lost.
+    fn piece_again(
+        &mut self,
+        now: Instant,
+        lane: usize,
+        out: &mut [u8],
+    ) -> Result<usize, session::Error> {
+        let (kept, index) = self.again.take(lane).expect("it waits");
+        out[..ID_LEN].copy_from_slice(&self.id.to_be_bytes());
+        let len = self.seal_piece(lane, &kept, index.into(), out)?;
+        self.again.on_sent(now, self.nada.next_number(), lane, kept.number, index);
+        let bytes = len + self.around;
+        let state = &mut self.lanes[lane];
+        state.bytes += bytes;
+        state.load += SMOOTHING * bytes as f64 / self.slots[kept.slot].1.len() as f64;
+        self.counters.sent_again += 1;
+        Ok(len)
     }
 
     /// Writes the next packet of a lane's ADU.
@@ -403,15 +512,12 @@ impl<P: Profile> Sender<P> {
         out[..ID_LEN].copy_from_slice(&self.id.to_be_bytes());
         let mut len;
         if next < packets.into() {
-            let piece = piece_len(&P::SENDS[lane], P::MTU, |len| self.records.record_len(len));
-            let slot = core::mem::take(&mut self.slots[progress.item.adu].1);
-            let end = slot.len().min((next + 1) * piece);
-            let kind = Kind::Piece(lane as u8);
-            let header = Header { kind, index: next as u8, count: packets, adu, sent, path };
-            let body = Body { header, payload: [&slot[next * piece..end], &[]] };
-            let sealed = self.seal(&body, &mut out[ID_LEN..]);
-            self.slots[progress.item.adu].1 = slot;
-            len = ID_LEN + sealed?;
+            let (number, slot) = (progress.item.number, progress.item.adu);
+            let kept = Kept { number, slot, sent, packets, until: Instant::ZERO };
+            len = self.seal_piece(lane, &kept, next, out)?;
+            if P::SENDS[lane].kept > 0 {
+                self.again.on_sent(now, self.nada.next_number(), lane, number, next as u8);
+            }
             let (head, behind) = out.split_at_mut(len);
             let packet = &head[ID_LEN + 2..];
             if repairs > 0
@@ -444,7 +550,12 @@ impl<P: Profile> Sender<P> {
         if progress.next < usize::from(packets) + usize::from(repairs) {
             self.lanes[lane].progress = Some(progress);
         } else {
-            self.free.push(progress.item.adu);
+            if P::SENDS[lane].kept > 0 {
+                self.again.whole(lane, progress.item.number);
+                self.note_lost();
+            } else {
+                self.free.push(progress.item.adu);
+            }
             let load = progress.bytes as f64 / progress.item.bytes as f64;
             let state = &mut self.lanes[lane];
             state.load += SMOOTHING * (load - state.load);
@@ -471,16 +582,22 @@ impl<P: Profile> Sender<P> {
     }
 
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let waits = !self.queue.is_empty() || self.lanes.iter().any(|lane| lane.progress.is_some());
+        let is_under_way = || self.lanes.iter().any(|lane| lane.progress.is_some());
+        let waits = !self.queue.is_empty() || is_under_way() || self.again.waits();
+        let untold = self.again.poll_timeout(self.patience());
         let goes = (waits && self.tripped().is_none()).then(|| self.pacer.next_send());
         let goes = goes.map(|at| at.unwrap_or(Instant::ZERO));
         let breaks = self.breaker.poll_timeout();
-        let all = [goes, self.queue.poll_timeout(), self.nada.poll_timeout(), breaks];
+        let all = [goes, self.queue.poll_timeout(), self.nada.poll_timeout(), breaks, untold];
         all.into_iter().flatten().min()
     }
 
     pub fn handle_timeout(&mut self, now: Instant) {
         self.queue.handle_timeout(now);
+        if const { kept(P::SENDS) > 0 } {
+            self.again.handle_timeout(now, self.patience());
+            self.again.next_lane(now, self.one_way(), |_| 0);
+        }
         self.note_lost();
         if self.nada.poll_timeout().is_some_and(|at| at <= now) {
             self.nada.handle_timeout(now);

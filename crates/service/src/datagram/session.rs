@@ -65,7 +65,7 @@ pub enum Told {
         /// Its number.
         number: u64,
     },
-    /// One of one's own was not sent, or not all of it: its deadline was over.
+    /// One of one's own was not sent, or not all of it, or was lost and could not be sent again: its deadline was over.
     Expired {
         /// Of which type.
         adu: &'static str,

@@ -97,6 +97,16 @@ impl Bits {
         self.0[at / 64] |= 1 << (at % 64);
     }
 
+    pub fn clear(&mut self, at: usize) {
+        self.0[at / 64] &= !(1 << (at % 64));
+    }
+
+    /// The first of them.
+    pub fn first(&self) -> Option<usize> {
+        let at = self.0.iter().position(|word| *word != 0)?;
+        Some(64 * at + self.0[at].trailing_zeros() as usize)
+    }
+
     /// How many below.
     pub fn count(&self, below: usize) -> usize {
         (0..below).filter(|&at| self.has(at)).count()

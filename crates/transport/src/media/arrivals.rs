@@ -9,6 +9,8 @@ use fusewire_wire::feedback::{self, Metric};
 const CE: u8 = 3;
 /// Packets that are remembered.
 const WINDOW: u64 = 1024;
+/// How far early reports lie apart ([`Arrivals::hasten`]).
+pub const EARLY: Duration = Duration::from_millis(25);
 /// Units of the report's timestamp in one of the arrival's offset.
 const TO_OFFSET: u64 = 64;
 
@@ -54,6 +56,9 @@ pub struct Arrivals {
     told: [u64; 2],
     /// When the next report is due, when there is something to tell.
     due: Option<Instant>,
+    /// When one is asked for before that, and when the last one went.
+    early: Option<Instant>,
+    reported: Option<Instant>,
 }
 
 impl Arrivals {
@@ -68,7 +73,20 @@ impl Arrivals {
             end: 0,
             told: [0; 2],
             due: None,
+            early: None,
+            reported: None,
         }
+    }
+
+    /// One past the highest number that has come; 0: none has.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// A report goes at this time, if none is due before, but no sooner than [`EARLY`] behind the last: something is missing that
+    /// its sender would send again.
+    pub fn hasten(&mut self, at: Instant) {
+        self.early = Some(self.early.map_or(at, |early| early.min(at)));
     }
 
     /// A packet came with these two bits of ECN. Of one that comes twice the first counts, but for a mark of congestion; one
@@ -91,16 +109,22 @@ impl Arrivals {
 
     /// When [`report`](Self::report) is due; `None`: nothing has come since the last one.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.due
+        let early = self.early.map(|at| self.reported.map_or(at, |last| at.max(last + EARLY)));
+        [self.due, early].into_iter().flatten().min()
     }
 
     /// Writes a report into `bytes` and says how long it is, if one is due. Where all does not fit, the newest does.
     pub fn report(&mut self, now: Instant, bytes: &mut [u8]) -> Option<usize> {
-        if self.due.is_none_or(|due| now < due) || bytes.len() < feedback::HEADER_LEN {
+        if self.poll_timeout().is_none_or(|due| now < due) || bytes.len() < feedback::HEADER_LEN {
             return None;
         }
+        self.early = self.early.filter(|early| *early > now);
         let room = (feedback::fitting(bytes.len()) as u64).min(WINDOW);
         let begin = self.told[1].max(self.end.saturating_sub(room));
+        if begin == self.end && self.due.is_none_or(|due| now < due) {
+            return None;
+        }
+        self.reported = Some(now);
         let timestamp = units(now);
         let metrics = (begin..self.end).map(|number| {
             let slot = &self.slots[(number % WINDOW) as usize];
@@ -133,6 +157,32 @@ mod tests {
         let len = arrivals.report(at, &mut bytes).expect("due");
         let report = Report::parse(&bytes[..len]).unwrap();
         (report.begin, report.metrics().collect())
+    }
+
+    #[test]
+    fn a_report_goes_early_where_it_is_asked_for_but_not_at_once_behind_another() {
+        let ms = Instant::from_ms;
+        let mut arrivals = Arrivals::new(Duration::from_millis(100));
+        arrivals.on_packet(ms(1000), 0, 0);
+        arrivals.on_packet(ms(1010), 2, 0);
+        arrivals.hasten(ms(1012));
+        arrivals.hasten(ms(1050));
+        assert_eq!(arrivals.poll_timeout(), Some(ms(1012)));
+        assert_eq!(told(&mut arrivals, ms(1012), 1200).1.len(), 3);
+        assert_eq!(arrivals.poll_timeout(), None);
+        arrivals.on_packet(ms(1015), 4, 0);
+        arrivals.hasten(ms(1017));
+        assert_eq!(arrivals.poll_timeout(), Some(ms(1012) + EARLY));
+        assert_eq!(arrivals.report(ms(1036), &mut [0; 1200]), None);
+        assert_eq!(told(&mut arrivals, ms(1037), 1200).1.len(), 5);
+        // What was told twice already is no report.
+        arrivals.on_packet(ms(1038), 5, 0);
+        told(&mut arrivals, ms(1138), 1200);
+        arrivals.hasten(ms(1140));
+        told(&mut arrivals, ms(1170), 1200);
+        arrivals.hasten(ms(1200));
+        assert_eq!(arrivals.report(ms(1300), &mut [0; 1200]), None);
+        assert_eq!(arrivals.poll_timeout(), None);
     }
 
     #[test]

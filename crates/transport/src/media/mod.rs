@@ -9,6 +9,6 @@ mod nada;
 mod path;
 
 pub use adapt::{Adapt, Made, Yields};
-pub use arrivals::Arrivals;
+pub use arrivals::{Arrivals, EARLY};
 pub use breaker::{Breaker, Cause, Limits};
 pub use nada::{Config, DELTA, Nada, Seen, Target};

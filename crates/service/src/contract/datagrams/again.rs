@@ -1,0 +1,84 @@
+//! What is lost and comes too late to be sent again: both sides are told.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Application, Came, Event, Kept, Profile, Rules, TAIL, World, broken, with_seeds};
+use super::{TICK, lane_of};
+
+/// How long nothing comes through.
+const DARK: Duration = Duration::from_secs(2);
+
+/// While nothing comes through, what is kept to be sent again is given up when its time is over: each ADU comes, or its sender is
+/// told that it has not, and its receiver, too, once something comes again; and none of both.
+///
+/// # Errors
+/// What does not hold.
+pub fn gives_up<A: Profile, B: Profile>() -> Kept {
+    with_seeds(once::<A, B>)
+}
+
+fn once<A: Profile, B: Profile>(seed: u64) -> Kept {
+    let good = Rules { delay: A::NETWORK.one_way, ..Rules::NONE };
+    let mut world = World::<A, B>::new(good, 1.0, seed)?;
+    let application = RefCell::new(Application::new(A::SENDS.len()));
+    let mut came: Vec<Came> = A::SENDS.iter().map(|_| Came::default()).collect();
+    let lost = RefCell::new(vec![BTreeSet::new(); A::SENDS.len()]);
+    for (loss, sends, long) in [
+        (0.0, true, Duration::from_secs(2)),
+        (1.0, true, DARK),
+        (0.0, true, Duration::from_secs(2)),
+        (0.0, false, TAIL),
+    ] {
+        world.forth.rules.loss = loss;
+        world.run(
+            long,
+            |now, end| {
+                if sends {
+                    application.borrow_mut().push(now, end);
+                }
+            },
+            |_, event| match event {
+                Event::Lost { lane, number, .. } => {
+                    lost.borrow_mut()[lane].insert(number);
+                }
+                Event::Target { made, .. } => application.borrow_mut().made = Some(made),
+                _ => {}
+            },
+            |now, event| {
+                let Some(lane) = lane_of(&event) else { return Ok(()) };
+                came[lane].hears(now, &A::SENDS[lane], &application.borrow(), &event)
+            },
+        )?;
+    }
+    let (application, lost) = (application.into_inner(), lost.into_inner());
+    for (lane, adu) in B::TAKES.iter().enumerate().filter(|(_, adu)| adu.kept > 0) {
+        let mut given_up = 0;
+        for number in 0..application.pushed[lane].len() as u64 {
+            let has_come = came[lane].adus.contains_key(&number);
+            let is_told = lost[lane].contains(&number);
+            given_up += u32::from(is_told);
+            if has_come && is_told {
+                return broken(adu, format!("{number} came, and is told not to have"));
+            }
+            if !has_come && !is_told {
+                return broken(adu, format!("{number} neither came nor is told to its sender"));
+            }
+            let last = came[lane].adus.last_key_value().map_or(0, |(last, _)| *last);
+            let is_known = came[lane].gone.contains(&number) || came[lane].late.contains(&number);
+            if number < last && !has_come && !is_known {
+                return broken(adu, format!("{number} neither came nor is told to its receiver"));
+            }
+        }
+        // Most of what was made in the dark, and nothing else.
+        let hz = if adu.hz > 0.0 { adu.hz } else { super::HZ };
+        let made = (hz * (DARK + TICK).as_secs_f64()).ceil() as u32;
+        let deadline = adu.deadline.unwrap_or_default().as_secs_f64();
+        let saved = (hz * deadline).ceil() as u32 + 1;
+        if given_up > made || given_up + saved < made {
+            return broken(adu, format!("{given_up} of {made} are given up"));
+        }
+    }
+    Ok(())
+}
