@@ -18,6 +18,7 @@ use fusewire_outboard::protocol::{
 use fusewire_outboard::record::{HEAD_LEN, Head};
 use fusewire_outboard::region::RINGS_LEN;
 use fusewire_outboard::ring::RING_BYTES;
+use fusewire_outboard::server::{Budget, Settings};
 use fusewire_testkit::Random;
 use fusewire_testkit::counting::{self, Counting};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -534,6 +535,65 @@ fn what_was_sent_to_one_peer_never_goes_to_the_next() {
         a.close();
     }
     b.close();
+}
+
+/// What waits for its turn goes to whom the socket was connected to when it was sent, whatever came of later calls.
+#[test]
+fn what_waits_when_a_socket_is_connected_anew_goes_to_whom_it_was_for() {
+    const EACH: u32 = 100;
+    let (near, far) = pair(Config { link: Link::Ip, ..Config::default() }).unwrap();
+    // Slowly, so that most of it waits.
+    let near = Outboard::start(1, near, |settings| Settings {
+        budget: Budget { packets: Some(400), ..Budget::default() },
+        ..settings
+    });
+    let far = Outboard::start(2, far, |settings| settings);
+    let [near, far] = [Process::at(&near), Process::at(&far)];
+    let place = |port| SocketAddr::from(([10, 0, 0, 2], port));
+    let all: Vec<_> = (7001..=7004).map(|port| far.bound(place(port))).collect();
+    let nobody_reads = far.bound(place(7005));
+    for is_leased in [false, true] {
+        let any = ([10, 0, 0, 1], 0).into();
+        let piped = || Socket { way: Way::never(), ..near.bound(any) };
+        let a = if is_leased { near.leased(any) } else { piped() };
+        let connect = |to| near.client.connect(a.p.as_fd(), a.handle, to);
+        let send = |what: u32, to: Option<SocketAddr>| {
+            let bytes = what.to_le_bytes();
+            near.rings.send_to(&near.client, a.with(), &[IoSlice::new(&bytes)], to, NOTHING)
+        };
+        for (nth, port) in (7001..=7003).enumerate() {
+            connect(Some(place(port))).unwrap();
+            for what in 0..EACH {
+                assert_eq!(send(what, None), Ok(4));
+            }
+            // What names somebody is his, and what is refused or changes nothing is as if it had not been.
+            assert_eq!(send(nth as u32, Some(place(7004))), Ok(4));
+            assert_eq!(connect(Some(([192, 0, 2, 1], 7).into())), Err(Errno::NETUNREACH));
+            connect(Some(place(port))).unwrap();
+        }
+        connect(None).unwrap();
+        let mut bytes = [0; 64];
+        for (b, count) in all.iter().zip([EACH, EACH, EACH, 3]) {
+            for what in 0..count {
+                let came = b.recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap();
+                assert_eq!(bytes[..came.len], what.to_le_bytes(), "by rings: {is_leased}");
+            }
+            assert_eq!(b.recv(&mut bytes, RecvFlags::DONTWAIT), Err(Errno::AGAIN));
+        }
+        // Of those before there is a bound.
+        connect(Some(place(7005))).unwrap();
+        (0..2 * EACH).for_each(|what| assert_eq!(send(what, None), Ok(4)));
+        let refused = (7100..7200).find_map(|port| {
+            let refused = connect(Some(place(port))).err();
+            let _ = send(0, None);
+            refused.map(|error| (port, error))
+        });
+        assert_eq!(refused, Some((7116, Errno::AGAIN)), "by rings: {is_leased}");
+        assert_eq!(a.way.is_leased(), is_leased);
+        a.close();
+    }
+    all.into_iter().for_each(Socket::close);
+    nobody_reads.close();
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Datagrams that were sent before a request which changes whom they are for, or what their packets say.
 
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
 use fusewire_base::Instant;
 use fusewire_stack::ip::Stack;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 
 use super::engine::Engine;
 use super::lease;
@@ -14,6 +16,51 @@ type Result<T, E = Errno> = std::result::Result<T, E>;
 
 /// Turns of a socket whose datagrams go before a request.
 const TURNS_BEFORE: usize = 64;
+
+/// Peers before the present one for which something waits to be taken, at most.
+const EARLIER_MAX: usize = 16;
+
+/// Peers that a socket for datagrams was connected to before, and how many bytes the application sent meanwhile that are not taken
+/// yet: of what is taken next the first so many are the first peer's, unless they name somebody.
+#[derive(Debug, Default)]
+pub struct Earlier(VecDeque<(Option<SocketAddr>, u64)>);
+
+impl Earlier {
+    /// Whose the next is that is taken: some earlier peer's, or nobody's.
+    pub fn first(&self) -> Option<Option<SocketAddr>> {
+        self.0.front().map(|(peer, _)| *peer)
+    }
+
+    /// So many bytes were taken.
+    pub fn note_taken(&mut self, mut len: u64) {
+        while let Some((_, left)) = self.0.front_mut() {
+            let part = len.min(*left);
+            (*left, len) = (*left - part, len - part);
+            if *left > 0 {
+                return;
+            }
+            self.0.pop_front();
+        }
+    }
+
+    /// Of so many bytes that are not taken, those of the present peer.
+    fn of_present(&self, left: u64) -> u64 {
+        left.saturating_sub(self.0.iter().map(|(_, len)| len).sum())
+    }
+
+    /// The socket may have another peer, where so many bytes are not taken.
+    pub fn has_room(&self, left: u64) -> bool {
+        self.of_present(left) == 0 || self.0.len() < EARLIER_MAX
+    }
+
+    /// `peer` is one of them, and so many bytes are not taken.
+    pub fn add(&mut self, peer: Option<SocketAddr>, left: u64) {
+        let own = self.of_present(left);
+        if own > 0 {
+            self.0.push_back((peer, own));
+        }
+    }
+}
 
 /// What a socket for datagrams has taken from its application, in bytes as they lie there.
 struct Sent {
@@ -27,7 +74,7 @@ struct Sent {
 
 impl Engine {
     /// Datagrams that were sent before a request leave before it, as far as they can: it may change whom they are for, or what
-    /// their packets say. How many bytes of them could not.
+    /// their packets say. How many bytes of them could not, which were not taken yet.
     ///
     /// # Errors
     /// `EBADF`: there is no such socket; `ENETDOWN`: the interface is broken.
@@ -50,7 +97,7 @@ impl Engine {
                 break;
             }
         }
-        Ok(end.saturating_sub(seen.taken) + u64::from(seen.is_pending))
+        Ok(end.saturating_sub(seen.taken))
     }
 
     /// How far a socket for datagrams has come with what its application has sent. `None`: it is another.
@@ -74,37 +121,5 @@ impl Engine {
             is_fresh: matches!(socket.state, State::Fresh),
             is_pending: matches!(socket.state, State::Datagrams { pending: Some(_), .. }),
         }))
-    }
-
-    /// Throws away what was sent to an earlier peer and could not leave: it may be lost, but is not for the next.
-    ///
-    /// # Errors
-    /// `EBADF`: there is no such socket.
-    pub fn forget_before(&mut self, handle: &Handle, most: u64) -> Result<()> {
-        let index = self.table.commanded(handle).ok_or(Errno::BADF)?;
-        let Engine { table, regions, .. } = self;
-        let socket = table.at(index).ok_or(Errno::BADF)?;
-        let mut left = most;
-        if let State::Datagrams { pending, .. } = &mut socket.state
-            && pending.take().is_some()
-        {
-            left -= 1;
-        }
-        if let Some(lease) = &mut socket.lease {
-            left -= lease::forget(lease, regions, left);
-        }
-        while left > 0 {
-            let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
-            let len = match recv(&socket.q, &mut [0], flags) {
-                Ok((_, len @ 1..)) => len as u64,
-                Err(Errno::INTR) => continue,
-                _ => break,
-            };
-            left = left.saturating_sub(len);
-            if let Some(lease) = &mut socket.lease {
-                lease::note_piped(lease, regions, len);
-            }
-        }
-        Ok(())
     }
 }

@@ -25,7 +25,7 @@ use super::table::Socket;
 use crate::placeholder;
 use crate::region::{PEER_FINISHED, Slot, WIDE_FROM, Way, places};
 use crate::ring::{Progress, Violation, WIDE_BYTES};
-pub use records::{datagrams, forget, note_piped, untaken};
+pub use records::{datagrams, untaken};
 pub use regions::{Asked, Regions};
 
 /// Bytes that came lately, from which on the next ones are placed.

@@ -15,7 +15,7 @@ use rustix::net::{
 };
 
 use super::policy::Policy;
-use super::table::{Socket, State};
+use super::table::{Meant, Socket, State};
 use crate::placeholder;
 use crate::protocol::{HEADING_LEN, Heading};
 
@@ -185,11 +185,7 @@ pub fn datagrams(
 ) -> io::Result<Turn> {
     let State::Datagrams { id, .. } = socket.state else { return Ok(Turn::Waits) };
     let mut way = Leaving { stack: &mut *stack, id, now, policy };
-    let mut taken = 0;
-    let mut count = |len| taken += len as u64;
-    let left = leave_datagrams(socket, &mut way, scratch, usize::MAX, &mut count)?;
-    socket.taken += taken;
-    let mut goes = match left {
+    let mut goes = match leave_datagrams(socket, &mut way, scratch, usize::MAX)? {
         Ok(goes) => goes,
         Err(ends) => return Ok(ends),
     };
@@ -212,7 +208,8 @@ pub struct Leaving<'a> {
 }
 
 impl Leaving<'_> {
-    /// Gives one to the stack; false: it has no room. What is wrong with it is the socket's to tell.
+    /// Gives one to the stack, which is the next that is taken unless it names whom it is for; false: it has no room. What is wrong
+    /// with it is the socket's to tell.
     ///
     /// # Errors
     /// The interface's.
@@ -220,12 +217,17 @@ impl Leaving<'_> {
         &mut self,
         socket: &mut Socket,
         message: &[u8],
-        Heading { address, beside }: &Heading,
+        heading: &Heading,
     ) -> io::Result<bool> {
         let Leaving { stack, id, now, policy } = self;
-        if *beside == Ancillary::default() {
+        let Meant { heading: Heading { address, beside }, is_told } = socket.meant(heading);
+        let told = |socket: &mut Socket, sent| told(socket, sent, is_told);
+        if address.is_none() {
+            return Ok(told(socket, Err(Error::NotConnected)));
+        }
+        if beside == Ancillary::default() {
             // Those of one length to one peer leave together.
-            return Ok(told(socket, stack.udp_stage(*now, *id, message, *address)?));
+            return Ok(told(socket, stack.udp_stage(*now, *id, message, address)?));
         }
         // What was chosen for it is anybody's, as where nothing is said of where it leaves from.
         let port = if let State::Datagrams { port, .. } = socket.state { port } else { 0 };
@@ -238,69 +240,82 @@ impl Leaving<'_> {
             socket.error = Some(Errno::ACCESS);
             return Ok(true);
         }
-        Ok(told(socket, stack.udp_send_beside(*now, *id, message, *address, beside)?))
+        Ok(told(socket, stack.udp_send_beside(*now, *id, message, address, &beside)?))
     }
 }
 
-/// Whether a datagram is gone, one way or the other.
-fn told(socket: &mut Socket, sent: Result<bool, Error>) -> bool {
+/// Whether a datagram is gone, one way or the other; what is wrong with it is told or not.
+fn told(socket: &mut Socket, sent: Result<bool, Error>, is_told: bool) -> bool {
     sent.unwrap_or_else(|error| {
-        socket.error = Some(number_of(error));
+        if is_told {
+            socket.error = Some(number_of(error));
+        }
         true
     })
 }
 
 /// Datagrams from the placeholder into the stack, of at most so many bytes there and of the one that the interface had no
-/// room for, which goes first; `count` hears of the bytes. True when there may be more at once.
+/// room for, which goes first. True when there may be more at once.
 pub fn leave_datagrams(
     socket: &mut Socket,
     way: &mut Leaving<'_>,
     scratch: &mut [u8; DATAGRAM_MAX],
     most: usize,
-    count: &mut dyn FnMut(usize),
 ) -> io::Result<Result<bool, Turn>> {
     let State::Datagrams { pending, .. } = &mut socket.state else { return Ok(Ok(false)) };
-    let (mut goes, mut left) = (false, most);
-    let waiting = pending.take();
-    for at in 0..DATAGRAMS {
-        let message = match (&waiting, at) {
-            (Some(message), 0) => &message[..],
-            _ if !socket.shown.readable || !socket.may_send || left == 0 => break,
-            _ => match recv(&socket.q, &mut scratch[..], RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => {
-                    socket.has_finished = true;
-                    break;
-                }
-                Ok((len, _)) => {
-                    count(len);
-                    left = left.saturating_sub(len);
-                    &scratch[..len]
-                }
-                Err(Errno::AGAIN) => {
-                    socket.shown.readable = false;
-                    break;
-                }
-                Err(Errno::INTR) => continue,
-                Err(_) => return Ok(Err(Turn::Left)),
-            },
-        };
-        goes = at + 1 == DATAGRAMS;
-        let parsed = message.split_first_chunk();
-        let Some((heading, bytes)) = parsed.and_then(|(h, m)| Some((Heading::parse(h).ok()?, m)))
-        else {
-            // Not from a client of ours.
-            socket.error = Some(Errno::DESTADDRREQ);
-            continue;
-        };
-        if !way.leave(socket, bytes, &heading)? {
-            if let State::Datagrams { pending, .. } = &mut socket.state {
-                *pending = Some(message.to_vec());
+    if let Some(waiting) = pending.take()
+        && !way.leave(socket, &waiting.1, &waiting.0)?
+    {
+        keep(socket, waiting);
+        return Ok(Ok(false));
+    }
+    let mut left = most;
+    for _ in 0..DATAGRAMS {
+        if !socket.shown.readable || !socket.may_send || left == 0 {
+            return Ok(Ok(false));
+        }
+        let message = match recv(&socket.q, &mut scratch[..], RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => {
+                socket.has_finished = true;
+                return Ok(Ok(false));
             }
-            goes = false;
-            break;
+            Ok((len, _)) => &scratch[..len],
+            Err(Errno::AGAIN) => {
+                socket.shown.readable = false;
+                return Ok(Ok(false));
+            }
+            Err(Errno::INTR) => continue,
+            Err(_) => return Ok(Err(Turn::Left)),
+        };
+        left = left.saturating_sub(message.len());
+        let parsed = message.split_first_chunk();
+        let parsed = parsed.and_then(|(h, m)| Some((Heading::parse(h).ok()?, m)));
+        let is_gone = match parsed {
+            Some((heading, bytes)) => way.leave(socket, bytes, &heading)?,
+            None => {
+                // Not from a client of ours.
+                socket.error = Some(Errno::DESTADDRREQ);
+                true
+            }
+        };
+        if let Some((heading, bytes)) = parsed
+            && !is_gone
+        {
+            keep(socket, Box::new((socket.meant(&heading).heading, bytes.to_vec())));
+        }
+        socket.note_taken(message.len() as u64);
+        if !is_gone {
+            return Ok(Ok(false));
         }
     }
-    Ok(Ok(goes))
+    Ok(Ok(true))
+}
+
+/// Keeps a datagram until the interface has room for it.
+fn keep(socket: &mut Socket, datagram: Box<(Heading, Vec<u8>)>) {
+    if let State::Datagrams { pending, .. } = &mut socket.state {
+        *pending = Some(datagram);
+    }
 }
 
 /// Keeps what failed in the stack until it is told.

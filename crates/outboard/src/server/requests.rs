@@ -9,6 +9,7 @@ use fusewire_stack::ip::{Stack, State as TcpState, TcpConfig, unconnected_tcp_in
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_cookie;
 
+use super::before::Earlier;
 use super::contexts;
 use super::engine::Engine;
 use super::lease::{Asked, MUCH, WIDE};
@@ -93,13 +94,11 @@ impl Engine {
         request: &Request<'_>,
         asker: Asker<'_>,
     ) -> Result<Answer> {
+        let mut left = 0;
         if let Request::Connect(handle, _) | Request::SetOption(handle, ..) = request
             && self.table.commanded(handle).is_some()
         {
-            let left = self.send_before(stack, now, handle)?;
-            if left > 0 && matches!(request, Request::Connect(..)) {
-                self.forget_before(handle, left)?;
-            }
+            left = self.send_before(stack, now, handle)?;
         }
         match *request {
             Request::Hello { .. } | Request::Wake => Err(Errno::PROTO),
@@ -130,7 +129,7 @@ impl Engine {
                     (Kind::Messages, Some(remote)) => engine.call(stack, now, socket, remote),
                     (Kind::Stream | Kind::Messages, None) => Err(Errno::OPNOTSUPP),
                     (Kind::Datagram, remote) => {
-                        engine.connect_datagrams(stack, now, socket, remote)
+                        engine.connect_datagrams(stack, now, socket, (remote, left))
                     }
                 }
             }),
@@ -500,13 +499,13 @@ impl Engine {
         stack: &mut Stack,
         now: Instant,
         socket: &mut Socket,
-        remote: Option<SocketAddr>,
+        (remote, left): (Option<SocketAddr>, u64),
     ) -> Result<Answer> {
         if matches!(socket.state, State::Fresh) {
             let any = socket.of.family.unspecified();
             bind_datagrams(stack, socket, self.policy.place(socket.owner(), any)?)?;
         }
-        let State::Datagrams { id, peer, .. } = &mut socket.state else {
+        let State::Datagrams { id, peer, earlier, .. } = &mut socket.state else {
             return Err(Errno::INVAL);
         };
         let meant = |to: SocketAddr| SocketAddr::new(stack.layer().meant(to.ip()), to.port());
@@ -514,7 +513,13 @@ impl Engine {
         if let Some(remote) = remote {
             stack.source_for(now, remote.ip()).map_err(number_of)?;
         }
+        if remote != *peer && !earlier.has_room(left) {
+            return Err(Errno::AGAIN);
+        }
         stack.udp_connect(*id, remote).map_err(number_of)?;
+        if remote != *peer {
+            earlier.add(*peer, left);
+        }
         *peer = remote;
         Ok(Answer::Done)
     }
@@ -664,7 +669,8 @@ pub fn bind_datagrams(stack: &mut Stack, socket: &mut Socket, local: SocketAddr)
     let id = stack.udp_bind_sharing(local, sharing).map_err(number_of)?;
     stack.set_marking(id, socket.options.marking).map_err(number_of)?;
     socket.options.make_room(stack, id).map_err(number_of)?;
-    socket.state = State::Datagrams { id, port: local.port(), peer: None, pending: None };
+    let (port, earlier) = (local.port(), Earlier::default());
+    socket.state = State::Datagrams { id, port, peer: None, earlier, pending: None };
     Ok(())
 }
 

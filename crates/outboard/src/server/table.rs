@@ -12,11 +12,12 @@ use fusewire_stack::ip::posix::Options;
 use rustix::io::Errno;
 
 use super::accounts::Charged;
+use super::before::Earlier;
 use super::contexts::{Service, Used};
 use super::lease::Lease;
 use super::turns::Turns;
 use crate::placeholder;
-use crate::protocol::{Handle, Offer, SocketType, VERDICT_LEN};
+use crate::protocol::{Handle, Heading, Offer, SocketType, VERDICT_LEN};
 
 /// How many sockets that ended in an error are remembered, for who asks why.
 const OBITUARIES_MAX: usize = 4096;
@@ -97,6 +98,26 @@ impl Socket {
         is_connected && self.error.is_some() && !self.has_word
     }
 
+    /// Whom the datagram is for that is taken next.
+    pub fn meant(&self, heading: &Heading) -> Meant {
+        let (mut heading, mut is_told) = (*heading, true);
+        if let State::Datagrams { peer, earlier, .. } = &self.state
+            && heading.address.is_none()
+        {
+            heading.address = earlier.first().unwrap_or(*peer);
+            is_told = heading.address == *peer;
+        }
+        Meant { heading, is_told }
+    }
+
+    /// What its application has sent, so many bytes of it, is taken.
+    pub fn note_taken(&mut self, len: u64) {
+        if let State::Datagrams { earlier, .. } = &mut self.state {
+            earlier.note_taken(len);
+        }
+        self.taken += len;
+    }
+
     /// At the end of what was sent by its placeholder: the last who had that is gone, which was not shown yet.
     pub fn is_newly_left(&mut self) -> bool {
         let was_shown = self.shown.hangup;
@@ -108,6 +129,13 @@ impl Socket {
     pub fn must_wait(&self) -> bool {
         self.is_held_back && self.has_piped
     }
+}
+
+/// Whom a datagram is for.
+pub struct Meant {
+    pub heading: Heading,
+    /// What is wrong with it is to be told: it is not an earlier peer's.
+    pub is_told: bool,
 }
 
 /// How far a socket is.
@@ -136,7 +164,10 @@ pub enum State {
         /// The port that it was to have; 0: any, which was chosen for it.
         port: u16,
         peer: Option<SocketAddr>,
-        pending: Option<Vec<u8>>,
+        /// What was sent to those before, and has not been taken yet.
+        earlier: Earlier,
+        /// One that the interface had no room for: whom it is for, and its message.
+        pending: Option<Box<(Heading, Vec<u8>)>>,
     },
 }
 

@@ -109,7 +109,7 @@ fn leave(
 ) -> io::Result<Result<bool, Turn>> {
     lease.is_blocked = false;
     if matches!(socket.state, State::Datagrams { pending: Some(_), .. }) {
-        let left = pipe::leave_datagrams(socket, way, scratch, 0, &mut |_| {})?;
+        let left = pipe::leave_datagrams(socket, way, scratch, 0)?;
         if left.is_err() || matches!(socket.state, State::Datagrams { pending: Some(_), .. }) {
             return Ok(left);
         }
@@ -136,7 +136,7 @@ fn leave(
             break;
         }
         (position, left, taken, count) = (position + len, left - len, taken + len, count + 1);
-        socket.taken += len;
+        socket.note_taken(len);
         if count % TAKEN == 0 {
             lease.progress.take(slot, std::mem::take(&mut taken));
         }
@@ -150,12 +150,11 @@ fn leave(
     match piped {
         Piped::Nothing => Ok(Ok(false)),
         Piped::Bytes(most) => {
-            let (before, piped) = (lease.piped, &mut lease.piped);
-            let mut count = |len| *piped += len as u64;
-            let left = pipe::leave_datagrams(socket, way, scratch, most, &mut count)?;
-            if lease.piped != before {
+            let before = socket.taken;
+            let left = pipe::leave_datagrams(socket, way, scratch, most)?;
+            if socket.taken != before {
+                lease.piped += socket.taken - before;
                 slot.set_piped(lease.piped);
-                socket.taken += lease.piped - before;
             }
             Ok(left.map(|_| socket.shown.readable))
         }
@@ -170,19 +169,6 @@ fn leave(
 pub fn untaken(lease: &mut Lease, regions: &Regions) -> u64 {
     // One whose index cannot be is ended in its turn.
     lease.progress.written(&regions.of(lease)).map_or(0, |(_, left)| left)
-}
-
-/// Throws so many bytes of records away that were sent, and says how many bytes they were, at most all that there are.
-pub fn forget(lease: &mut Lease, regions: &Regions, most: u64) -> u64 {
-    let len = untaken(lease, regions).min(most);
-    lease.progress.take(&regions.of(lease), len);
-    len
-}
-
-/// So many bytes were taken out of the placeholder.
-pub fn note_piped(lease: &mut Lease, regions: &Regions, len: u64) {
-    lease.piped += len;
-    regions.of(lease).set_piped(lease.piped);
 }
 
 /// The record at `position`, of `left` bytes that are committed: whom it is for and what goes beside it, its message, and how long it is. `None`: it
