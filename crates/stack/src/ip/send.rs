@@ -103,7 +103,9 @@ impl Core {
 
     /// Sending to `peer` failed.
     pub(super) fn udp_fail(&mut self, id: SocketId, peer: SocketAddr, error: Error) {
-        if let Ok(udp) = self.table.udp(id) {
+        if let Ok(udp) = self.table.udp(id)
+            && udp.hears_of(peer, error)
+        {
             udp.fail(peer, error);
             self.notify(id.index, Event::Error);
         }
@@ -582,7 +584,9 @@ impl Stack {
         let done = match sent? {
             Ok(sent) => (sent * message_len).min(udp.staged.bytes.len()),
             Err(error) => {
-                udp.error = Some(error);
+                if udp.hears_of(to, error) {
+                    udp.error = Some(error);
+                }
                 let lost = udp.staged.bytes.len();
                 let count = lost.div_ceil(message_len.max(1)) as u64;
                 self.core.counters.drops.add(Cause::UdpUnresolved, count);

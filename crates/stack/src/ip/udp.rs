@@ -460,6 +460,13 @@ impl Staged {
 }
 
 impl UdpState {
+    /// What failed of what was sent to `peer` before is told: not of who is silent, where the socket has another peer by now. (What
+    /// is wrong with a call itself is told whomever it names.)
+    pub fn hears_of(&self, peer: SocketAddr, error: Error) -> bool {
+        let is_silent = error == Error::Unreachable && self.carried.is_none();
+        !is_silent || self.remote.is_none_or(|remote| remote == peer)
+    }
+
     /// Sending to `peer` failed, or what was sent there.
     pub fn fail(&mut self, peer: SocketAddr, error: Error) {
         let Some(failures) = &mut self.carried else {

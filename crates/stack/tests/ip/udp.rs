@@ -7,7 +7,7 @@ use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, TxPack
 use fusewire_kernels::stages::Swap;
 use fusewire_stack::Cause;
 use fusewire_stack::ip::net::{Packet, Via};
-use fusewire_stack::ip::{Config, Error, Stack};
+use fusewire_stack::ip::{Config, Error, Event, Stack};
 use fusewire_wire::udp;
 
 use crate::net::{Kind, Net, addr, kinds, net_config, pattern};
@@ -205,6 +205,39 @@ fn what_cannot_go_keeps_nothing_back_that_can() {
     have(&mut net, b"again");
     assert_eq!(net.stacks[0].counters().drops.of(Cause::UdpUnresolved), 3);
     assert_eq!(net.stacks[0].take_error(client), Ok(Some(Error::Unreachable)));
+}
+
+/// Who was the peer, and is silent, is no matter of the next one's.
+#[test]
+fn a_connected_socket_does_not_hear_what_became_of_its_earlier_peer() {
+    let kind = Kind { v6: false, link: Link::Ethernet, checksum: true, segmentation: true };
+    let mut net = Net::new(kind, 1500, Config::default());
+    let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+    let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+    let (nobody, there) = ("192.0.2.77:7".parse().unwrap(), net.addr(1, 7));
+    for stays in [true, false] {
+        // The first waits for an answer, and what is staged by then finds that there is none.
+        net.stacks[0].udp_connect(client, Some(nobody)).unwrap();
+        let sent = net.stacks[0].udp_send(net.now, client, b"lost", None).unwrap();
+        assert_eq!(sent, Ok(true));
+        if !stays {
+            net.stacks[0].udp_connect(client, Some(there)).unwrap();
+        }
+        net.run(Duration::from_secs(4));
+        let staged = net.stacks[0].udp_stage(net.now, client, b"lost", Some(nobody)).unwrap();
+        assert_eq!(staged, Ok(true));
+        net.settle();
+        let told = stays.then_some(Error::Unreachable);
+        assert_eq!(net.stacks[0].take_error(client), Ok(told), "the peer stays: {stays}");
+        let was_told = net.events[0].contains(&(client, Event::Error));
+        assert_eq!(was_told, stays);
+        net.events[0].clear();
+        net.run(Duration::from_secs(60));
+    }
+    let sent = net.stacks[0].udp_send(net.now, client, b"there", None).unwrap();
+    assert_eq!(sent, Ok(true));
+    net.settle();
+    assert_eq!(net.stacks[1].udp_recv(server, &mut [0; 10]).unwrap().unwrap().len, 5);
 }
 
 #[test]
