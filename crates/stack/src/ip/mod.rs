@@ -28,6 +28,7 @@ mod mover;
 mod observe;
 mod options;
 mod output;
+mod pending;
 mod pieces;
 mod placed;
 pub mod posix;

@@ -1,6 +1,5 @@
 //! Sending UDP: super-frames, batches, fragments; what waits for a neighbour's answer, and what is staged.
 
-use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use fusewire_wire::{ipv4, ipv6, udp};
 
 use super::config::{Ancillary, Error, Event, Result, SocketId};
 use super::output::{HEADER_ROOM, UdpPacket, datagram_header_len, udp_checksum};
+use super::pending::{PENDING_TIME, PendingCall};
 use super::stack::{Core, Stack};
 use super::table::Protocol;
 use super::udp::{Staged, UdpState};
@@ -25,42 +25,11 @@ use crate::drops::Cause;
 const MESSAGE_MAX: usize = 65_507;
 /// Packets of a batch without super-frames.
 const BATCH: usize = 32;
-/// Bytes and calls that wait for a neighbour's answer.
-const PENDING_BYTES: usize = 256 << 10;
-const PENDING_CALLS: usize = 64;
-/// How long they wait.
-const PENDING_TIME: Duration = Duration::from_secs(3);
-
-/// Messages whose next hop is being asked for.
-#[derive(Default)]
-pub struct Pending {
-    calls: VecDeque<PendingCall>,
-    bytes: usize,
-    /// The IP layer's generation when they were last tried.
-    generation: u64,
-}
-
-struct PendingCall {
-    id: SocketId,
-    to: SocketAddr,
-    /// Other than the socket's.
-    beside: Ancillary,
-    message_len: usize,
-    bytes: Vec<u8>,
-    until: Instant,
-}
-
-impl Pending {
-    /// When the oldest is given up.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.calls.front().map(|call| call.until)
-    }
-}
 
 impl Core {
     /// Forgets a socket for datagrams that was closed, once all is sent that its application has sent.
     pub(super) fn forget_sent(&mut self, id: SocketId) {
-        let waits = self.pending.calls.iter().any(|call| call.id == id);
+        let waits = self.pending.waits(id);
         let is_over = |udp: &mut UdpState| udp.closed && udp.staged.to.is_none();
         if !waits && self.table.udp(id).is_ok_and(is_over) {
             self.table.remove(id.index);
@@ -129,17 +98,19 @@ impl Core {
     ) -> usize {
         let len: usize = pieces.clone().map(<[u8]>::len).sum();
         let count = len.div_ceil(message_len.max(1)).max(1);
-        let pending = &mut self.pending;
-        let full = pending.calls.len() >= PENDING_CALLS;
-        if full || pending.bytes + len > PENDING_BYTES {
+        let meant = self.layer.meant(to.ip());
+        let next_hop = self.layer.next_hop(meant).unwrap_or(meant);
+        self.pending.generation = self.layer.generation();
+        if !self.pending.admits(next_hop, len) {
             self.counters.drops.add(Cause::UdpUnresolved, count as u64);
             return count;
         }
-        pending.bytes += len;
-        pending.generation = self.layer.generation();
         let (bytes, until) = (pieces.collect::<Vec<_>>().concat(), now + PENDING_TIME);
-        let call = PendingCall { id, to, beside, message_len, bytes, until };
-        pending.calls.push_back(call);
+        self.pending.add(PendingCall { id, to, next_hop, beside, message_len, bytes, until });
+        while let Some(lost) = self.pending.pop_excess() {
+            self.counters.drops.add(Cause::UdpUnresolved, lost.count());
+            self.forget_sent(lost.id);
+        }
         count
     }
 }
@@ -604,23 +575,20 @@ impl Stack {
     pub(super) fn flush_pending(&mut self, now: Instant) -> io::Result<()> {
         let generation = self.core.layer.generation();
         let late = self.core.pending.deadline().is_some_and(|until| until <= now);
-        if self.core.pending.calls.is_empty()
-            || (generation == self.core.pending.generation && !late)
-        {
+        if self.core.pending.is_empty() || (generation == self.core.pending.generation && !late) {
             return Ok(());
         }
-        let (mut calls, mut sent_for) = (std::mem::take(&mut self.core.pending.calls), Vec::new());
+        let mut sent_for = Vec::new();
+        let mut calls = self.core.pending.take();
         self.core.layer_speaks = true;
-        (self.core.pending.bytes, self.core.pending.generation) = (0, generation);
+        self.core.pending.generation = generation;
         while let Some(call) = calls.pop_front() {
-            let count = call.bytes.len().div_ceil(call.message_len.max(1)).max(1) as u64;
             let resolving = matches!(
                 self.core.layer.route(now, call.to.ip(), call.beside.local),
                 Err(NoPath::Resolving)
             );
             if resolving && call.until > now {
-                self.core.pending.bytes += call.bytes.len();
-                self.core.pending.calls.push_back(call);
+                self.core.pending.add(call);
                 continue;
             }
             let sent = if resolving {
@@ -630,7 +598,7 @@ impl Stack {
                 self.udp_send_with_beside(now, call.id, &call.bytes, call.message_len, to)?
             };
             if let Err(error) = sent {
-                self.core.counters.drops.add(Cause::UdpUnresolved, count);
+                self.core.counters.drops.add(Cause::UdpUnresolved, call.count());
                 self.core.udp_fail(call.id, call.to, error);
             }
             sent_for.push(call.id);

@@ -207,6 +207,31 @@ fn what_cannot_go_keeps_nothing_back_that_can() {
     assert_eq!(net.stacks[0].take_error(client), Ok(Some(Error::Unreachable)));
 }
 
+/// What waits for neighbours that are not there takes nobody's place who is asked for as well.
+#[test]
+fn silent_neighbours_keep_nothing_back_that_is_for_another() {
+    let kind = Kind { v6: false, link: Link::Ethernet, checksum: true, segmentation: true };
+    let mut net = Net::new(kind, 1500, Config::default());
+    let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+    let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+    let there = net.addr(1, 7);
+    for host in 10..50 {
+        let silent = ([192, 0, 2, host], 7).into();
+        for _ in 0..100 {
+            let sent = net.stacks[0].udp_send(net.now, client, &[7; 1400], Some(silent)).unwrap();
+            assert_eq!(sent, Ok(true));
+        }
+    }
+    let lost = net.stacks[0].counters().drops.of(Cause::UdpUnresolved);
+    assert!(lost >= 40 * 36, "each has so many places: {lost}");
+    let sent = net.stacks[0].udp_send(net.now, client, b"there", Some(there)).unwrap();
+    assert_eq!(sent, Ok(true));
+    net.settle();
+    assert_eq!(net.stacks[1].udp_recv(server, &mut [0; 10]).unwrap().unwrap().len, 5);
+    net.run(Duration::from_secs(10));
+    assert_eq!(net.stacks[0].counters().drops.of(Cause::UdpUnresolved), 4000);
+}
+
 /// Who was the peer, and is silent, is no matter of the next one's.
 #[test]
 fn a_connected_socket_does_not_hear_what_became_of_its_earlier_peer() {

@@ -24,8 +24,8 @@ use super::coexist::Coexistence;
 use super::config::{Config, Counters, Error, Event, Result, SocketId};
 use super::input::Direct;
 use super::output::{Offload, Output};
+use super::pending::Pending;
 use super::replies::Replies;
-use super::send::Pending;
 use super::table::{Flow, Protocol, Socket, Table};
 use crate::watch::Watch;
 
