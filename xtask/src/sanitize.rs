@@ -1,7 +1,7 @@
 //! `cargo xtask sanitize`: tests of `kernels` and `device`, which have most of the unsafe code, with AddressSanitizer built in,
 //! and those of the rings in shared memory with ThreadSanitizer. It ends with a line for each run: how many tests, of what.
 //!
-//! It takes minutes, most of them for the loops, so it is no part of `cargo xtask test`; there the
+//! It takes minutes, most of them for the loops, so it is a part of `cargo xtask soak` and none of `cargo xtask test`; there the
 //! loops' own test at the end of a page and the fuzz targets, which have AddressSanitizer, look for the same.
 
 use clap::Args;
@@ -13,7 +13,7 @@ use crate::shell::{Result, Tests, root, tests};
 #[derive(Args)]
 pub struct Options {
     /// Runs by name (`kernels`, `device`, `rings`, `leases`); all of them when absent.
-    runs: Vec<String>,
+    pub runs: Vec<String>,
 }
 
 /// Some tests of a crate with a sanitizer.

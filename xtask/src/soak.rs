@@ -1,7 +1,7 @@
 //! `cargo xtask soak`: the tests that take too long for `cargo xtask test`, which leaves them out.
 
 use crate::shell::{Result, cargo, step};
-use crate::{packetdrill, suites};
+use crate::{packetdrill, sanitize, suites};
 
 /// Random seeds of the simulated link.
 const SEEDS: &str = "10000";
@@ -31,6 +31,7 @@ pub fn run() -> Result {
         command.args(["--", what]);
         command
     };
+    sanitize::run(&sanitize::Options { runs: Vec::new() })?;
     step("applications killed", &mut killed("kernel", "killed_at_any_moment"))?;
     step("applications and outboards killed within rings", &mut killed("lease_faults", "killed"))?;
     packetdrill::own(true)?;
