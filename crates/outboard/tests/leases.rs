@@ -33,6 +33,7 @@ fn a_stream_by_rings_is_what_was_sent() {
         bulk_goes_both_ways(&scene);
         what_poll_shows_is_true(&scene);
         who_does_not_wait_is_told(&scene);
+        who_waits_for_the_last_of_much_is_told(&scene);
     });
 }
 
@@ -247,6 +248,31 @@ fn what_poll_shows_is_true(scene: &Scene) {
         }
         assert_eq!(scene.rings.unread(socket.p.as_fd(), &socket.way), Ok(0));
     }
+    socket.close();
+}
+
+/// The bell waits while more comes, and not longer.
+fn who_waits_for_the_last_of_much_is_told(scene: &Scene) {
+    let (socket, mut random) = (scene.socket(7000), Random::new(7));
+    let mut back = vec![0; 400_000];
+    for round in 0..300 {
+        let len = 60_000 + random.below(200_000) as usize;
+        let sent = content(round as u8, len);
+        let mut at = 0;
+        for part in sent.chunks(50_000) {
+            socket.send_all(part);
+        }
+        while at < len {
+            assert_eq!(
+                socket.shown(PollFlags::IN, 20_000),
+                PollFlags::IN,
+                "{round}, {at} of {len}"
+            );
+            at += socket.recv(&mut back[at..], RecvFlags::DONTWAIT).unwrap();
+        }
+        assert!(back[..at] == sent, "round {round}");
+    }
+    assert!(socket.way.is_leased());
     socket.close();
 }
 

@@ -96,6 +96,8 @@ pub struct Packet {
     beside: Option<Arena>,
     /// What was looked at before it is taken, with its virtio header.
     peeked: [u8; PEEK_MAX],
+    /// It was looked at, and not taken: it goes by itself, so that the next one may be looked at, too.
+    is_peeked: bool,
     /// What the socket said in place of a packet.
     failed: Option<io::Error>,
     /// Packets beside the ring that could not be read.
@@ -212,6 +214,7 @@ impl Packet {
             batch: Vec::with_capacity(BATCH_PACKETS),
             beside: beside.then(|| Arena::new(arena::PACKETS, true)),
             peeked: [0; PEEK_MAX],
+            is_peeked: false,
             failed: None,
             missed: 0,
             is_behind: false,
@@ -387,7 +390,8 @@ impl Interface for Packet {
         if let Some(beside) = &mut self.beside {
             beside.clear();
         }
-        let count = self.ring.advance(BATCH_PACKETS, arena::PACKETS);
+        let most_beside = if std::mem::take(&mut self.is_peeked) { 1 } else { arena::PACKETS };
+        let count = self.ring.advance(BATCH_PACKETS, most_beside);
         for index in 0..count {
             if let (true, Some(beside)) = (self.ring.is_beside(index), &mut self.beside) {
                 let index = beside.len();
@@ -447,6 +451,7 @@ impl Interface for Packet {
         };
         let (header, bytes) = self.peeked[..filled].split_at(HEADER_BYTES.min(filled));
         let len = len.saturating_sub(HEADER_BYTES);
+        self.is_peeked = true;
         // One that is malformed is dropped by who takes it.
         Ok(vnet::describe(header, len)
             .map(|(checksum, segmentation)| (RxPacket { bytes, checksum, segmentation }, len)))
@@ -455,6 +460,7 @@ impl Interface for Packet {
     fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
         self.batch.clear();
         self.ring.give_back();
+        self.is_peeked = false;
         let Some(beside) = self.beside.as_mut().filter(|_| self.ring.is_next_beside()) else {
             return Ok(Split::Unsupported);
         };
@@ -617,6 +623,37 @@ for i in $(seq 500); do ip link show fwa | grep -q 'state UP' && break; sleep 0.
             packet.failed = Some(Errno::NETDOWN.into());
             assert_eq!(packet.receive().unwrap_err().kind(), io::ErrorKind::NetworkDown);
             assert_eq!(packet.receive().unwrap(), 0);
+        });
+    }
+
+    #[test]
+    fn what_was_looked_at_and_not_taken_goes_by_itself() {
+        let name = "interface::packet::tests::what_was_looked_at_and_not_taken_goes_by_itself";
+        in_namespace(name, Need::Namespace, SETUP, || {
+            let mut packet = Packet::open(&Config::new("fwb")).unwrap();
+            if packet.beside.is_none() || !packet.capabilities.udp_segmentation {
+                return eprintln!("skipped: {:?}", packet.capabilities.notes);
+            }
+            let socket = UdpSocket::bind("10.78.0.1:7001").unwrap();
+            crate::kernel_udp::segment_sends(&socket, 1000).unwrap();
+            for byte in 1..=4 {
+                socket.send_to(&[byte; 20_000], "10.78.0.2:7000").unwrap();
+            }
+            let mut came = Vec::new();
+            for _ in 0..500 {
+                let next = packet.peek(64).unwrap().map(|(front, _)| front.bytes[42]);
+                let count = packet.receive().unwrap();
+                let payload = |i| packet.packet(i).bytes.get(42..).unwrap_or_default().to_vec();
+                let long: Vec<_> = (0..count).map(payload).filter(|p| p.len() > 9000).collect();
+                let is_alone = |next: u8| long.len() == 1 && long[0][0] == next;
+                assert!(next.is_none_or(is_alone), "{} with it", long.len());
+                came.extend(long.iter().map(|payload| payload[0]));
+                if came.len() == 4 {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            assert_eq!(came, [1, 2, 3, 4]);
         });
     }
 }

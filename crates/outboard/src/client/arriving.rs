@@ -10,6 +10,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use rustix::io::{Errno, IoSliceMut};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recv, recvmsg};
@@ -189,6 +190,7 @@ impl Entered<'_> {
         const EMPTIES: u64 = (1 << 32) - 1;
         let slot = self.slot();
         let waits = self.spins(p, is_told_not_to_wait);
+        let since = waits.then(Instant::now);
         if waits {
             ring::disarm(&slot);
             if self.spin(|| slot.over() != 0 || has_news(&slot)) && slot.over() == 0 {
@@ -211,7 +213,10 @@ impl Entered<'_> {
         if waits {
             // Signals, time-outs and a placeholder that does not wait are the kernel's.
             return match recv(p, &mut [0], RecvFlags::PEEK) {
-                Ok((_, 1..)) => Ok(Woken::Look),
+                Ok((_, 1..)) => {
+                    since.inspect(|since| self.has_slept(since.elapsed()));
+                    Ok(Woken::Look)
+                }
                 Ok(_) => self.over_after_all(),
                 Err(Errno::AGAIN) => {
                     self.does_not_wait();

@@ -36,6 +36,8 @@ pub(super) const PIECES_MAX: usize = 64;
 pub(super) const PIECES: usize = 16;
 /// What a reader or a writer looks at most before it sleeps: a little more than a sleep and a wake cost.
 pub(super) const SPIN_MAX: u64 = 50_000;
+/// And where that would have spared it a sleep.
+pub(super) const SPIN_LONG: u64 = 200_000;
 /// And at least: what a turn of the outboard's takes.
 pub(super) const SPIN_MIN: u64 = 20_000;
 /// How often a writer lets the outboard have their common processor before it sleeps.
@@ -457,8 +459,20 @@ impl Entered<'_> {
         let limit = if known == 0 { SPIN_MAX } else { known };
         // On the outboard's processor the reader sleeps at once: when it is woken, there is much.
         let was_there = look(if self.slot().shares_processor() { 0 } else { limit }, is_there);
-        let next = if was_there { (limit * 2).min(SPIN_MAX) } else { (limit / 2).max(SPIN_MIN) };
+        let next = match was_there {
+            true => (limit * 2).min(SPIN_MAX).max(limit),
+            false => (limit / 2).max(SPIN_MIN),
+        };
         self.local.spin.store(next, Ordering::Relaxed);
         was_there
+    }
+
+    /// What it has looked for in vain, and slept for, came after so long: of a stream of which much comes it looks as long the
+    /// next time, if that is not too long. Who sleeps is woken at the expense of the outboard, which has much to do then.
+    pub(super) fn has_slept(&self, waited: Duration) {
+        let waited = waited.as_nanos() as u64;
+        if waited < SPIN_LONG && self.slot().ring_bytes() > ring::RING_BYTES {
+            self.local.spin.store((waited * 2).clamp(SPIN_MIN, SPIN_LONG), Ordering::Relaxed);
+        }
     }
 }

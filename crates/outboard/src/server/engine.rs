@@ -132,8 +132,12 @@ impl Engine {
             self.hot = None;
             return Ok(None);
         };
+        let laid = self.regions.lay_waiting(&mut socket, stack);
         let placed = self.regions.place(&mut socket, stack, now);
         self.table.put(index, socket);
+        if laid > 0 {
+            self.table.mark(index);
+        }
         match placed? {
             Some(len) => {
                 if len > 0 {

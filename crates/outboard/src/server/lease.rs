@@ -32,8 +32,12 @@ pub use regions::{Asked, Regions};
 const WORTH_PLACING: u64 = 16 << 10;
 /// Writes to the stack that a turn takes: the application may have cut what it has written as small as it likes.
 const WRITES: usize = 64;
-/// Room in the ring, in one piece, for which that is done.
-const ROOM_MIN: usize = 16 << 10;
+/// Room in the ring for which that is done.
+const ROOM_MIN: u64 = 16 << 10;
+/// Bytes that are placed before the reader is shown them: two super-frames, so that he copies the ones while the next come.
+const PLACED_AT_ONCE: usize = 128 << 10;
+/// Bytes of a super-frame.
+const LONGEST: usize = 64 << 10;
 
 /// Bytes that went through the placeholder, in the few messages before a lease, from which on its rings are wide.
 pub const MUCH: u64 = 128 << 10;
@@ -61,6 +65,8 @@ pub struct Lease {
     is_stale: bool,
     /// Bytes that came in the last turn.
     came: u64,
+    /// More comes at once, and the bell is for that.
+    defers: bool,
     /// It was said that there is more than room.
     wants_room: bool,
     /// The interface had no room for the next datagram.
@@ -330,22 +336,58 @@ fn arrive(
     id: SocketId,
     slot: &Slot<'_>,
 ) -> Result<bool, End> {
-    let (mut left, mut goes) = (QUANTUM, false);
-    let mut wants = false;
+    let (mut left, mut goes, mut wants) = (QUANTUM, false, false);
     lease.came /= 2;
-    loop {
-        let (a, b) = stack.tcp_peek(id)?;
-        if a.is_empty() {
+    match lay_down(lease, stack, id, slot, &mut left)? {
+        Laid::All => {
             let at_end = stack.tcp_read(id, &mut [])?.is_some();
             if at_end && !std::mem::replace(&mut socket.peer_is_told, true) {
                 slot.set_over(PEER_FINISHED);
                 let _ = shutdown(&socket.q, Shutdown::Write);
             }
-            break;
         }
-        if left == 0 {
-            goes = true;
-            break;
+        Laid::Some => goes = true,
+        Laid::Full => wants = true,
+    }
+    if lease.wants_room && !wants {
+        lease.wants_room = false;
+        lease.progress.want_room(slot, false);
+    }
+    if std::mem::take(&mut lease.defers) {
+        // The next turn finds it rung, or rings it.
+        goes = true;
+    } else if lease.progress.must_ring(slot)? {
+        ring_bell(&socket.q);
+    }
+    Ok(goes)
+}
+
+/// What of what has come is in the ring.
+enum Laid {
+    /// All.
+    All,
+    /// As much as it is the turn for.
+    Some,
+    /// As much as there is room for: it was said that there is more.
+    Full,
+}
+
+/// Lays what has come into the ring, up to `left` bytes, and shows it.
+fn lay_down(
+    lease: &mut Lease,
+    stack: &mut Stack,
+    id: SocketId,
+    slot: &Slot<'_>,
+    left: &mut usize,
+) -> Result<Laid, End> {
+    let mut wants = false;
+    loop {
+        let (a, b) = stack.tcp_peek(id)?;
+        if a.is_empty() {
+            return Ok(Laid::All);
+        }
+        if *left == 0 {
+            return Ok(Laid::Some);
         }
         let (position, mut room) = lease.progress.room(slot)?;
         if room == 0 && !wants {
@@ -355,26 +397,18 @@ fn arrive(
             room = lease.progress.room(slot)?.1;
         }
         if room == 0 {
-            break;
+            return Ok(Laid::Full);
         }
-        let a = &a[..a.len().min(left).min(room as usize)];
-        let b = &b[..b.len().min(left - a.len()).min(room as usize - a.len())];
+        let a = &a[..a.len().min(*left).min(room as usize)];
+        let b = &b[..b.len().min(*left - a.len()).min(room as usize - a.len())];
         lay(slot, position, a);
         lay(slot, position + a.len() as u64, b);
         let len = a.len() + b.len();
         lease.progress.show(slot, len as u64);
         stack.tcp_consume(id, len)?;
         lease.came += len as u64;
-        left -= len;
+        *left -= len;
     }
-    if lease.wants_room && !wants {
-        lease.wants_room = false;
-        lease.progress.want_room(slot, false);
-    }
-    if lease.progress.must_ring(slot)? {
-        ring_bell(&socket.q);
-    }
-    Ok(goes)
 }
 
 fn ring_bell(q: &OwnedFd) {

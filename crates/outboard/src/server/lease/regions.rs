@@ -12,13 +12,15 @@ use fusewire_stack::ip::{SocketId, Stack};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::{INFO_EVERY, Lease, ROOM_MIN, WORTH_PLACING, ring_bell};
+use super::{
+    INFO_EVERY, LONGEST, Lease, PLACED_AT_ONCE, ROOM_MIN, WORTH_PLACING, lay_down, ring_bell,
+};
 use crate::protocol::KEY_LEN;
 use crate::region::{
     BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, WIDE_FROM, Way, is_on, news, places,
     processor, sleeps,
 };
-use crate::ring::Progress;
+use crate::ring::{Progress, Words};
 use crate::server::pipe::QUANTUM;
 use crate::server::table::{Socket, State, is_same};
 
@@ -156,6 +158,7 @@ impl Regions {
             is_quiet: false,
             told_at: None,
             came: 0,
+            defers: false,
             is_stale: false,
             wants_room: false,
             is_blocked: false,
@@ -268,6 +271,18 @@ impl Regions {
         Ok(())
     }
 
+    /// Lays into its ring what has come of this stream; how many bytes. As long as some wait, all that comes is to wait behind
+    /// them, and is copied once more. Bell and end are for the socket's turn.
+    pub fn lay_waiting(&self, socket: &mut Socket, stack: &mut Stack) -> usize {
+        let (Some(lease), State::Stream(id)) = (&mut socket.lease, &socket.state) else { return 0 };
+        let mut left = QUANTUM;
+        if !lease.is_over {
+            // What is wrong the turn finds, too.
+            let _ = lay_down(lease, stack, *id, &self.of(lease), &mut left);
+        }
+        QUANTUM - left
+    }
+
     /// Takes a batch of packets, of which the next bytes of this stream go straight into its ring, verified on the way; how
     /// many they were. `None`: this is not the way, for now.
     ///
@@ -288,11 +303,11 @@ impl Regions {
         }
         let slot = self.of(lease);
         let Ok((position, room)) = lease.progress.room(&slot) else { return Ok(None) };
-        let room = QUANTUM.min(room as usize);
-        let [(at, len), _] = places(lease.slot, Way::In, position, room);
-        if len < ROOM_MIN {
+        if room < ROOM_MIN {
             return Ok(None);
         }
+        let most = PLACED_AT_ONCE.min(room as usize);
+        let [(at, len), _] = places(lease.slot, Way::In, position, most);
         let Some(region) = self.all[lease.region].as_mut() else { return Ok(None) };
         let out = region.rings.slice_mut(at, len);
         let Ok(Some(len)) = stack.tcp_read_into_shared(now, *id, out)? else {
@@ -301,7 +316,11 @@ impl Regions {
         let slot = self.of(lease);
         lease.progress.show(&slot, len as u64);
         lease.came += len as u64;
-        if let Ok(true) = lease.progress.must_ring(&slot) {
+        // It was full, so the next come at once: to wake a reader costs as much as many of these.
+        let half = slot.ring_bytes() / 2;
+        let is_little = lease.progress.unread(&slot).is_ok_and(|(_, unread)| unread < half);
+        lease.defers = is_little && len + LONGEST > most;
+        if !lease.defers && lease.progress.must_ring(&slot) == Ok(true) {
             ring_bell(&socket.q);
         }
         Ok(Some(len))
