@@ -209,6 +209,10 @@ impl Leaving for Several<'_> {
         self.1.len()
     }
 
+    fn has_peer(&self) -> bool {
+        self.0.inner.has_peer()
+    }
+
     fn with<T>(
         &self,
         at: usize,

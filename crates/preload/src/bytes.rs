@@ -272,13 +272,17 @@ fn send_datagram(
         return Some(Err(error));
     }
     let heading = Heading { address: to, beside };
-    let sent = match library.rings(socket) {
-        Some((rings, way)) => {
-            let (p, handle) = (socket.p(), socket.handle);
+    let (p, handle, has_peer) = (socket.p(), socket.handle, socket.is(stage::CONNECTED));
+    let sent = match (library.rings(socket), has_peer) {
+        (Some((rings, way)), true) => {
             rings.send_to(&library.client, (p, handle, way), pieces, heading, flags)
         }
-        None => (library.client.told((socket.p(), socket.handle)))
-            .and_then(|()| client::send_to(socket.p(), pieces, heading, flags)),
+        (Some((rings, way)), false) => {
+            rings.send_unconnected(&library.client, (p, handle, way), pieces, heading, flags)
+        }
+        (None, true) => (library.client.told((p, handle)))
+            .and_then(|()| client::send_to(p, pieces, heading, flags)),
+        (None, false) => client::send_to(p, pieces, heading, flags),
     };
     Some(sent.map_err(gone))
 }

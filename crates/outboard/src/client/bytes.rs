@@ -210,9 +210,31 @@ pub fn has_word(p: impl AsFd) -> bool {
     found == Ok(HEADING_LEN) && heading == [0; HEADING_LEN]
 }
 
-/// Takes it out then. Of two who do that at once one may find what came behind it, which is lost, as a datagram may be.
+/// What was taken out of a placeholder by who has seen that word of an error comes first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removed {
+    Nothing,
+    /// That.
+    Word,
+    /// Somebody else had taken it out, and this was what came behind it, of so many bytes: it is lost, as a datagram may be.
+    Other(usize),
+}
+
+/// Takes word of an error out, if that comes first.
+pub(super) fn remove_word(p: impl AsFd) -> Removed {
+    if !has_word(&p) {
+        return Removed::Nothing;
+    }
+    let mut heading = [0; HEADING_LEN];
+    match recv(p, &mut heading, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+        Ok((_, HEADING_LEN)) if heading == [0; HEADING_LEN] => Removed::Word,
+        Ok((_, len)) => Removed::Other(len),
+        Err(_) => Removed::Nothing,
+    }
+}
+
 pub(super) fn takes_word(p: impl AsFd) -> bool {
-    has_word(&p) && recv(p, &mut [0; HEADING_LEN], RecvFlags::DONTWAIT).is_ok()
+    remove_word(p) == Removed::Word
 }
 
 /// How long the next datagram is that a placeholder has; 0 where there is none.

@@ -18,7 +18,7 @@ use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::arriving::Woken;
-use super::bytes::{self, Found};
+use super::bytes::{self, Found, Removed};
 use super::leased::{Done, Part, SPIN_MAX, SPIN_MIN, lock};
 use super::rings::{Entered, Rings, UNKNOWN};
 use super::way::Way;
@@ -37,6 +37,11 @@ pub trait Leaving {
     /// How many.
     fn count(&self) -> usize;
 
+    /// Their socket is connected, and whoever sends is told what became of what was sent before. Otherwise nothing is asked for.
+    fn has_peer(&self) -> bool {
+        true
+    }
+
     /// Gives `f` the pieces of one, to whom it goes, and what beside it.
     ///
     /// # Errors
@@ -45,12 +50,15 @@ pub trait Leaving {
     -> Result<T>;
 }
 
-/// One datagram.
-struct One<'a>(&'a [IoSlice<'a>], Heading);
+/// One datagram, of a socket that has a peer or not.
+struct One<'a>(&'a [IoSlice<'a>], Heading, bool);
 
 impl Leaving for One<'_> {
     fn count(&self) -> usize {
         1
+    }
+    fn has_peer(&self) -> bool {
+        self.2
     }
     fn with<T>(&self, _: usize, f: impl FnOnce(&[IoSlice<'_>], Heading) -> Result<T>) -> Result<T> {
         f(self.0, self.1)
@@ -74,7 +82,24 @@ impl Rings {
         to: impl Into<Heading>,
         flags: SendFlags,
     ) -> Result<usize> {
-        self.send_datagrams(client, with, &One(pieces, to.into()), flags).map(|_| len_of(pieces))
+        let one = One(pieces, to.into(), true);
+        self.send_datagrams(client, with, &one, flags).map(|_| len_of(pieces))
+    }
+
+    /// The same of a socket that has no peer.
+    ///
+    /// # Errors
+    /// As [`send_to`].
+    pub fn send_unconnected(
+        &self,
+        client: &Client,
+        with: (BorrowedFd<'_>, Handle, &Way),
+        pieces: &[IoSlice<'_>],
+        to: impl Into<Heading>,
+        flags: SendFlags,
+    ) -> Result<usize> {
+        let one = One(pieces, to.into(), false);
+        self.send_datagrams(client, with, &one, flags).map(|_| len_of(pieces))
     }
 
     /// Sends several; how many were sent, which is at least the first.
@@ -91,7 +116,7 @@ impl Rings {
         let (lease, inside) = self.enter_either(way)?;
         let mut sent = 0;
         if let Some(lease) = lease {
-            if lease.takes_word(p) {
+            if all.has_peer() && lease.takes_word(p) {
                 client.failure(handle)?.map_or(Ok(()), Err)?;
             }
             match lease.send_datagrams(p, all, flags)? {
@@ -102,13 +127,11 @@ impl Rings {
                 }
             }
         }
-        let mut failed = None;
+        // Once, of all of them.
+        let mut failed =
+            if sent == 0 && all.has_peer() { client.told((p, handle)).err() } else { None };
         while sent < all.count() && failed.is_none() {
-            let send = |pieces: &[IoSlice<'_>], to: Heading| {
-                client.told((p, handle))?;
-                send_to(p, pieces, to, flags)
-            };
-            match all.with(sent, send) {
+            match all.with(sent, |pieces, to| send_to(p, pieces, to, flags)) {
                 Ok(_) => sent += 1,
                 Err(error) => failed = Some(error),
             }
@@ -412,11 +435,13 @@ impl Entered<'_> {
             0 | UNKNOWN => return false,
             most => most,
         };
-        let takes = bytes::takes_word(p);
-        if takes {
-            self.lower_before(p, most, HEADING_LEN as u64);
+        let removed = bytes::remove_word(p);
+        match removed {
+            Removed::Nothing => {}
+            Removed::Word => self.lower_before(p, most, HEADING_LEN as u64),
+            Removed::Other(len) => self.lower_before(p, most, len as u64),
         }
-        takes
+        removed == Removed::Word
     }
 
     /// The first record of the ring, if there is one: [`Word::Read`], how much there is, what is said of it.

@@ -532,7 +532,11 @@ impl Socket {
         }
         let flags = flags | SendFlags::NOSIGNAL;
         let (rings, with) = (&self.outboard.rings, (end.p.as_fd(), end.handle, &end.way));
-        match again(|| rings.send_to(self.client(), with, pieces, to, flags)) {
+        let send = || match self.has_peer() {
+            true => rings.send_to(self.client(), with, pieces, to, flags),
+            false => rings.send_unconnected(self.client(), with, pieces, to, flags),
+        };
+        match again(send) {
             Err(Errno::PIPE | Errno::CONNRESET) => Err(Errno::NETDOWN),
             done => done,
         }

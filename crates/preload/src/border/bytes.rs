@@ -15,7 +15,7 @@ use crate::bytes::{self, Received};
 use crate::library::{Library, ours};
 use crate::sockaddr as address;
 use crate::sys;
-use crate::table::Socket;
+use crate::table::{Socket, stage};
 
 /// A data call on a socket of ours. One that turns out to be something else is forgotten: the kernel's call follows.
 fn on(fd: c_int, call: impl FnOnce(&Library, &mut Socket) -> Ours) -> Ours {
@@ -469,6 +469,10 @@ impl Headers<'_> {
 impl Leaving for Headers<'_> {
     fn count(&self) -> usize {
         self.count
+    }
+
+    fn has_peer(&self) -> bool {
+        self.socket.is(stage::CONNECTED)
     }
 
     fn with<T>(
