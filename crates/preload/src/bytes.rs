@@ -268,7 +268,7 @@ fn send_datagram(
         }
         _ => {}
     }
-    if let Err(error) = fits(socket, pieces) {
+    if let Err(error) = fits(socket, pieces, to) {
         return Some(Err(error));
     }
     let heading = Heading { address: to, beside };
@@ -295,10 +295,12 @@ fn gone(error: Errno) -> Errno {
     }
 }
 
-/// A datagram of these pieces fits into a packet.
-fn fits(socket: &Socket, pieces: &[IoSlice<'_>]) -> Result<()> {
+/// A datagram of these pieces fits into a packet to there.
+fn fits(socket: &Socket, pieces: &[IoSlice<'_>], to: Option<SocketAddr>) -> Result<()> {
     let len: usize = pieces.iter().map(|piece| piece.len()).sum();
-    if len > longest(socket.of.family) { Err(Errno::MSGSIZE) } else { Ok(()) }
+    let is_v4 = to.is_some_and(|to| to.ip().to_canonical().is_ipv4());
+    let family = if is_v4 { Family::V4 } else { socket.of.family };
+    if len > longest(family) { Err(Errno::MSGSIZE) } else { Ok(()) }
 }
 
 /// Sends several datagrams of a socket that has sent one; `None`: not by one call.
@@ -322,8 +324,9 @@ pub fn destination(
     pieces: &[IoSlice<'_>],
     to: Option<&[u8]>,
 ) -> Result<Option<SocketAddr>> {
-    fits(socket, pieces)?;
-    match to.map(|to| sockaddr::parse(socket.of.family, to)).transpose()?.flatten() {
+    let to = to.map(|to| sockaddr::parse(socket.of.family, to)).transpose()?.flatten();
+    fits(socket, pieces, to)?;
+    match to {
         None if !socket.is(stage::CONNECTED) => Err(Errno::DESTADDRREQ),
         to => Ok(to),
     }

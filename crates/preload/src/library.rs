@@ -321,7 +321,8 @@ impl Library {
         };
         if place == Place::Elsewhere && !ip.is_unspecified() {
             // It has no way there, or it is the kernel's to have.
-            let is_foreign = purpose == Purpose::Bind && !ip.is_multicast();
+            let is_group = ip.is_multicast() || kind == Kind::Datagram && is_all(&welcome, ip);
+            let is_foreign = purpose == Purpose::Bind && !is_group;
             if is_foreign || !has_version(&welcome, ip) {
                 return Owner::Kernel;
             }
@@ -334,6 +335,18 @@ impl Library {
 fn has_version(welcome: &Welcome, ip: IpAddr) -> bool {
     let is_alike = |own: &IpAddr| own.is_ipv4() == ip.is_ipv4() && !own.is_loopback();
     welcome.addresses().iter().any(|(own, _)| is_alike(own))
+}
+
+/// It is the address of all on a network of the outboard's, or of all.
+fn is_all(welcome: &Welcome, ip: IpAddr) -> bool {
+    let IpAddr::V4(ip) = ip else { return false };
+    let is_of = |(own, prefix): &(IpAddr, u8)| match (own, *prefix) {
+        (IpAddr::V4(own), prefix @ 0..=30) if !own.is_loopback() => {
+            ip.to_bits() == own.to_bits() | u32::MAX >> prefix
+        }
+        _ => false,
+    };
+    ip.is_broadcast() || welcome.addresses().iter().any(is_of)
 }
 
 fn assignment(name: &str, value: &OsStr) -> Box<[u8]> {

@@ -179,7 +179,9 @@ struct Own {
 
 impl Own {
     fn start(device: &Name, run: &Run) -> Result<Own> {
-        let name = format!("fusewire-run-{}.sock", std::process::id());
+        // Processes of other namespaces may have the same number, and the same folder.
+        let random = u64::from_le_bytes(fusewire_device::random()?);
+        let name = format!("fusewire-run-{random:016x}.sock");
         let place = default_path().with_file_name(name);
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["outboard", "--quiet", "--json", "--device", &device.to_string()]);

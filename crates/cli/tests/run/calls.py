@@ -835,6 +835,25 @@ def with_control():
 
 
 @step
+def bound_to_all():
+    if IS_V6:
+        return "no such address"
+    out = []
+    for everybody in OWN.rpartition(".")[0] + ".255", "255.255.255.255":
+        with socket.socket(FAMILY, socket.SOCK_DGRAM) as s, socket.socket(FAMILY, socket.SOCK_DGRAM) as t:
+            s.settimeout(10)
+            s.bind((everybody, 7077))
+            t.bind((OWN, 0))
+            t.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            t.sendto(b"all", (everybody, 7077))
+            out.append((s.getsockname() == (everybody, 7077), s.recvfrom(10)[0], said(t.bind, (everybody, 7078))))
+            # From there nobody sends.
+            s.sendto(b"echo", ECHO)
+    with socket.socket(FAMILY, socket.SOCK_STREAM) as t:
+        return out, said(t.bind, (OWN.rpartition(".")[0] + ".7", 0))
+
+
+@step
 def many_pieces():
     s, echo, _ = used_datagrams()
     s.connect(echo)
@@ -855,10 +874,11 @@ def many_pieces():
     s.send(b"more")
     done = said(lambda: s.recvmsg_into([bytearray(1) for _ in range(100)])[0])
     out.append(len(s.recv(10)) if done == "EMSGSIZE" else done)
-    sent = 0
-    while sent < 100:
-        sent += os.writev(t.fileno(), pieces(100)[sent:])
-    return out, exactly(t, 100), said(s.sendmsg, pieces(1025)), said(t.sendmsg, pieces(1025))
+    # A stream takes all of them at once.
+    for count in 65, 100, 128, 1024:
+        out.append((os.writev(t.fileno(), pieces(count)), exactly(t, count) == b"".join(pieces(count))))
+        out.append((t.sendmsg([b""] + pieces(count - 2) + [b""]), exactly(t, count - 2)[-2:]))
+    return out, said(s.sendmsg, pieces(1025)), said(t.sendmsg, pieces(1025))
 
 
 @step

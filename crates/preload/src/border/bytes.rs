@@ -358,9 +358,46 @@ unsafe fn send_one(
 unsafe fn gather(library: &Library, socket: &mut Socket, at: *const iovec, count: c_int) -> Ours {
     let Ok(count) = usize::try_from(count) else { return Some(Err(Errno::INVAL)) };
     // SAFETY: the caller's obligation.
-    match unsafe { Gather::new((at, count), socket.is_stream()) } {
-        Ok(all) => bytes::send(library, socket, all.pieces(), None, 0),
-        Err(error) => Some(Err(error)),
+    unsafe { send_all(library, socket, (at, count), (None, Ancillary::default()), 0) }
+}
+
+/// Sends what a vector names: a datagram, or of a stream as much as there is room for, some pieces after the other.
+///
+/// # Safety
+/// The vector names memory that is readable.
+unsafe fn send_all(
+    library: &Library,
+    socket: &mut Socket,
+    vector: (*const iovec, usize),
+    to: (Option<&[u8]>, Ancillary),
+    flags: c_int,
+) -> Ours {
+    let (mut sent, mut behind, is_stream) = (0, 0, socket.is_stream());
+    loop {
+        // SAFETY: the caller's obligation.
+        let all = match unsafe { Gather::behind(vector, is_stream, behind) } {
+            Ok(all) => all,
+            Err(_) if behind > 0 => return Some(Ok(sent)),
+            Err(error) => return Some(Err(error)),
+        };
+        let pieces = all.pieces();
+        if behind > 0 && pieces.is_empty() {
+            return Some(Ok(sent));
+        }
+        // Who has sent something hears with the next call why there was no more.
+        let quiet = if behind > 0 { libc::MSG_NOSIGNAL } else { 0 };
+        match bytes::send_beside(library, socket, pieces, to, flags | quiet) {
+            Some(Ok(len)) => {
+                sent += len;
+                let is_whole = len == pieces.iter().map(|piece| piece.len()).sum::<usize>();
+                if !is_stream || !is_whole || pieces.len() < memory::PIECES {
+                    return Some(Ok(sent));
+                }
+                behind += pieces.len();
+            }
+            _ if behind > 0 => return Some(Ok(sent)),
+            failed => return failed,
+        }
     }
 }
 
@@ -379,13 +416,12 @@ unsafe fn send_message(
     let given = unsafe {
         let header = &*header;
         let vector = (header.msg_iov.cast_const(), header.msg_iovlen);
-        Gather::new(vector, socket.is_stream()).and_then(|all| {
-            let to = memory::address(header.msg_name.cast(), header.msg_namelen)?;
-            Ok((all, (to, beside_of(socket, header)?)))
-        })
+        memory::address(header.msg_name.cast(), header.msg_namelen)
+            .and_then(|to| Ok((vector, (to, beside_of(socket, header)?))))
     };
     match given {
-        Ok((all, to)) => bytes::send_beside(library, socket, all.pieces(), to, flags),
+        // SAFETY: the caller's obligation.
+        Ok((vector, to)) => unsafe { send_all(library, socket, vector, to, flags) },
         Err(error) => Some(Err(error)),
     }
 }

@@ -52,12 +52,12 @@ unsafe fn vector<'a>(vector: *const iovec, count: usize) -> Result<&'a [iovec]> 
     }
 }
 
-/// So many of these pieces as are taken: those that are not empty, of a stream the first 64.
+/// So many of these pieces as are taken: those that are not empty, of a stream 64 behind the first so many.
 ///
 /// # Errors
 /// `EMSGSIZE`: there are more of a datagram.
-fn taken(all: &[iovec], is_stream: bool) -> Result<impl Iterator<Item = &iovec>> {
-    let parts = all.iter().filter(|piece| piece.iov_len > 0);
+fn taken(all: &[iovec], is_stream: bool, behind: usize) -> Result<impl Iterator<Item = &iovec>> {
+    let parts = all.iter().filter(|piece| piece.iov_len > 0).skip(behind);
     match !is_stream && parts.clone().nth(PIECES).is_some() {
         true => Err(Errno::MSGSIZE),
         false => Ok(parts.take(PIECES)),
@@ -88,7 +88,7 @@ impl<'a> Scatter<'a> {
         let mut pieces = std::array::from_fn(|_| IoSliceMut::new(&mut []));
         pieces[0] = IoSliceMut::new(first);
         let mut count = 1;
-        for (place, piece) in pieces[1..].iter_mut().zip(taken(all, is_stream)?) {
+        for (place, piece) in pieces[1..].iter_mut().zip(taken(all, is_stream, 0)?) {
             // SAFETY: the caller's obligation.
             *place = IoSliceMut::new(unsafe { bytes_mut(piece.iov_base, piece.iov_len) }?);
             count += 1;
@@ -116,12 +116,28 @@ impl<'a> Gather<'a> {
     ///
     /// # Safety
     /// `at` points to `count` pieces of memory that nobody writes during `'a`.
-    pub unsafe fn new((at, count): (*const iovec, usize), is_stream: bool) -> Result<Gather<'a>> {
+    pub unsafe fn new(vector: (*const iovec, usize), is_stream: bool) -> Result<Gather<'a>> {
+        // SAFETY: the caller's obligation.
+        unsafe { Gather::behind(vector, is_stream, 0) }
+    }
+
+    /// The same behind the first so many, of those that are not empty.
+    ///
+    /// # Errors
+    /// As [`Scatter::new`].
+    ///
+    /// # Safety
+    /// As of [`Gather::new`].
+    pub unsafe fn behind(
+        (at, count): (*const iovec, usize),
+        is_stream: bool,
+        behind: usize,
+    ) -> Result<Gather<'a>> {
         // SAFETY: the caller's obligation.
         let all = unsafe { vector(at, count) }?;
         let mut pieces = [IoSlice::new(&[]); PIECES];
         let mut count = 0;
-        for (place, piece) in pieces.iter_mut().zip(taken(all, is_stream)?) {
+        for (place, piece) in pieces.iter_mut().zip(taken(all, is_stream, behind)?) {
             // SAFETY: the caller's obligation.
             *place = IoSlice::new(unsafe { bytes(piece.iov_base, piece.iov_len) }?);
             count += 1;

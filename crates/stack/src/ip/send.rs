@@ -21,8 +21,12 @@ use super::table::Protocol;
 use super::udp::{Staged, UdpState};
 use crate::drops::Cause;
 
-/// The longest UDP message.
-const MESSAGE_MAX: usize = 65_507;
+/// The longest UDP message to there: what a length of 16 bits counts is all of an IPv4 packet, and of an IPv6 packet what is behind its
+/// header.
+fn message_max(to: SocketAddr) -> usize {
+    let header = if to.is_ipv4() { ipv4::MIN_HEADER_LEN } else { 0 };
+    usize::from(u16::MAX) - header - udp::HEADER_LEN
+}
 /// Packets of a batch without super-frames.
 const BATCH: usize = 32;
 
@@ -62,7 +66,8 @@ impl Core {
             return Ok((packet, Ok(*via)));
         }
         self.layer_speaks = true;
-        let source = Some(udp.local.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
+        let own = Some(udp.local.ip());
+        let source = own.filter(|ip| !ip.is_unspecified() && !self.layer.is_group(*ip));
         let via = self.layer.route(now, self.layer.meant(dst.ip()), from.or(source));
         if from.is_none() {
             udp.via = via.ok().map(|via| (dst, via));
@@ -195,8 +200,8 @@ impl Stack {
         (to, beside): (Option<SocketAddr>, Ancillary),
     ) -> io::Result<Result<usize, Error>> {
         let (mut packet, via) = match self.core.udp_way(now, id, (to, beside.local)) {
-            Ok((_, Ok(_) | Err(NoPath::Resolving))) if message_len > MESSAGE_MAX => {
-                return Ok(Err(Error::TooLong { len: message_len, max: MESSAGE_MAX }));
+            Ok((to, Ok(_) | Err(NoPath::Resolving))) if message_len > message_max(to.dst) => {
+                return Ok(Err(Error::TooLong { len: message_len, max: message_max(to.dst) }));
             }
             Ok((_, Ok(_) | Err(NoPath::Resolving))) if message_len == 0 && !bytes.is_empty() => {
                 return Ok(Err(Error::Misuse("messages of no bytes have no number")));
@@ -386,8 +391,8 @@ impl Stack {
             return Ok(Err(error));
         }
         let (packet, via) = match self.core.udp_way(now, id, (to, None)) {
-            Ok((_, Ok(_) | Err(NoPath::Resolving))) if len > MESSAGE_MAX => {
-                return Ok(Err(Error::TooLong { len, max: MESSAGE_MAX }));
+            Ok((to, Ok(_) | Err(NoPath::Resolving))) if len > message_max(to.dst) => {
+                return Ok(Err(Error::TooLong { len, max: message_max(to.dst) }));
             }
             Ok((packet, Ok(via))) => (packet, via),
             Ok((_, Err(NoPath::Resolving))) => {

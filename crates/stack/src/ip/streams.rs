@@ -120,7 +120,7 @@ impl Stack {
             return Err(Error::Unreachable);
         }
         if let Some(local) = local {
-            self.check_local(local)?;
+            self.check_local(Protocol::Tcp, local)?;
         }
         let asked = local.map(|l| l.ip()).filter(|ip| !ip.is_unspecified());
         let core = &mut self.core;
@@ -476,7 +476,7 @@ impl Stack {
     ) -> Result<SocketAddr> {
         let local = claim.local;
         if local.port() == 0 {
-            self.check_local(local)?;
+            self.check_local(protocol, local)?;
             let is_free = |table: &Table, port: u16| table.bound(protocol, port).is_empty();
             return self.reserve_any_port(protocol, local.ip(), None, is_free);
         }
@@ -486,7 +486,7 @@ impl Stack {
     /// Has what is named by all of `local`: a port, or what has port 0 for having none.
     pub(super) fn reserve_whole(&mut self, protocol: Protocol, claim: Claim) -> Result<SocketAddr> {
         let local = claim.local;
-        self.check_local(local)?;
+        self.check_local(protocol, local)?;
         let table = &self.core.table;
         let others = table.bound(protocol, local.port()).iter();
         let mut others = others.filter_map(|at| table.slots[*at as usize].socket.as_ref());
@@ -497,9 +497,11 @@ impl Stack {
         self.reserve_port(protocol, local).map(|()| local)
     }
 
-    fn check_local(&self, local: SocketAddr) -> Result<()> {
-        let addr = local.ip();
-        if addr.is_unspecified() || addr.is_multicast() || self.core.layer.is_own(addr) {
+    fn check_local(&self, protocol: Protocol, local: SocketAddr) -> Result<()> {
+        let (addr, layer) = (local.ip(), &self.core.layer);
+        // Who is bound to all of a network takes what comes for all of it.
+        let is_all = protocol == Protocol::Udp && layer.is_group(addr);
+        if addr.is_unspecified() || addr.is_multicast() || is_all || layer.is_own(addr) {
             return Ok(());
         }
         Err(Error::NotOurs(local))

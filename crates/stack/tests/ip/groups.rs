@@ -131,6 +131,7 @@ fn what_goes_to_a_group_comes_to_members_here_too() {
             (1400, 1400),
             (9000, 9000),
             (65_507, 65_507),
+            if kind.v6 { (65_527, 65_527) } else { (2, 1) },
             (5000, 99),
             (300_000, 999),
         ] {
@@ -163,6 +164,31 @@ fn what_goes_to_all_of_a_network_comes_back_whatever_is_said_of_groups() {
     }
 }
 
+/// As on Linux: it hears what is for all, and nothing else, and sends from the host's own address.
+#[test]
+fn who_is_bound_to_all_of_a_network_sends_from_our_address() {
+    let mut net = Net::new(PLAIN, 1500, Config::default());
+    for all_of in ["192.0.2.255:7", "255.255.255.255:7"] {
+        let bound = net.stacks[1].udp_bind(all_of.parse().unwrap()).unwrap();
+        let client = net.stacks[0].udp_bind(net.addr(0, 9)).unwrap();
+        for (to, hears) in [(net.addr(1, 7), false), (all_of.parse().unwrap(), true)] {
+            let sent = net.stacks[0].udp_send(net.now, client, b"here", Some(to)).unwrap();
+            assert_eq!(sent, Ok(true));
+            net.settle();
+            assert_eq!(net.stacks[1].udp_recv(bound, &mut [0; 9]).unwrap().is_some(), hears);
+        }
+        let sent = net.stacks[1].udp_send(net.now, bound, b"back", Some(net.addr(0, 9))).unwrap();
+        assert_eq!(sent, Ok(true));
+        net.settle();
+        let got = net.stacks[0].udp_recv(client, &mut [0; 9]).unwrap().expect("an answer");
+        assert_eq!(got.from, net.addr(1, 7));
+        net.stacks[0].close(net.now, client).unwrap();
+        net.stacks[1].close(net.now, bound).unwrap();
+    }
+    let listener = net.stacks[1].tcp_listen("192.0.2.255:7".parse().unwrap(), 1);
+    assert!(matches!(listener, Err(Error::NotOurs(_))));
+}
+
 /// As on Linux: a socket that is bound to an address of its own, or to those of IPv6, hears none of it.
 #[test]
 fn what_goes_to_all_of_a_network_comes_to_who_is_bound_for_it() {
@@ -171,6 +197,8 @@ fn what_goes_to_all_of_a_network_comes_to_who_is_bound_for_it() {
         ("192.0.2.2:7", false, false),
         ("[::]:7", false, true),
         ("[::]:7", true, false),
+        ("192.0.2.255:7", false, true),
+        ("255.255.255.255:7", false, false),
     ] {
         let mut net = Net::new(PLAIN, 1500, Config::default());
         let sharing = Sharing { v6_only, ..Sharing::default() };
