@@ -227,6 +227,8 @@ pub trait Profile: Sized {
     const SENDS_BESIDE: &'static [Adu] = &[];
     /// Of datagrams: what it takes from there.
     const TAKES_BESIDE: &'static [Adu] = &[];
+    /// Of the stream beside datagrams: its headers say when an ADU was sent, so that its age is known.
+    const TELLS_AGE: bool = false;
     /// Of datagrams: what is vouched for.
     const NETWORK: Network = Network {
         one_way: Duration::from_millis(20),
@@ -264,6 +266,7 @@ impl<P: Profile> Profile for Beside<P> {
     const SENDS: &'static [Adu] = P::SENDS_BESIDE;
     const TAKES: &'static [Adu] = P::TAKES_BESIDE;
     const MTU: usize = P::MTU;
+    const TELLS_AGE: bool = true;
 }
 
 /// Names a type of ADU where code is generic over it. What its values are in Rust is not said here: two types may have the

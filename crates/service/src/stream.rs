@@ -4,9 +4,10 @@
 //! ```text
 //!  0        1               4
 //! +--------+---------------+----------------
-//! | number | 0             | the ADU …            a record of the connection, or a call's
+//! | number | 0, or sent    | the ADU …            a record of the connection, or a call's
 //! +--------+---------------+----------------
 //! ```
+//! Where the profile says so ([`Profile::TELLS_AGE`]) the header has when the ADU was sent, in milliseconds of its sender's clock.
 //! The connection loses nothing and keeps an order; so what is left to do for a type's clauses is to hand it over before
 //! others, and not to begin to send it too late: what is sealed cannot expire.
 
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use fusewire_base as base;
 use fusewire_codec::lws::{self, Word};
 use fusewire_codec::pipeline::{self, Encoding, Lws, Marshal, Oer, Sealing, Xdr};
 use fusewire_codec::{oer, xdr};
@@ -25,6 +27,7 @@ use fusewire_session::{Allow, Fingerprint, Identity, Terms};
 use fusewire_stack::transport::{self, Protocol};
 use fusewire_stack::{self as stack, Config, Connection, PeerCall, Turn};
 
+use crate::playout::{Mode, Playout};
 use crate::profile::{self, Adu, AduType, Machine, Profile};
 use crate::{Error, Result, opening};
 
@@ -76,7 +79,15 @@ where
 /// An ADU behind its header.
 struct Headed<M> {
     number: u8,
+    /// When it is sent; 0 where nobody says.
+    sent: [u8; 3],
     message: M,
+}
+
+/// Milliseconds of 24 bits.
+fn units(of: Duration) -> [u8; 3] {
+    let [.., a, b, c] = (of.as_millis() as u32).to_be_bytes();
+    [a, b, c]
 }
 
 impl<'v, T, E: Encoding<T>> Headed<pipeline::Message<'v, T, E>> {
@@ -84,7 +95,7 @@ impl<'v, T, E: Encoding<T>> Headed<pipeline::Message<'v, T, E>> {
     fn of<A: AduType<Encoding = E>>(adu: &'v T) -> Result<Self> {
         let message = pipeline::Message::of(adu);
         let message = message.map_err(|error| Error::Codec { adu: A::ADU.name, error })?;
-        Ok(Headed { number: A::ADU.number, message })
+        Ok(Headed { number: A::ADU.number, sent: [0; 3], message })
     }
 }
 
@@ -94,7 +105,7 @@ impl Marshal for Headed<&[u8]> {
     }
 
     fn marshal(&self, to: &mut Sealing<'_>) {
-        to.put(&[self.number, 0, 0, 0]);
+        to.put(&head(self.number, self.sent));
         to.put(self.message);
     }
 }
@@ -107,14 +118,24 @@ impl<T, E: Encoding<T>> Marshal for Headed<pipeline::Message<'_, T, E>> {
 
     #[inline]
     fn marshal(&self, to: &mut Sealing<'_>) {
-        to.put(&[self.number, 0, 0, 0]);
+        to.put(&head(self.number, self.sent));
         self.message.marshal(to);
     }
 }
 
+#[inline]
+fn head(number: u8, sent: [u8; 3]) -> [u8; HEADER_LEN] {
+    [number, sent[0], sent[1], sent[2]]
+}
+
 /// The number of a type that this end takes, and the bytes of an ADU of it.
 fn parsed<P: Profile>(adu: &[u8]) -> Result<(u8, &[u8])> {
-    let [number, 0, 0, 0, body @ ..] = adu else { return Err(Error::Unknown { number: u8::MAX }) };
+    let Some(([number, sent @ ..], body)) = adu.split_first_chunk::<HEADER_LEN>() else {
+        return Err(Error::Unknown { number: u8::MAX });
+    };
+    if !P::TELLS_AGE && *sent != [0; 3] {
+        return Err(Error::Unknown { number: u8::MAX });
+    }
     let Some(taken) = profile::of_number(P::TAKES, *number) else {
         return Err(Error::Unknown { number: *number });
     };
@@ -229,6 +250,7 @@ impl<P: Profile> Stream<P> {
                 connection: connection.clone(),
                 answer: Vec::new(),
                 is_late: false,
+                begun: Instant::now(),
                 profile: PhantomData,
             },
             receiving: Receiving::behind(taken, connection),
@@ -248,13 +270,15 @@ pub struct Sending<P> {
     answer: Vec<u8>,
     /// It came after the deadline of its request.
     is_late: bool,
+    /// When its clock began.
+    begun: Instant,
     profile: PhantomData<fn() -> P>,
 }
 
 impl<P> Clone for Sending<P> {
     fn clone(&self) -> Self {
-        let connection = self.connection.clone();
-        Sending { connection, answer: Vec::new(), is_late: false, profile: PhantomData }
+        let (connection, begun) = (self.connection.clone(), self.begun);
+        Sending { connection, answer: Vec::new(), is_late: false, begun, profile: PhantomData }
     }
 }
 
@@ -274,7 +298,7 @@ impl<P: Profile> Sending<P> {
     where
         A::Encoding: Encoding<T>,
     {
-        self.send_with(&A::ADU, &Headed::of::<A>(adu)?)
+        self.send_with(&A::ADU, &Headed { sent: self.sent(), ..Headed::of::<A>(adu)? })
     }
 
     /// [`Sending::send`], where there is room at once.
@@ -286,12 +310,17 @@ impl<P: Profile> Sending<P> {
     where
         A::Encoding: Encoding<T>,
     {
-        self.try_send_with(&A::ADU, &Headed::of::<A>(adu)?)
+        self.try_send_with(&A::ADU, &Headed { sent: self.sent(), ..Headed::of::<A>(adu)? })
+    }
+
+    /// When what is sent now is.
+    fn sent(&self) -> [u8; 3] {
+        if P::TELLS_AGE { units(self.begun.elapsed()) } else { [0; 3] }
     }
 
     /// The same with an ADU of which only the bytes are known.
     pub(crate) fn try_send_bytes(&self, adu: &Adu, bytes: &[u8]) -> Result<()> {
-        self.try_send_with(adu, &Headed { number: adu.number, message: bytes })
+        self.try_send_with(adu, &Headed { number: adu.number, sent: self.sent(), message: bytes })
     }
 
     #[inline]
@@ -305,12 +334,13 @@ impl<P: Profile> Sending<P> {
 
     /// An ADU of which only the bytes are known.
     pub(crate) fn send_bytes(&self, adu: &Adu, bytes: &[u8]) -> Result<()> {
-        self.send_with(adu, &Headed { number: adu.number, message: bytes })
+        self.send_with(adu, &Headed { number: adu.number, sent: self.sent(), message: bytes })
     }
 
     /// One that may be longer than this end would send.
     pub(crate) fn send_unchecked(&self, adu: &Adu, bytes: &[u8]) -> Result<()> {
-        Ok(self.connection.send_message(&Headed { number: adu.number, message: bytes })?)
+        let sent = self.sent();
+        Ok(self.connection.send_message(&Headed { number: adu.number, sent, message: bytes })?)
     }
 
     #[inline]
@@ -338,7 +368,7 @@ impl<P: Profile> Sending<P> {
 
     /// [`Sending::call`] with a request of which only the bytes are known.
     pub(crate) fn call_bytes(&mut self, adu: &Adu, request: &[u8]) -> Result<&[u8]> {
-        self.call_with(adu, &Headed { number: adu.number, message: request })
+        self.call_with(adu, &Headed { number: adu.number, sent: [0; 3], message: request })
     }
 
     #[inline]
@@ -379,6 +409,7 @@ pub struct Receiving<P> {
     /// The one that was handed over last, otherwise.
     last: Vec<u8>,
     early: Early,
+    ages: Ages,
     /// A call is before an ADU where both have come: each time the other.
     calls_first: bool,
     profile: PhantomData<fn() -> P>,
@@ -408,6 +439,7 @@ impl<P: Profile> Receiving<P> {
             memory: Vec::new(),
             last: Vec::new(),
             early: Early { next: taken, slots: VecDeque::new() },
+            ages: Ages::new(if P::TELLS_AGE { 1 } else { 0 }),
             calls_first: false,
             profile: PhantomData,
         }
@@ -503,6 +535,13 @@ impl<P: Profile> Receiving<P> {
     /// The ADU that [`Receiving::poll_recv`] has taken.
     pub(crate) fn last(&self) -> &[u8] {
         self.last.get(HEADER_LEN..).unwrap_or_default()
+    }
+
+    /// How old the ADU is that [`Receiving::poll_recv`] has taken, by what it took longer than the fastest that came lately, and this
+    /// long on the way.
+    pub(crate) fn age_of_last(&mut self, now: base::Instant, one_way: Duration) -> Duration {
+        let sent = self.last.first_chunk::<HEADER_LEN>().copied().unwrap_or_default();
+        self.ages.behind(now, sent) + one_way
     }
 
     /// What the peer asks next: the number of its type, its bytes, which stay until the next call, and what it is answered
@@ -606,7 +645,32 @@ impl Answer {
 
     /// With an ADU of which only the bytes are known.
     pub(crate) fn send_bytes(self, number: u8, adu: &[u8]) -> Result<()> {
-        Ok(self.0.answer_message(&Headed { number, message: adu })?)
+        Ok(self.0.answer_message(&Headed { number, sent: [0; 3], message: adu })?)
+    }
+}
+
+/// What ADUs took longer than the fastest of the last ones.
+struct Ages {
+    times: Option<Playout<()>>,
+    /// The peer's clock, which runs on over the four hours that 24 bits hold.
+    last: Option<(u32, u64)>,
+}
+
+impl Ages {
+    fn new(room: usize) -> Ages {
+        Ages { times: (room > 0).then(|| Playout::new(Mode::None, room)), last: None }
+    }
+
+    fn behind(&mut self, now: base::Instant, head: [u8; HEADER_LEN]) -> Duration {
+        let Some(times) = &mut self.times else { return Duration::ZERO };
+        let sent = u32::from_be_bytes(head) << 8;
+        let (last, units) = self.last.unwrap_or((sent, 1 << 32));
+        let units = units.saturating_add_signed(i64::from(sent.wrapping_sub(last) as i32 >> 8));
+        self.last = Some((sent, units));
+        let sent = base::Instant::from_ms(units);
+        let _ = times.push(now, sent, Duration::MAX, ());
+        while times.poll(now).is_some() {}
+        times.behind()
     }
 }
 
@@ -662,6 +726,22 @@ impl Early {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_old_one_is_is_counted_from_the_fastest_over_the_clocks_end() {
+        let ms = Duration::from_millis;
+        let mut ages = Ages::new(1);
+        let mut behind = |now: u64, sent: u64| {
+            let now = base::Instant::from_ms(now);
+            ages.behind(now, head(3, units(ms(sent))))
+        };
+        let end = 1 << 24;
+        assert_eq!(behind(1000, end - 20), ms(0));
+        assert_eq!(behind(1060, end - 10), ms(50));
+        assert_eq!(behind(1100, end + 20), ms(60));
+        assert_eq!(behind(1030, end + 10), ms(0));
+        assert_eq!(Ages::new(0).behind(base::Instant::from_ms(9), [3, 0, 0, 1]), ms(0));
+    }
 
     #[test]
     fn what_is_held_comes_in_its_turn_and_what_is_free_at_once() {

@@ -226,6 +226,15 @@ fn what_must_arrive_does_beside_what_may_not() {
 }
 
 #[test]
+fn what_arrives_late_is_told() {
+    const SOON: &[Adu] = &[Adu { deadline: Some(ms(500)), drops_late: false, ..BESIDE[0] }];
+    end!(Soon: &[SOUND], &[SOUND], RATES, beside SOON, SOON);
+    datagrams::tells_late::<Soon, Soon>().unwrap();
+    end!(ForEver: &[SOUND], &[SOUND], RATES, beside SOON, &[BESIDE[0]]);
+    says(datagrams::tells_late::<Soon, ForEver>(), ["Event: ", "said to be in time"]);
+}
+
+#[test]
 fn what_is_beside_datagrams_without_its_clauses_is_seen() {
     const FREE: &[Adu] = &[Adu { order: Order::None, ..BESIDE[0] }];
     end!(Sends: &[SOUND], &[SOUND], RATES, beside &[BESIDE[0]], &[]);

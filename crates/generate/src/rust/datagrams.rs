@@ -292,14 +292,15 @@ impl<'a> Writer<'a> {
             taken.partition(|adu| is_beside(self.plan, adu.plan));
         for Adu { camel, plan, .. } in beside {
             let number = plan.number;
+            let (how, with) = if plan.deadline_us.is_some() { ("how", ", how") } else { ("_", "") };
             writeln!(
                 self,
-                "Some(service::datagram::session::Heard::Beside({number}, adu)) => Some(To{name}::{camel}(service::stream::read::<adu::{camel}, _>(adu)?)),"
+                "Some(service::datagram::session::Heard::Beside({number}, adu, {how})) => Some(To{name}::{camel}(service::stream::read::<adu::{camel}, _>(adu)?{with})),"
             );
         }
         writeln!(
             self,
-            "Some(service::datagram::session::Heard::Beside(number, _)) => return service::stream::unknown(number),"
+            "Some(service::datagram::session::Heard::Beside(number, ..)) => return service::stream::unknown(number),"
         );
         for (lane, Adu { camel, .. }) in lanes.iter().enumerate() {
             writeln!(
@@ -322,6 +323,11 @@ impl<'a> Writer<'a> {
         for adu in self.of(other, Kind::Message) {
             let (camel, ty) = (&adu.camel, adu.ty("'a"));
             if is_beside(self.plan, adu.plan) {
+                if adu.plan.deadline_us.is_some() {
+                    writeln!(self, "/// `{camel}`, how old it is, and whether it is late.");
+                    writeln!(self, "{camel}({ty}, service::datagram::session::Arrived),");
+                    continue;
+                }
                 writeln!(self, "/// `{camel}`.");
                 writeln!(self, "{camel}({ty}),");
                 continue;

@@ -366,10 +366,6 @@ fn datagrams_not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
         if is_beside(plan, of) {
             let says = "goes beside datagrams, as fast as CUBIC lets it: much of it takes their rate, and is held to none of its own";
             say("congestion control", &adu.reliability, says);
-            if of.deadline_us.is_some() {
-                let says = "nobody is told that it is late: a stream does not know how old it is";
-                say("lateness", &adu.deadline_ms, says);
-            }
             if is_written(&adu.priority) {
                 say("priority", &adu.priority, "is none to what goes in datagrams");
             }

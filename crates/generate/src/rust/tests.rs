@@ -93,6 +93,12 @@ fn is_soon(adu: &AduPlan) -> bool {
 /// Of ends over datagrams: what contracts look at there.
 const DATAGRAMS: &[Test] = &[
     ("what_must_arrive_does_beside_what_may_not", "arrives", is_arriving, Way::Both),
+    (
+        "what_arrives_late_is_told",
+        "tells_late",
+        |plan, adu| is_beside(plan, adu) && is_soon(adu),
+        Way::Each,
+    ),
     ("each_comes_once_whole_in_order_and_no_more_is_lost_than_may", "carries", is_lane, Way::Each),
     ("what_is_too_old_is_not_sent_and_told", "expires", is_expiring, Way::Each),
     (

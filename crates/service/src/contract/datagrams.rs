@@ -28,7 +28,7 @@ use crate::playout::Mode;
 use crate::profile::{Adu, Beside, Network, Order, Profile};
 use crate::{Error, Result};
 pub use again::gives_up;
-pub use beside::arrives;
+pub use beside::{arrives, tells_late};
 
 type Kept = std::result::Result<(), Broken>;
 

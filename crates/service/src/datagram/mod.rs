@@ -22,7 +22,7 @@ pub mod session;
 pub mod udp;
 /// What stands beside generated ends; a role or a type of theirs that is called so is in its place.
 pub mod ends {
-    pub use super::session::{Came, Listener, Told};
+    pub use super::session::{Arrived, Came, Listener, Told};
     pub use crate::{Allow, Error, Fingerprint, Identity, Result};
 }
 

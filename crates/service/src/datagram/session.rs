@@ -46,6 +46,15 @@ pub struct Came {
     pub is_late: bool,
 }
 
+/// How an ADU came that was sent beside datagrams, until it arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// How old it is: what it took longer than the fastest of the last 512 that came so, and half of the least round trip.
+    pub age: Duration,
+    /// It came after its deadline.
+    pub is_late: bool,
+}
+
 /// What an application is told beside ADUs. Types are named as in the specification, numbers are those of a type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Told {
@@ -101,8 +110,8 @@ pub enum Told {
 pub enum Heard<'a> {
     /// An ADU: its lane, its bytes, and how it came.
     Adu(usize, &'a [u8], Came),
-    /// One that came on the session's stream: the number of its type, and its bytes.
-    Beside(u8, &'a [u8]),
+    /// One that came on the session's stream: the number of its type, its bytes, and how it came.
+    Beside(u8, &'a [u8], Arrived),
     /// Something else.
     Told(Told),
 }
@@ -371,7 +380,10 @@ impl<P: Profile> Session<P> {
             is_driven = true;
         };
         Ok(Some(match next {
-            Next::Beside(number) => Heard::Beside(number, self.stream.receiving.last()),
+            Next::Beside(number) => {
+                let arrived = self.arrived(number);
+                Heard::Beside(number, self.stream.receiving.last(), arrived)
+            }
             Next::Event(Event::Adu { lane, number, behind, is_late, .. }) => {
                 Heard::Adu(lane, self.udp.end().bytes(), Came { number, behind, is_late })
             }
@@ -439,6 +451,15 @@ impl<P: Profile> Session<P> {
         let number = came?;
         self.has_ended = number.is_none();
         Ok(number)
+    }
+
+    /// How what was taken of the stream came.
+    fn arrived(&mut self, number: u8) -> Arrived {
+        let now = self.udp.now();
+        let rtt = self.connection().info().map_or(Duration::ZERO, |info| info.min_rtt);
+        let age = self.stream.receiving.age_of_last(now, rtt / 2);
+        let deadline = profile::of_number(P::TAKES_BESIDE, number).and_then(|adu| adu.deadline);
+        Arrived { age, is_late: deadline.is_some_and(|deadline| age > deadline) }
     }
 
     /// The session itself: addresses, the peer's key.

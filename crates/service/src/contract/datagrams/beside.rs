@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fusewire_device::impair::Rules;
 use fusewire_session::{Allow, Terms};
 use fusewire_stack as stack;
 
@@ -19,6 +20,8 @@ const HELD: Duration = Duration::from_secs(1);
 const LAST_WORD: Duration = Duration::from_secs(5);
 /// Between datagrams.
 const LULL: Duration = Duration::from_millis(50);
+/// How far an age may be off that is to be beyond a deadline.
+const MARGIN: Duration = Duration::from_millis(100);
 /// How long all of it may take on a link that is bad: it takes less than a second on one that is not.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -31,8 +34,41 @@ pub fn arrives<A: Profile, B: Profile>() -> Kept {
     with_seeds(both_ways::<A, B>)
 }
 
+/// What must arrive and has a deadline is handed over all the same when it is over, and said to be late; before that it is not.
+///
+/// # Errors
+/// What does not hold.
+pub fn tells_late<A: Profile, B: Profile>() -> Kept {
+    let (mut from, mut to) = sessions::<A, B>(0, Rules::NONE)?;
+    for adu in A::SENDS_BESIDE {
+        let Some(deadline) = adu.deadline else { continue };
+        let body = vec![7; adu.len_max.min(LEN)];
+        for (waits, is_said) in [(Duration::ZERO, false), (deadline + MARGIN, true)] {
+            from.send_bytes_beside(adu, &body)?;
+            thread::sleep(waits);
+            let until = Instant::now() + LONG;
+            let arrived = loop {
+                from.recv(Duration::ZERO)?;
+                match to.recv(Duration::from_millis(1))? {
+                    Some(Heard::Beside(number, _, arrived)) if number == adu.number => {
+                        break arrived;
+                    }
+                    _ if Instant::now() > until => return broken(adu, "has not come".into()),
+                    _ => {}
+                }
+            };
+            // Before the first nobody knows how long one takes.
+            if arrived.is_late != is_said {
+                let said = if arrived.is_late { "late" } else { "in time" };
+                return broken(adu, format!("is {:?} old, and said to be {said}", arrived.age));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn both_ways<A: Profile, B: Profile>(seed: u64) -> Kept {
-    let (first, second) = sessions::<A, B>(seed)?;
+    let (first, second) = sessions::<A, B>(seed, BAD)?;
     thread::scope(|scope| {
         let second = scope.spawn(move || End::new(second).run(B::SENDS, A::SENDS));
         let first = End::new(first).run(A::SENDS, B::SENDS);
@@ -41,14 +77,14 @@ fn both_ways<A: Profile, B: Profile>(seed: u64) -> Kept {
     })
 }
 
-/// The two, whose session is on a bad link.
-fn sessions<A: Profile, B: Profile>(seed: u64) -> Result<(Session<A>, Session<B>)> {
+/// The two, whose session is on such a link.
+fn sessions<A: Profile, B: Profile>(seed: u64, rules: Rules) -> Result<(Session<A>, Session<B>)> {
     let identity = identity()?;
     let listener = Listener::<B>::bind(loopback(), identity.clone(), Allow::OwnKey)?;
     let at = listener.local_addr();
     thread::scope(|scope| {
         let opening =
-            scope.spawn(move || met::<A>(&at, identity, &Terms::of(A::CLAUSES), (BAD, seed)));
+            scope.spawn(move || met::<A>(&at, identity, &Terms::of(A::CLAUSES), (rules, seed)));
         let second = listener.accept_session()?;
         let first = opening.join().map_err(|_| Error::Unknown { number: u8::MAX })??;
         Ok((first, second))
@@ -100,7 +136,7 @@ impl<P: Profile> End<P> {
             }
             self.send()?;
             match self.session.recv(Duration::from_millis(1))? {
-                Some(Heard::Beside(number, adu)) => seen.check(number, adu)?,
+                Some(Heard::Beside(number, adu, _)) => seen.check(number, adu)?,
                 Some(Heard::Adu(..)) => hears = true,
                 // Who has all that it waits for may end before the other has.
                 Some(Heard::Told(Told::Ended)) => {
@@ -193,7 +229,7 @@ mod tests {
 
     #[test]
     fn an_end_that_never_finishes_is_found() {
-        let (first, second) = sessions::<Plain, Plain>(1).unwrap();
+        let (first, second) = sessions::<Plain, Plain>(1, BAD).unwrap();
         let (over, is_over) = mpsc::channel::<()>();
         let second = thread::spawn(move || {
             let mut end = End::new(second);
