@@ -154,6 +154,14 @@ const PLANTED: &[Planted] = &[
         defaults: &[],
     },
     Planted {
+        name: "newer ones overtake too many",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0, jitter_ms = 30}",
+                 "adu.X = {type = \"M.Small\", rate_hz = [50, 60], adapt = [\"frequency\"], reliability = \"none\", \
+                  order = \"newest\", loss = 0.05}"],
+        clauses: &["network.jitter_ms", "adu.X.loss", "adu.X.order", "adu.X.rate_hz"],
+        defaults: &[],
+    },
+    Planted {
         name: "an answer is no stream's",
         lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0}", "platform = {device = \"kernel-tcp\"}",
                  "adu.X = {type = \"M.Small\", reply = \"Y\"}", "adu.Y = {type = \"M.Large\", from = \"b\"}"],

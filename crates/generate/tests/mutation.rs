@@ -63,6 +63,8 @@ const WITHOUT: &[(&str, &[&str], &str)] = &[
      "datagrams run as they do: an ADU is marshalled into the memory where it waits, and sealed from there"),
     ("adu.NAME.jitter_ms", &["bulk", "rpc", "telemetry"],
      "`network.jitter_ms` is 0: no times vary that a buffer could make even"),
+    ("adu.Audio.jitter_ms", &["conference"],
+     "copies, which bring `loss` about, come behind newer ones: without a playout buffer they would be dropped"),
     ("prefer", &["conference"], "of what the other clauses leave, one choice is the least by every measure"),
 ];
 
@@ -83,7 +85,6 @@ const NO_CODE: &[(&str, &[&str], &str)] = &[
      "what is sent again and what is sent once do not wait for each other: it is refused with the clause"),
     ("network.loss", &["telemetry"], "what a group is sent once has no correction: where it would need some it is refused"),
     ("adu.Sample.loss", &["telemetry"], "the same: otherwise only the contract reads it"),
-    ("adu.Sample.loss_run", &["telemetry"], "the same"),
 ];
 
 /// Fields of a plan that may change by themselves and leave the code as it is, over which machines, and why.

@@ -1,7 +1,7 @@
 //! One type of ADU at every corner of the network: what it loses, how long it takes, what it loads, with each way to
 //! recover that is left.
 
-use super::channel::Channel;
+use super::channel::{Channel, overtaken};
 use crate::catalogue::{Function, Mechanism as M, Set};
 use crate::language::specification::{Adu, CODECS, Preference, Specification};
 use crate::language::value::Range;
@@ -133,6 +133,8 @@ pub struct Figures {
     pub load: f64,
     /// The share that is lost.
     pub loss: f64,
+    /// Of it, what newer ones overtake.
+    pub overtaken: f64,
     /// How long it takes.
     pub time: Time,
     /// How often it can be sent again in time.
@@ -312,7 +314,16 @@ impl Subject<'_> {
                 _ => 0.0,
             };
             let load = figures.load * self.sent_again(resend, 1.0);
-            let mut figures = Figures { loss, resends, load, ..figures };
+            let overtaken = if set.has(M::Newest) && set.has(M::NoPlayout) {
+                if fec == M::Copy {
+                    return Err(self.copies_overtaken());
+                }
+                self.overtaken()
+            } else {
+                0.0
+            };
+            let loss = loss + (1.0 - loss) * overtaken;
+            let mut figures = Figures { loss, overtaken, resends, load, ..figures };
             self.check_loss(&figures, &channel, wanted)?;
             figures.time.resends = resend_ms;
             self.check_time(&figures, resend, first)?;
@@ -351,6 +362,25 @@ impl Subject<'_> {
             return fail(why, &["rate_hz", "deadline_ms"]);
         }
         Ok(())
+    }
+
+    /// The share that newer ones overtake, as each takes its own time on the way.
+    fn overtaken(&self) -> f64 {
+        let hz = self.adu().rate_hz.value.map_or(0.0, |rate| rate.high);
+        // Where nobody says how often they come, nothing can be said.
+        if hz > 0.0 && hz.is_finite() {
+            overtaken(1000.0 / hz, self.of.network.jitter_ms.value)
+        } else {
+            0.0
+        }
+    }
+
+    fn copies_overtaken(&self) -> Failure {
+        let why = "a copy comes behind newer ones, and what is older than the newest is dropped";
+        Failure {
+            why: why.to_owned(),
+            clauses: self.clauses(&["order", "jitter_ms"], &["jitter_ms"]),
+        }
     }
 
     fn too_late_again(&self, figures: &Figures) -> Failure {
@@ -566,13 +596,21 @@ impl Subject<'_> {
                 n => format!("{n} resending in time, and "),
             };
             let again = if adu.deadline_ms.value.is_some() { again } else { String::new() };
+            let (newer, own, network): (_, &[&str], &[&str]) = match figures.overtaken > 0.0 {
+                true => (
+                    format!(", {} as newer ones overtake them", percent(figures.overtaken)),
+                    &["loss", "order", "rate_hz"],
+                    &["loss", "loss_burst", "jitter_ms"],
+                ),
+                false => (String::new(), &["loss"], &["loss", "loss_burst"]),
+            };
             let why = format!(
-                "{again}{} of {} are lost, {} may be",
+                "{again}{} of {} are lost{newer}, {} may be",
                 percent(figures.loss),
                 of_packets(figures.packets),
                 percent(wanted)
             );
-            return Err(Failure { why, clauses: self.clauses(&["loss"], &["loss", "loss_burst"]) });
+            return Err(Failure { why, clauses: self.clauses(own, network) });
         }
         if let Some(run) =
             adu.loss_run.value.filter(|_| adu.reliability.value != Preference::Require)

@@ -77,9 +77,48 @@ impl Channel {
     }
 }
 
+/// Steps by which times on the way are looked at.
+const STEPS: u32 = 200;
+
+/// The share of ADUs that a newer one overtakes, of which one is sent each `interval_ms`, where each takes up to `jitter_ms` longer
+/// than the fastest, whatever others take.
+pub fn overtaken(interval_ms: f64, jitter_ms: f64) -> f64 {
+    if interval_ms <= 0.0 || jitter_ms <= interval_ms {
+        return 0.0;
+    }
+    // One that takes so long comes before one behind it only if that takes at least as long, less the time between them.
+    let comes = |late_ms: f64| {
+        let behind = (1..).map(|n: u32| late_ms - f64::from(n) * interval_ms);
+        behind.take_while(|ms| *ms > 0.0).map(|ms| 1.0 - ms / jitter_ms).product::<f64>()
+    };
+    let step = jitter_ms / f64::from(STEPS);
+    let all = (0..STEPS).map(|n| comes((f64::from(n) + 0.5) * step));
+    1.0 - all.sum::<f64>() / f64::from(STEPS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As many as draws by a seed say.
+    #[test]
+    fn what_is_overtaken_is_what_draws_say() {
+        let mut state = 19u64;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as f64 / (1u64 << 31) as f64
+        };
+        for (interval, jitter) in [(33.0, 30.0), (1000.0 / 60.0, 30.0), (10.0, 30.0), (2.0, 50.0)] {
+            let came: Vec<f64> =
+                (0..20_000).map(|n| f64::from(n) * interval + draw() * jitter).collect();
+            let is_overtaken =
+                |n: &usize| came[n + 1..came.len().min(n + 60)].iter().any(|at| *at < came[*n]);
+            let drawn = (0..came.len()).filter(is_overtaken).count() as f64 / came.len() as f64;
+            let found = overtaken(interval, jitter);
+            assert!((found - drawn).abs() < 0.01, "{interval} {jitter}: {found} and {drawn}");
+        }
+        assert_eq!((overtaken(30.0, 30.0), overtaken(0.0, 30.0)), (0.0, 0.0));
+    }
 
     /// Two in a hundred, two in a row: the conference's network.
     const CONFERENCE: (f64, f64) = (0.02, 2.0);

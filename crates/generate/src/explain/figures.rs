@@ -94,7 +94,14 @@ impl Why<'_> {
         });
         let says = match adu.reliability.value {
             Preference::Require => "none is lost".to_owned(),
-            _ => format!("{} are lost, {} may be", percent(figures.loss), percent(adu.loss.value)),
+            _ => {
+                let newer = match figures.overtaken > 0.0 {
+                    true => format!(", {} as newer ones overtake them", percent(figures.overtaken)),
+                    false => String::new(),
+                };
+                let (lost, may_be) = (percent(figures.loss), percent(adu.loss.value));
+                format!("{lost} are lost{newer}, {may_be} may be")
+            }
         };
         let causes = self.of_clauses(&[&adu.reliability, &adu.loss, &self.of.network.loss]);
         all.push(Figure { of: "loss", says, causes });
