@@ -20,8 +20,7 @@ fn most() -> Made {
     Made { bits: (most.bits.1 as f64 / most.hz.1) as u64, hz: most.hz.1, is_below: false }
 }
 
-/// Of what is made most is in time: where the path falls to a quarter it is not for seconds, and NADA goes beyond what the least capacity
-/// carries now and then, as the largest rate that it is told of is six times that.
+/// Of what is made most is in time: where the path falls to a quarter it is not for a while.
 fn is_in_time(call: &Call) {
     let made = call.pushed.iter().map(Vec::len).sum::<usize>() as u64;
     assert!(call.all_in_time() * 100 >= made * 80, "{:?} of {made}", call.in_time);

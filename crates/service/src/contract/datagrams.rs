@@ -69,12 +69,10 @@ fn end<P: Profile>(keys: Datagrams) -> Result<End<P>> {
     Ok(End::new(Instant::ZERO, keys).map_err(fusewire_stack::Error::from)?)
 }
 
-/// The network that an end's specification vouches for, at its worst: of what adapts at no rate, whose search for one is looked at
-/// by itself ([`adapts`]).
+/// The network that an end's specification vouches for, at its worst.
 fn worst<P: Profile>() -> Rules {
     let Network { one_way: delay, jitter, loss, rate, .. } = P::NETWORK;
-    let adapts = P::SENDS.iter().any(|adu| adu.adapted.is_some());
-    let rate = Some(rate).filter(|rate| *rate > 0 && !adapts);
+    let rate = Some(rate).filter(|rate| *rate > 0);
     let queue = |rate: u64| (rate as f64 * QUEUE.as_secs_f64()) as usize;
     let queue_bytes = rate.map_or(Rules::NONE.queue_bytes, queue);
     Rules { loss, delay, jitter, rate, queue_bytes, ..Rules::NONE }

@@ -18,7 +18,8 @@ use super::packet::{
 use super::{Counters, Refused};
 use crate::fec::{self, Copies, Encoder};
 use crate::lifetime::{Item, Lifetime, Limits, Queue, Why};
-use crate::profile::{Adu, Fec, Profile, kept};
+use crate::playout::Mode;
+use crate::profile::{Adu, Fec, Network, Profile, kept};
 
 /// ADUs that may be taken from other lanes while one waits, or the next packet of one.
 const PATIENCE: u32 = 64;
@@ -35,6 +36,8 @@ const SMOOTHING: f64 = 1.0 / 16.0;
 
 /// How often it is looked at what a lane makes.
 const LOOK: Duration = Duration::from_millis(500);
+/// A queue that is no longer than this is none: each packet that leaves makes one.
+const QUEUE_LEAST: Duration = Duration::from_millis(15);
 /// Beyond its round trip and the reports' interval, how long a report may take.
 const SLACK: Duration = Duration::from_millis(25);
 
@@ -94,6 +97,30 @@ pub(super) struct Sender<P> {
     looked: Instant,
     counters: Counters,
     profile: PhantomData<fn() -> P>,
+}
+
+/// The longest queue of the path with which what is more important than what adapts comes in time at the worst that is vouched for: of
+/// others, which have no deadline or are less important, nobody says.
+fn queue_max<P: Profile>() -> Option<Duration> {
+    let Network { one_way, jitter, .. } = P::NETWORK;
+    let adapting = P::SENDS.iter().find(|lane| lane.adapted.is_some())?;
+    let room = |lane: &Adu| {
+        // The rest of a deadline is left to who asks for it.
+        let deadline = lane.deadline?;
+        let held = match lane.playout {
+            Mode::None => Duration::MAX,
+            Mode::Fixed(held) | Mode::Adaptive { most: held, .. } => held,
+        };
+        let most = held.min((deadline - deadline / 16).saturating_sub(one_way));
+        let copies = match lane.fec {
+            Fec::Copy { distance } if lane.hz > 0.0 => {
+                Duration::from_secs_f64(f64::from(distance) / lane.hz)
+            }
+            _ => Duration::ZERO,
+        };
+        Some(most.saturating_sub(jitter + copies).max(QUEUE_LEAST))
+    };
+    P::SENDS.iter().filter(|lane| lane.priority < adapting.priority).filter_map(room).min()
 }
 
 /// Bytes of an ADU in one packet.
@@ -173,6 +200,7 @@ impl<P: Profile> Sender<P> {
         let config = media::Config {
             rate_min: P::RATES.0,
             rate_max: P::RATES.1,
+            queue_max: queue_max::<P>(),
             packets_max: PACKETS_MAX,
             ..media::Config::default()
         };

@@ -57,6 +57,10 @@ pub(super) const MIN_FILTER: usize = 15;
 /// Bound of x_curr, ms: with 15 bits of 100 µs it could be 3,277 (section 5.3), but equation 7 would then leave its range of
 /// validity in one step. TAU makes one step at most an end of sending.
 const XMAX_MS: f64 = TAU_MS;
+/// Of what is received so much is sent where a queue is too long for others: it gets shorter by the rest.
+const YIELDED: f64 = 0.85;
+/// A queue that yielding for so long does not end is somebody else's.
+const YIELDS_FOR: Duration = Duration::from_secs(2);
 /// Reports that may be missing before the rate falls (RFC 8888, section 5: one is nothing, several are a broken path).
 const SILENT: u32 = 5;
 
@@ -69,6 +73,9 @@ pub struct Config {
     pub rate_max: u64,
     /// PRIO: its weight beside other flows of NADA's.
     pub priority: f64,
+    /// The longest queue that what is more important than the media and goes the same way can bear: beyond it media yield, for as
+    /// long as that may help. `None`: as the RFC has it.
+    pub queue_max: Option<Duration>,
     /// Packets in half a second and a round trip at most: those that were sent are remembered, so many of them.
     pub packets_max: usize,
 }
@@ -76,7 +83,13 @@ pub struct Config {
 impl Default for Config {
     /// Table 2.
     fn default() -> Self {
-        Config { rate_min: 150_000, rate_max: 1_500_000, priority: 1.0, packets_max: 4096 }
+        Config {
+            rate_min: 150_000,
+            rate_max: 1_500_000,
+            priority: 1.0,
+            queue_max: None,
+            packets_max: 4096,
+        }
     }
 }
 
@@ -151,6 +164,8 @@ pub struct Nada {
     signal_before_ms: f64,
     /// t_last.
     last: Instant,
+    /// Since when the queue has been too long for others.
+    crowded: Option<Instant>,
     /// When the rate falls for want of reports.
     silent_at: Option<Instant>,
     seen: Seen,
@@ -166,6 +181,7 @@ impl Nada {
             reference: rate_min as f64,
             signal_before_ms: 0.0,
             last: now,
+            crowded: None,
             silent_at: None,
             seen: Seen::default(),
             config,
@@ -203,6 +219,7 @@ impl Nada {
         } else {
             self.update_gradually((now - self.last).as_secs_f64() * 1e3, signal_ms);
         }
+        self.yield_to_others(now, summary.received);
         self.clip();
         self.signal_before_ms = signal_ms;
         self.last = now;
@@ -246,6 +263,16 @@ impl Nada {
         let interval = interval_ms.min(TAU_MS) / TAU_MS;
         self.reference =
             r - KAPPA * interval * (offset / TAU_MS) * r - KAPPA * ETA * (change / TAU_MS) * r;
+    }
+
+    /// Random losses have equations 1 and 2 take a queue for another's (warped), and a largest rate far beyond the path's has
+    /// equation 6 aim at a long one: what is more important would stand in it.
+    fn yield_to_others(&mut self, now: Instant, received: f64) {
+        if self.config.queue_max.is_none_or(|most| self.seen.queue <= most) {
+            self.crowded = None;
+        } else if now - *self.crowded.get_or_insert(now) < YIELDS_FOR {
+            self.reference = self.reference.min(YIELDED * received);
+        }
     }
 
     /// Equations 8 and 9.

@@ -15,8 +15,13 @@ use fusewire_wire::feedback::{self, Metric, Report};
 
 const DELAY: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(1);
-const CONFIG: Config =
-    Config { rate_min: 150_000, rate_max: 2_500_000, priority: 1.0, packets_max: 4096 };
+const CONFIG: Config = Config {
+    rate_min: 150_000,
+    rate_max: 2_500_000,
+    priority: 1.0,
+    queue_max: None,
+    packets_max: 4096,
+};
 /// RFC 8867, section 5.1: seconds at which it changes, and bit/s.
 const COURSE: [(u64, u64); 4] = [(0, 1_000_000), (40, 2_500_000), (60, 600_000), (80, 1_000_000)];
 
