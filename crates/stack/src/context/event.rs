@@ -11,7 +11,9 @@ pub struct Message {
     pub range: Range<u64>,
     /// The sender's 8 bytes.
     pub tag: Option<u64>,
-    /// All of it is there: always, unless the peer sends with NOERR; then gaps in it were told before.
+    /// All of it is there: always, unless the peer sends with NOERR; then gaps in it were told before. Of more than 4,096 gaps
+    /// before what was told last, the later ones count as one from the first of them to the end of the last: a message between
+    /// them is said not to be whole, though it may be.
     pub is_whole: bool,
 }
 
