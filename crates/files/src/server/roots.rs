@@ -6,7 +6,7 @@ use crate::message::{Code, Kind, Meta};
 use crate::name::RemotePath;
 use cap_std::fs::Dir;
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// What is served.
 #[derive(Debug)]
@@ -14,19 +14,28 @@ pub(super) enum Roots {
     /// A folder.
     Folder(Dir),
     /// Each by its name; nothing beside them can be reached.
-    Named(Vec<(RemotePath, Source)>),
+    Named(Named),
+}
+
+/// Things that have a name each, and nothing in common.
+#[derive(Debug)]
+pub(super) struct Named {
+    /// As they were named.
+    things: Vec<(RemotePath, Source)>,
+    /// Where each is. A name has no slash in it.
+    at: HashMap<Vec<u8>, usize>,
 }
 
 impl Roots {
     /// Things by their names, of which no two may have the same.
     pub(super) fn named(things: Vec<(Vec<u8>, Source)>) -> Result<Roots, Error> {
-        let (mut named, mut names) = (Vec::with_capacity(things.len()), HashSet::new());
+        let mut named = Named { things: Vec::with_capacity(things.len()), at: HashMap::new() };
         for (name, source) in things {
-            let name = RemotePath::default().join(&name).map_err(|e| Error::path(&name, e))?;
-            if !names.insert(name.clone()) {
-                return Err(Error::local(Code::Exists, name.as_bytes()));
+            let path = RemotePath::default().join(&name).map_err(|e| Error::path(&name, e))?;
+            if named.at.insert(name, named.things.len()).is_some() {
+                return Err(Error::local(Code::Exists, path.as_bytes()));
             }
-            named.push((name, source));
+            named.things.push((path, source));
         }
         Ok(Roots::Named(named))
     }
@@ -35,7 +44,9 @@ impl Roots {
     pub(super) fn names(&self) -> Option<Vec<RemotePath>> {
         match self {
             Roots::Folder(_) => None,
-            Roots::Named(named) => Some(named.iter().map(|(name, _)| name.clone()).collect()),
+            Roots::Named(named) => {
+                Some(named.things.iter().map(|(name, _)| name.clone()).collect())
+            }
         }
     }
 
@@ -54,9 +65,9 @@ impl Roots {
             Roots::Named(named) => named,
         };
         let not_found = || Error::local(Code::NotFound, path.as_bytes());
-        let found = named.iter().find(|(name, _)| path.below(name).is_some());
-        let (name, source) = found.ok_or_else(not_found)?;
-        let rest = path.below(name).unwrap_or_default();
+        let name = path.as_bytes().split(|byte| *byte == b'/').next().unwrap_or_default();
+        let (name, source) = &named.things[*named.at.get(name).ok_or_else(not_found)?];
+        let rest = path.below(name).ok_or_else(not_found)?;
         let inside = match (source.name.as_bytes(), rest) {
             (b"", rest) => RemotePath::checked(rest)?,
             (_, b"") => source.name.clone(),
@@ -85,5 +96,37 @@ impl Roots {
             Roots::Folder(dir) => Ok(dir),
             Roots::Named(_) => Err(Error::local(Code::ReadOnly, b"")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thing_is_found_by_the_whole_of_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "ab"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        std::fs::write(dir.path().join("b"), "").unwrap();
+        let thing = |name: &str| {
+            (name.as_bytes().to_vec(), Source::from_path(&dir.path().join(name)).unwrap())
+        };
+        let roots = Roots::named(["ab", "a", "b"].map(thing).into()).unwrap();
+        let find = |path: &str| {
+            let path = RemotePath::from_user(path.as_bytes()).unwrap();
+            roots.find(&path).map(|(_, inside)| inside.into_owned().to_string()).ok()
+        };
+        assert_eq!(find("ab/c").as_deref(), Some("c"));
+        assert_eq!(find("a/c/d").as_deref(), Some("c/d"));
+        assert_eq!(find("b").as_deref(), Some("b"));
+        for nothing in ["", "abc", "c", "b/c", "a b"] {
+            assert_eq!(find(nothing), None, "{nothing:?}");
+        }
+        assert!(roots.look(&RemotePath::default()).is_ok());
+        assert_eq!(roots.names().unwrap().len(), 3);
+        let twice = Roots::named(["a", "b", "a"].map(thing).into()).unwrap_err();
+        assert_eq!(twice.code(), Code::Exists);
     }
 }
