@@ -5,12 +5,13 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use fusewire_device::Device;
+use fusewire_device::{Device, Waker};
 use fusewire_files::Error;
 use fusewire_files::cast::{Board, MemberId, Standing, Tally};
 use fusewire_files::client::put::Source;
@@ -23,7 +24,7 @@ use fusewire_stack::PORT as INNER_PORT;
 use fusewire_stack::group::{Leaving, MemberInfo, SenderConfig};
 use fusewire_transport::machine::KeepAlive;
 use serde_json::json;
-use signal_hook::consts::SIGHUP;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::device::Carrying;
 use crate::options::{self, Common};
@@ -140,7 +141,7 @@ fn of_one_name(error: Error) -> Box<dyn std::error::Error> {
 
 /// Casts it.
 pub fn run(cast: &Cast) -> Result {
-    let stop = transfer::stop_flag()?;
+    let stop = Arc::new(AtomicBool::new(false));
     let cipher = cast.common.check_group()?;
     let share =
         Share::of_several(things(&cast.paths)?, Settings::default()).map_err(of_one_name)?;
@@ -156,6 +157,7 @@ pub fn run(cast: &Cast) -> Result {
     let sender = cast.sender(address.port(), over_ip)?;
     let (control, waker) = (Arc::new(Control::default()), stack.waker());
     cast.heed_reload(&config, &board, &control, &stack)?;
+    heed_signals(&stop, &control, stack.waker())?;
     let fingerprint = config.settings.identity.fingerprint();
     cast.announce(&board, address, &fingerprint.to_string())?;
     let mut server = Server::new(stack, Arc::clone(&share));
@@ -174,7 +176,22 @@ pub fn run(cast: &Cast) -> Result {
     if let Ok(Err(error)) = serving.join() {
         tracing::warn!(%error, "sessions ended");
     }
+    transfer::leave_it_to_the_signal(&control);
     teller.end(&ended)
+}
+
+/// The first Ctrl-C or SIGTERM ends the cast, the second resets the sessions, and ends the process.
+fn heed_signals(stop: &Arc<AtomicBool>, control: &Arc<Control>, waker: Waker) -> Result {
+    let (stop, control) = (Arc::clone(stop), Arc::clone(control));
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    std::thread::Builder::new().name("stopping".into()).spawn(move || {
+        for signal in signals.forever() {
+            if stop.swap(true, Ordering::Relaxed) {
+                transfer::give_up(&control, || waker.wake(), signal);
+            }
+        }
+    })?;
+    Ok(())
 }
 
 impl Cast {

@@ -78,6 +78,9 @@ impl<'a> Connector<'a> {
     pub fn new(connect: &'a Connect, url: &Url) -> Result<Connector<'a>> {
         connect.carrying.check(connect.common.transport())?;
         connect.common.check()?;
+        if url.has_own_port() {
+            connect.carrying.check_port()?;
+        }
         let addresses = url.addresses().map_err(|e| Failure::new(Code::Connection, e))?;
         let paths = paths()?;
         let identity = Arc::new(Identity::load_or_create(&paths.identity)?);

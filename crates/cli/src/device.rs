@@ -225,6 +225,20 @@ impl Carrying {
         Ok(Some(device))
     }
 
+    /// A URL may say at which port its server is.
+    ///
+    /// # Errors
+    /// XTP on IP itself has none.
+    pub fn check_port(&self) -> Result {
+        match self.carrier {
+            Carrier::Udp => Ok(()),
+            Carrier::Ip => {
+                let what = "the URL names a port, and XTP on IP itself (--carrier ip) has none: leave it out, or use --carrier udp";
+                Err(Failure::new(Code::Usage, what).into())
+            }
+        }
+    }
+
     /// Several connections at once are possible.
     ///
     /// # Errors

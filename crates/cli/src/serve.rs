@@ -21,6 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::device::{Carrying, DeviceChoice};
 use crate::options::{self, Common};
 use crate::output::{Code, EXIT_CODES, Failure, Result, count, json, printable};
+use crate::transfer;
 
 /// Where it listens unless told otherwise.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), crate::url::PORT);
@@ -59,7 +60,7 @@ pub struct Serve {
     /// Uploaded files are on the disk before they have their name.
     #[arg(long)]
     sync: bool,
-    /// Seconds that transfers may go on after SIGTERM or Ctrl-C; a second one ends at once.
+    /// Seconds that transfers may go on after SIGTERM or Ctrl-C; a second one breaks them off.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace: u64,
     /// Do not take connections over kernel TCP.
@@ -208,6 +209,7 @@ pub fn run(serve: &Serve) -> Result {
     }
     let mut server = Server::new(stack, share).with_shared_memory(invitations);
     let broken = server.run(&control, Duration::from_secs(serve.grace))?;
+    transfer::leave_it_to_the_signal(&control);
     serve.ended(broken)
 }
 
@@ -228,6 +230,7 @@ fn over_outboard(serve: &Serve, path: &Path, share: &Arc<Share>, config: &Server
     serve.announce(listener.local_addr()?, config)?;
     let grace = Duration::from_secs(serve.grace);
     let broken = streams::serve_to_the_end(&listener, config, share, &control, grace);
+    transfer::leave_it_to_the_signal(&control);
     let gone = |error| Failure::new(Code::Failed, format!("the outboard is gone: {error}"));
     serve.ended(broken.map_err(gone)?)
 }
@@ -308,7 +311,7 @@ impl Reload {
     }
 }
 
-/// SIGHUP reads again who is served; the first of the others drains, the second ends at once.
+/// SIGHUP reads again who is served; the first of the others drains, the second resets what goes on, and ends.
 fn heed_signals(
     control: &Arc<Control>,
     wake: impl Fn() + Send + 'static,
@@ -324,7 +327,7 @@ fn heed_signals(
                 continue;
             }
             if control.is_draining() {
-                std::process::exit(128 + signal);
+                transfer::give_up(&control, &wake, signal);
             }
             reload.say("stopping; transfers that go on may end");
             control.drain();

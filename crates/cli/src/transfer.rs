@@ -10,7 +10,7 @@ use clap::Args;
 use fusewire_base::Instant;
 use fusewire_files::client::{Filter, Totals, get, put};
 use fusewire_files::message::Code as Cause;
-use fusewire_files::net::Client;
+use fusewire_files::net::{Client, Control};
 use fusewire_files::{Channel, Element, Error, Hashing, Scratch, Turn};
 use fusewire_session::{Cipher, HeaderProtection};
 use serde_json::json;
@@ -160,6 +160,28 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// How long who gives up waits until those whom it serves are told.
+const TELLING: Duration = Duration::from_secs(1);
+
+/// Ends the process by a signal, once those whom it serves have been told that it goes: connections are reset. `wake` lets the
+/// stack look at `control`.
+pub fn give_up(control: &Control, wake: impl Fn(), signal: i32) -> ! {
+    control.give_up();
+    wake();
+    let begun = std::time::Instant::now();
+    while !control.has_ended() && begun.elapsed() < TELLING {
+        thread::sleep(Duration::from_millis(5));
+    }
+    std::process::exit(128 + signal)
+}
+
+/// Where [`give_up`] ends the process, nothing else does.
+pub fn leave_it_to_the_signal(control: &Control) {
+    while control.is_given_up() {
+        thread::park();
+    }
+}
+
 /// Says that a worker is at its end. When it says so its thread has not ended yet: who looked at that instead would
 /// sleep once more.
 struct AtEnd<'a> {
@@ -279,8 +301,8 @@ pub fn run_since<P: Plan>(
             moving.connect.carrying.say(link.carrier(), &new);
         }
     }
-    let finished = plan.is_finished();
-    let interrupted = stop.load(Ordering::Relaxed) && !finished;
+    let (finished, failed) = (plan.is_finished(), plan.take_error());
+    let interrupted = stop.load(Ordering::Relaxed) && !is_done(finished, failed.as_ref());
     let broken = broken.filter(|_| !finished);
     let totals = plan.totals();
     let (broken_by, hashing) = (broken.as_deref(), moving.hash);
@@ -294,7 +316,13 @@ pub fn run_since<P: Plan>(
         };
         return Err(Failure::new(Code::Interrupted, text).into());
     }
-    verdict(plan, broken, reporter)
+    verdict(plan, (broken, failed), reporter)
+}
+
+/// All was done that there was to do, when its connections had ended. A listing that was broken off leaves nothing to do, as it
+/// is not begun twice.
+fn is_done(finished: bool, failed: Option<&Error>) -> bool {
+    finished && failed.is_none_or(|error| error.code() != Cause::Broken)
 }
 
 /// Has each connection work in a thread of its own until all are at their end, and shows how far they are; why the first
@@ -328,8 +356,12 @@ fn work<P: Plan>(
     broken.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How a plan that nobody interrupted has ended, `broken` being why not all of it was done.
-fn verdict(plan: &impl Plan, broken: Option<String>, reporter: &Reporter) -> Result {
+/// How a plan that nobody interrupted has ended, `broken` being why not all of it was done, and `failed` what of it failed.
+fn verdict(
+    plan: &impl Plan,
+    (broken, failed): (Option<String>, Option<Error>),
+    reporter: &Reporter,
+) -> Result {
     if let Some(why) = broken {
         let text = match plan.keeps() {
             true => format!("{why}\nWhat has come is kept: run the same command again to go on"),
@@ -338,7 +370,7 @@ fn verdict(plan: &impl Plan, broken: Option<String>, reporter: &Reporter) -> Res
         return Err(Failure::new(Code::Connection, text).into());
     }
     // Whoever read it had enough.
-    let Some(error) = plan.take_error().filter(|error| !is_broken_pipe(error)) else {
+    let Some(error) = failed.filter(|error| !is_broken_pipe(error)) else {
         return Ok(());
     };
     let code = if error.code() == Cause::Broken { Code::Connection } else { Code::Failed };
@@ -347,4 +379,22 @@ fn verdict(plan: &impl Plan, broken: Option<String>, reporter: &Reporter) -> Res
         false => format!("{}: {error}", count(plan.totals().failed, "failure")),
     };
     Err(Failure::new(code, message).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_that_was_broken_off_is_not_done() {
+        let local = Error::Gone;
+        for (finished, failed, done) in [
+            (true, None, true),
+            (true, Some(&local), true),
+            (true, Some(&Error::Ended), false),
+            (false, None, false),
+        ] {
+            assert_eq!(is_done(finished, failed), done, "{finished}, {failed:?}");
+        }
+    }
 }

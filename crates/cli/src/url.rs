@@ -30,6 +30,11 @@ impl Url {
         }
     }
 
+    /// It names a port, and not the one where servers listen unless they are told otherwise.
+    pub fn has_own_port(&self) -> bool {
+        self.port != PORT
+    }
+
     /// The addresses behind the name.
     ///
     /// # Errors

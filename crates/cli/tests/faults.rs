@@ -63,6 +63,19 @@ fn sigterm_lets_transfers_end() {
     std::thread::scope(|scope| WAYS.map(|way| scope.spawn(move || ends(way))).map(drop));
 }
 
+/// Nobody waits in silence for who has gone.
+#[test]
+fn a_second_signal_resets_what_goes_on() {
+    for way in ["udp", "xtp"] {
+        let world = World::new();
+        let big = world.get_big(way, 2 << 20);
+        big.server.terminate();
+        big.server.interrupt();
+        assert!(matches!(big.server.wait().code, 130 | 143), "{way}");
+        Done::of(big.child).failed(4, "reset the connection");
+    }
+}
+
 #[test]
 fn nobody_there_is_exit_code_4() {
     let world = World::new();

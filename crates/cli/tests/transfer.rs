@@ -262,6 +262,24 @@ fn what_is_no_value_is_refused() {
         (&["ss", "--state", "bogus"], "estab"),
         (&["serve", ".", "--listen", "9300"], "127.0.0.1:9300"),
         (&["get", "fusewire://me@host/x"], "keys"),
+        (
+            &[
+                "ls",
+                "fusewire://10.9.8.7:1/",
+                "--device",
+                "packet:eth0",
+                "--transport",
+                "xtp",
+                "--carrier",
+                "ip",
+            ],
+            "has none",
+        ),
+        (&["bench", "transfer", "--check", "cxor"], "xtp's"),
+        (&["bench", "transfer", "--retransmission", "go-back-n"], "xtp's"),
+        (&["bench", "transfer", "--transport", "xtp", "--check", "cxor"], "without a tag"),
+        (&["bench", "parts", "--transport", "tcp", "--check", "cxor"], "xtp's"),
+        (&["bench", "connections", "--open", "1", "--transferring", "2"], "no more than are open"),
     ] {
         world.run("alice", args).failed(2, word);
     }

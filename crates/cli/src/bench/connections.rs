@@ -33,6 +33,11 @@ pub struct Options {
 pub fn run(options: &Options) -> Result {
     let idle = Duration::try_from_secs_f64(options.idle_seconds)
         .map_err(|e| Failure::new(Code::Usage, format!("--idle-seconds: {e}")))?;
+    if !(1..=options.open).contains(&options.transferring) {
+        let what =
+            "--transferring: at least one connection transfers, and no more than are open (--open)";
+        return Err(Failure::new(Code::Usage, what).into());
+    }
     let plan = Plan {
         open: options.open as usize,
         transferring: options.transferring as usize,

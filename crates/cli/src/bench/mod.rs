@@ -68,6 +68,11 @@ pub fn run(bench: Bench) -> Result {
     }
 }
 
+/// What options mean together, where they mean something.
+fn meant<T>(found: fusewire_lab::Result<T>) -> Result<T> {
+    Ok(found.map_err(|error| Failure::new(Code::Usage, error.to_string()))?)
+}
+
 /// What was measured to its end; interrupted, it says so.
 fn whole<T>(found: fusewire_lab::Result<T>) -> Result<T> {
     match found {

@@ -7,6 +7,7 @@ use fusewire_lab::transfer::Transport;
 use fusewire_session::{Check, Cipher, Level};
 use fusewire_transport::either::{Protocol, Retransmission};
 
+use super::meant;
 use crate::output::{Columns, Result, head, json, row, text, then};
 
 /// Which messages.
@@ -43,7 +44,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result {
     let sizes: Vec<usize> = options.sizes.iter().map(|n| *n as usize).collect();
     let ways = [Retransmission::default()];
-    let transports = Transport::each(&options.transport, &ways, &options.check)?;
+    let transports = meant(Transport::each(&options.transport, &ways, &options.check))?;
     let plan = Plan {
         level: options.level.unwrap_or_else(Level::detect),
         cipher: options.cipher,

@@ -11,6 +11,7 @@ use fusewire_session::{Check, Cipher, HeaderProtection};
 use fusewire_transport::congestion::Algorithm;
 use fusewire_transport::either::{Protocol, Retransmission};
 
+use super::meant;
 use crate::options::{Protecting, cipher_names, congestion_names};
 use crate::output::{Columns, Result, figure, lines, rate};
 use crate::progress::Progress;
@@ -163,8 +164,9 @@ pub fn run(options: Options) -> Result {
         true => crate::machine::kept_machine()?,
         false => None,
     };
-    let transports = Transport::each(&options.transport, &options.retransmission, &options.check)?;
-    transports.iter().try_for_each(|transport| transport.fits(options.cipher))?;
+    let transports =
+        meant(Transport::each(&options.transport, &options.retransmission, &options.check))?;
+    meant(transports.iter().try_for_each(|transport| transport.fits(options.cipher)))?;
     let plan = Plan {
         methods: if options.methods.is_empty() { Method::USUAL.to_vec() } else { options.methods },
         carrier: options.device,

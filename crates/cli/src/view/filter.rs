@@ -14,7 +14,8 @@ pub struct Filter {
     /// Keep only packets from or to this address; several times: any of them.
     #[arg(long = "host", value_name = "ADDRESS")]
     hosts: Vec<IpAddr>,
-    /// Keep only TCP and UDP with this port at either end; several times: any of them.
+    /// Keep only TCP and UDP with this port at either end, and so not XTP on IP itself, which has none; a stack's TCP or XTP in
+    /// UDP has its datagrams' ports; several times: any of them.
     #[arg(long = "port", value_name = "PORT")]
     ports: Vec<u16>,
     /// Keep only this protocol; several times: any of them.

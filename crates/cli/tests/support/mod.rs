@@ -275,6 +275,11 @@ impl Server {
         self.signal(rustix::process::Signal::TERM);
     }
 
+    /// SIGINT, as of Ctrl-C.
+    pub fn interrupt(&self) {
+        self.signal(rustix::process::Signal::INT);
+    }
+
     pub fn wait(mut self) -> Done {
         Done::of(self.child.take().unwrap())
     }

@@ -34,6 +34,8 @@ const DRAIN_IDLE: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub struct Control {
     draining: AtomicBool,
+    /// What goes on has no time to end.
+    given_up: AtomicBool,
     over: AtomicBool,
     others: Mutex<Others>,
     admission: Mutex<Admission>,
@@ -91,6 +93,22 @@ impl Control {
     /// [`Control::drain`] was called.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+
+    /// No connection is taken any more, and those that there are get no time: they are reset. Wake the stack after it.
+    pub fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+        self.drain();
+    }
+
+    /// [`Control::give_up`] was called.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
+    }
+
+    /// What was served has ended, or was reset: nothing more is said.
+    pub fn has_ended(&self) -> bool {
+        self.is_over() && self.others() == 0
     }
 
     /// The connections of clients that `admits` does not admit are closed, of whatever kind. Who is let in from now
@@ -281,7 +299,8 @@ impl Server {
                     now + grace
                 });
                 self.let_idle_go(now);
-                if now >= deadline || self.served.is_empty() && control.others() == 0 {
+                let is_late = now >= deadline || control.is_given_up();
+                if is_late || self.served.is_empty() && control.others() == 0 {
                     break;
                 }
             }
@@ -294,11 +313,11 @@ impl Server {
             }
         }
         self.log_drops(self.clock.now());
-        control.end();
         let broken = self.served.len() + control.others();
         for id in self.served.keys() {
             self.stack.abort(*id);
         }
+        control.end();
         Ok(broken)
     }
 

@@ -105,7 +105,7 @@ pub fn serve_to_the_end(
 ) -> std::io::Result<usize> {
     serve(listener, config, share, control)?;
     let deadline = Instant::now() + grace;
-    while control.others() > 0 && Instant::now() < deadline {
+    while control.others() > 0 && Instant::now() < deadline && !control.is_given_up() {
         std::thread::sleep(DRAIN_LOOK);
     }
     control.end();
