@@ -348,15 +348,25 @@ impl Desk {
     }
 
     fn join(&mut self, xid: u32, join: Join) -> Result<(), Error> {
+        let refused = |why: &str| {
+            let detail = why.as_bytes().to_vec();
+            Err(Error::Refused { code: Code::BadRequest, detail })
+        };
+        let Some(board) = self.share.cast() else { return refused("nothing is cast here") };
         // The group's key is told to whoever is a member: not where others read it.
-        let who = self.uploads.owner().filter(|_| self.uploads.is_tagged);
-        match (self.share.cast(), who, &self.member) {
-            (Some(board), Some(who), None) => {
-                self.member = Some(board.join(xid, who, &self.uploads.peer, join));
-                Ok(())
-            }
-            _ => Err(Error::local(Code::BadRequest, b"")),
+        if !self.uploads.is_tagged {
+            return refused(
+                "this session's cipher makes no tags, and the group's key is told where they are alone",
+            );
         }
+        let Some(who) = self.uploads.owner() else {
+            return refused("nobody knows whose this session is");
+        };
+        if self.member.is_some() {
+            return refused("this session is a member's already");
+        }
+        self.member = Some(board.join(xid, who, &self.uploads.peer, join));
+        Ok(())
     }
 
     fn report(&mut self, report: &Report) -> Result<Body<'static>, Error> {

@@ -122,6 +122,7 @@ fn who_reads_without_tags_is_told_no_key() {
     member.session = member.session.take().map(|(session, way)| (session.tagged(false), way));
     world.settle();
     let mail = &world.members[0].mail;
-    assert!(mail.refusal().is_some() && !mail.is_told());
+    let why = mail.refusal().unwrap();
+    assert!(why.contains("no tags") && !mail.is_told(), "{why}");
     assert!(world.board.members().is_empty());
 }
