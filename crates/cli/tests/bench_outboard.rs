@@ -13,7 +13,7 @@ fn quick(test: &str, args: &[&str]) -> Option<(Vec<Value>, String)> {
 fn messages_go_both_ways(test: &str, protocol: &str) {
     let args = ["--parts", "messages", "--protocols", protocol];
     let Some((lines, err)) = quick(test, &args) else { return };
-    assert_eq!(lines.len(), 2 * 2, "directions and sizes\n{err}");
+    assert_eq!(lines.len(), 2 * 3, "directions and sizes\n{err}");
     for line in &lines {
         assert_eq!((&line["what"], &line["protocol"]), (&"messages".into(), &protocol.into()));
         let batches = protocol == "tcp" || line["direction"] == "send";

@@ -10,8 +10,8 @@ use fusewire_stack::on_interface::Kind;
 use super::whole;
 use crate::output::{Code, Failure, Result, figure, json, text, then};
 
-/// Sizes of a smoke test: one that shares segments, one that fills one.
-const QUICK_SIZES: [usize; 2] = [64, 1388];
+/// Sizes of a smoke test: one that shares segments, one that fills one, one that IP cuts.
+const QUICK_SIZES: [usize; 3] = [64, 1388, 16 << 10];
 
 /// What to compare, and how.
 #[derive(Args)]
@@ -53,7 +53,7 @@ pub struct Options {
     /// Milliseconds that count, of one round of one means.
     #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u32).range(10..=60_000))]
     milliseconds: u32,
-    /// A smoke test: one short round of two sizes; figures of it mean nothing.
+    /// A smoke test: one short round of three sizes; figures of it mean nothing.
     #[arg(long, conflicts_with_all = ["sizes", "rounds", "milliseconds"])]
     quick: bool,
 }

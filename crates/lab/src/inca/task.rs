@@ -21,7 +21,7 @@ const TAIL: Duration = Duration::from_millis(100);
 /// A reader that hears nothing for as long gives up.
 pub const PATIENCE: Duration = Duration::from_millis(2500);
 /// Largest message that an IP packet of 1500 bytes carries over UDP.
-const PACKET_BYTES: usize = 1472;
+pub const PACKET_BYTES: usize = 1472;
 /// How long a reader of a stream sleeps when nothing is there, instead of being woken for each packet.
 pub const NAP: Duration = Duration::from_micros(30);
 /// Bytes of one write of bulk data.

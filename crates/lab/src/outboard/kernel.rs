@@ -10,7 +10,7 @@ use super::application;
 use super::task::{self, Task};
 use crate::inca::Role;
 use crate::inca::kernel::tcp_connect;
-use crate::inca::task::PATIENCE;
+use crate::inca::task::{PACKET_BYTES, PATIENCE};
 use crate::{Error, Result};
 
 /// Receive buffer of a UDP socket, in bytes; an outboard's has it too.
@@ -59,7 +59,8 @@ impl task::Sockets for Sockets {
         if task.bulk {
             let set = match task.role {
                 Role::Receive => kernel_udp::coalesce_receives(&socket),
-                _ if task.messages() > 1 => {
+                // The kernel cuts off no message that IP would cut in turn.
+                _ if task.messages() > 1 && task.size <= PACKET_BYTES => {
                     segment = task.size;
                     kernel_udp::segment_sends(&socket, task.size as u16)
                 }
