@@ -164,6 +164,8 @@ pub(crate) struct Connection {
     pub is_eventful: bool,
     /// In the list of connections in TIME-WAIT.
     pub is_waiting: bool,
+    /// Counted as one of which nobody waits for anything.
+    pub is_counted_done: bool,
     /// Records that wait share segments.
     pub packs: bool,
     /// Records without tags leave without any check, and are taken so.
@@ -178,6 +180,8 @@ pub(crate) struct Connection {
     last_record: u32,
     /// The handshake must be complete by then.
     pub handshake_deadline: Option<Instant>,
+    /// What is over for the application tells the peer so until then.
+    pub told_until: Option<Instant>,
     /// How long the peer may be silent, once that is agreed on.
     pub silence: Option<Silence>,
     closed: bool,
@@ -233,6 +237,7 @@ impl Connection {
             is_dirty: false,
             is_eventful: false,
             is_waiting: false,
+            is_counted_done: false,
             packs: true,
             unchecked: false,
             is_owing: false,
@@ -240,6 +245,7 @@ impl Connection {
             unflushed: 0,
             last_record: 0,
             handshake_deadline: None,
+            told_until: None,
             silence: None,
             closed: false,
             now: Instant::ZERO,
@@ -647,10 +653,10 @@ impl Connection {
                 Told::PeerFinished { offset } => self.peer_finished(offset),
                 Told::Urgent { .. } => {}
                 Told::Reset(ResetCause::Refused) => self.fail(Error::Refused(self.ends.remote)),
-                Told::Reset(ResetCause::Peer) => self.fail(Error::Reset(self.ends.remote)),
+                Told::Reset(ResetCause::Peer) => self.peer_reset(),
                 Told::Reset(ResetCause::Local) => self.fail(Error::Closed),
                 Told::TimedOut => self.fail(Error::TimedOut(self.ends.remote)),
-                Told::Closed => self.close(None),
+                Told::Closed => self.transport_closed(),
             }
         }
         // What came behind a hole makes room, too.
@@ -658,10 +664,8 @@ impl Connection {
             self.wants_room = None;
             self.events.push_back(Event::Writable);
         }
-        if self.machine.stage() == Stage::Lingering && !self.closed && !self.is_held {
-            // Both sides have everything. What waits for stray segments needs no memory.
-            self.close(None);
-            self.ring = SendRing::new(Region::private(0), 0, 0);
+        if self.machine.stage() == Stage::Lingering && !self.is_held {
+            self.linger();
         }
         if std::mem::take(&mut self.news) {
             self.events.push_back(Event::Readable);

@@ -21,16 +21,33 @@ pub(super) struct LastWord {
     is_heard: bool,
     /// Since when nothing else is missing.
     since: Option<Instant>,
+    /// Nobody waits for it any more.
+    is_given_up: bool,
+}
+
+impl LastWord {
+    /// Nothing but this is missing: the peer has all ADUs, and has ended.
+    fn is_all(&self) -> bool {
+        self.is_heard && self.from.is_some_and(|from| self.acked >= from)
+    }
 }
 
 impl Connection {
     /// All that leaves now has left: from now on the peer may owe nothing but its last word.
     pub fn await_last_word(&mut self, now: Instant) {
-        let word = &mut self.last_word;
-        let has_all = word.from.is_some_and(|from| word.acked >= from);
-        if word.is_heard && has_all && !self.closed {
-            word.since.get_or_insert(now);
+        if self.last_word.is_all() && !self.closed {
+            self.last_word.since.get_or_insert(now);
         }
+    }
+
+    /// Nobody waits for anything of it: it is in TIME-WAIT, or goes on telling its end to a peer that has all and may be gone.
+    pub fn is_done(&self) -> bool {
+        self.machine.stage() == Stage::Lingering || self.last_word.is_given_up
+    }
+
+    /// The handshake goes on.
+    pub fn is_in_handshake(&self) -> bool {
+        matches!(self.phase, Phase::Handshake(_))
     }
 
     /// Until when that is waited for.
@@ -48,7 +65,7 @@ impl Connection {
             Phase::Open(open) if open.trusted && !open.sender.ended() => {
                 self.closing = Some(code);
                 self.flush_session();
-                self.handshake_deadline = Some(deadline);
+                self.told_until = Some(deadline);
                 // What is sealed goes on without the application.
                 self.closed = true;
                 self.events.push_back(Event::Closed(Some(Error::Closed)));
@@ -59,8 +76,7 @@ impl Connection {
 
     /// A timer rang: if nothing has come for a while and nothing is under way, memory goes back to the system.
     pub fn rest(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Handshake(_)) || now.saturating_since(self.now) < REST_AFTER
-        {
+        if self.is_in_handshake() || now.saturating_since(self.now) < REST_AFTER {
             return;
         }
         self.ring.rest();
@@ -80,7 +96,8 @@ impl Connection {
             && (due <= now || self.silence.as_mut().is_some_and(is_silent))
         {
             self.close(None);
-            self.handshake_deadline = Some(now + GOING_ON);
+            self.last_word.is_given_up = true;
+            self.told_until = Some(now + GOING_ON);
         }
         if !self.closed
             && let Some(silence) = &mut self.silence
@@ -109,6 +126,32 @@ impl Connection {
                 self.fail(Error::Protocol { peer: self.ends.remote, what });
             }
             (Phase::Closed, _) => {}
+        }
+    }
+
+    /// The peer knows the connection no longer. Who has ended, and has all, may: only its last word did not come.
+    pub(super) fn peer_reset(&mut self) {
+        if self.last_word.is_all() {
+            self.close(None);
+        } else {
+            self.fail(Error::Reset(self.ends.remote));
+        }
+    }
+
+    /// The transport's connection is over. TCP says no more than that when a reset answers our end (RFC 9293, section 3.10.7.4,
+    /// LAST-ACK), which may be all that was answered.
+    pub(super) fn transport_closed(&mut self) {
+        match self.last_word.from {
+            Some(from) if self.last_word.acked < from => self.peer_reset(),
+            _ => self.close(None),
+        }
+    }
+
+    /// Both sides have everything. What waits for stray segments needs no memory.
+    pub(super) fn linger(&mut self) {
+        self.close(None);
+        if !self.ring.memory().is_empty() {
+            self.ring = SendRing::new(Region::private(0), 0, 0);
         }
     }
 

@@ -226,12 +226,14 @@ impl Stack {
             if let Some(connection) = &mut self.connections[index as usize] {
                 if connection.handshake_deadline.is_some_and(|at| at <= now) {
                     connection.handshake_deadline = None;
-                    if connection.is_closed() {
-                        connection.machine.abort();
-                    } else if connection.session().is_none() {
+                    if connection.is_in_handshake() {
                         connection.fail(Error::TimedOut(connection.ends.remote));
                         self.drops.count(Cause::Handshake);
                     }
+                }
+                if connection.told_until.is_some_and(|at| at <= now) {
+                    connection.told_until = None;
+                    connection.machine.abort();
                 }
                 connection.machine.handle_timeout(now);
                 connection.listen_for_peer(now);

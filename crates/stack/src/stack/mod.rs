@@ -6,6 +6,7 @@ mod input;
 #[cfg(feature = "view")]
 mod observe;
 mod output;
+mod room;
 mod sizes;
 
 pub(crate) use output::hand_over;
@@ -50,10 +51,6 @@ const TRANSMIT_FRAMES: usize = 128;
 const FLUSH_BYTES: usize = 60 << 10;
 /// Bytes of a datagram before the path is known (RFC 8899, section 5.1.2).
 const BASE_DATAGRAM: usize = 1200;
-/// Connections in TIME-WAIT of which one is forgotten for a new one, if nothing is to be done for it.
-const WAITING_LOOKED_AT: usize = 8;
-/// Connections that are looked at to find a handshake that can be given up for a new one.
-const EVICT_LOOKS: usize = 256;
 /// How long acknowledgements of bulk wait for what comes with it, while frames are looked for.
 const ACK_WAIT: Duration = Duration::from_micros(20);
 /// How long they wait where frames of other connections keep coming: less than a tail loss probe does.
@@ -170,8 +167,8 @@ pub struct Stack {
     /// Bytes that have come since payload of ours left, and how many they were at the last nap.
     streamed: u64,
     napped_at: u64,
-    /// Connections in TIME-WAIT.
-    in_time_wait: usize,
+    /// Connections of which nobody waits for anything.
+    done: usize,
     /// Where [`Stack::evict`] looks first.
     evict_from: usize,
     /// A capture under way.
@@ -235,7 +232,7 @@ impl Stack {
             last_work: now,
             streamed: 0,
             napped_at: 0,
-            in_time_wait: 0,
+            done: 0,
             evict_from: 0,
             watch: Watch::default(),
             asked: None,
@@ -393,9 +390,10 @@ impl Stack {
         }
     }
 
-    /// Connections that have still something to say or to hear: all but those in TIME-WAIT.
+    /// Connections that have still something to say or to hear: all but those in TIME-WAIT, and those that are over and only
+    /// go on telling so to a peer that has all, and has ended.
     pub fn active(&self) -> usize {
-        self.generations.taken() - self.in_time_wait
+        self.generations.taken() - self.done
     }
 
     /// Ends the connection at once.
@@ -684,68 +682,11 @@ impl Stack {
             self.cursor.last = self.cursor.last.filter(|(_, last)| *last != index);
             self.timers.cancel(index);
             self.generations.give_back(index);
-            self.in_time_wait -= usize::from(connection.is_waiting);
+            self.done -= usize::from(connection.is_counted_done);
             if let Some(calls) = &connection.calls {
                 self.forget_calls(gone, calls);
             }
         }
-    }
-
-    /// Makes room by forgetting a connection in TIME-WAIT.
-    fn evict(&mut self) -> bool {
-        let index = self.idle();
-        if let Some(index) = index {
-            self.remove(index);
-        }
-        index.is_some()
-    }
-
-    /// Makes room for a client where there is none, by giving up the handshake with one that has taken
-    /// longest: whoever floods pushes out the flood.
-    pub(super) fn push_out_handshake(&mut self) {
-        let is_full =
-            self.generations.taken() >= self.config.max_connections && self.idle().is_none();
-        if is_full && let Some(index) = self.slowest_handshake() {
-            self.drops.count(Cause::Handshake);
-            self.remove(index);
-        }
-    }
-
-    /// The connection that has been in TIME-WAIT for longest. A flood of segments asks this for each: no walk
-    /// over all connections.
-    fn idle(&mut self) -> Option<u32> {
-        while self.waiting.front().is_some_and(|&id| self.get(id).is_none()) {
-            self.waiting.pop_front();
-        }
-        let quiet =
-            |id: &&ConnectionId| self.get(**id).is_some_and(|c| !c.is_dirty && !c.is_eventful);
-        self.waiting.iter().take(WAITING_LOOKED_AT).find(quiet).map(|id| id.index)
-    }
-
-    /// The handshake with a client that has taken longest, of some connections that are looked at.
-    fn slowest_handshake(&mut self) -> Option<u32> {
-        self.listening.as_ref()?;
-        let count = self.connections.len();
-        let from = self.evict_from;
-        self.evict_from = (from + EVICT_LOOKS) % count.max(1);
-        (0..count.min(EVICT_LOOKS))
-            .map(|step| (from + step) % count)
-            .filter_map(|index| {
-                let c = self.connections[index].as_ref()?;
-                let is_clients = c.side == Side::Server && !c.is_dirty && !c.is_eventful;
-                let begun = c.handshake_deadline.filter(|_| is_clients)?;
-                Some((begun, index as u32))
-            })
-            .min()
-            .map(|(_, index)| index)
-    }
-
-    /// A connection came into TIME-WAIT.
-    fn wait_for_strays(&mut self, index: u32) {
-        self.in_time_wait += 1;
-        // What has ended since makes room, so that there are no more than are waiting.
-        self.idle();
-        self.waiting.push_back(self.id(index));
     }
 
     fn mark_dirty(&mut self, index: u32) {
@@ -760,6 +701,9 @@ impl Stack {
     fn settle(&mut self, index: u32) {
         let Some(connection) = &mut self.connections[index as usize] else { return };
         connection.poll_transport();
+        if connection.is_done() && !std::mem::replace(&mut connection.is_counted_done, true) {
+            self.done += 1;
+        }
         let in_time_wait = connection.machine.stage() == Stage::Lingering;
         let began = in_time_wait && !std::mem::replace(&mut connection.is_waiting, true);
         if !connection.events.is_empty() && !std::mem::replace(&mut connection.is_eventful, true) {
@@ -778,6 +722,7 @@ impl Stack {
         let deadlines = [
             connection.machine.poll_timeout(),
             connection.handshake_deadline,
+            connection.told_until,
             connection.silence.filter(|_| !connection.is_closed()).map(|s| s.due()),
             connection.path.poll_timeout(),
             connection.last_word_due(),
