@@ -480,6 +480,11 @@ fn ordered(
         Order::None => is_group,
         Order::All | Order::Newest => false,
     };
+    if of.order == Order::None && of.is_cut && !is_group {
+        let says =
+            "one that is longer than a packet comes when all that was sent before it is there";
+        say("order", vec![&adu.order], says);
+    }
     if is_more {
         say(
             "order",
