@@ -1,14 +1,48 @@
-//! What is said of memory is what ends have: a stream's stack, and the stream of a group.
+//! What is said of memory is what ends have: a stream's stack, the stream of a group, and what datagrams keep to send again.
 
 use std::path::Path;
 
+use fusewire_base::Instant;
 use fusewire_generate::choice::rank::STREAM_RING_BYTES;
 use fusewire_generate::make::Chosen;
-use fusewire_generate::rust::memory::{STREAM_WINDOW_BYTES, group_stream};
-use fusewire_generate_example::{cast, names, rich, swift};
+use fusewire_generate::rust::memory::{STREAM_WINDOW_BYTES, datagram_end, group_stream};
+use fusewire_generate_example::{again, cast, names, rich, swift};
+use fusewire_service::datagram::End;
 use fusewire_service::profile::Profile;
 use fusewire_service::{group, stream};
+use fusewire_session::keys::TrafficSecret;
+use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
+use fusewire_session::{Cipher, DataPass, Datagrams, Swap};
+use fusewire_testkit::counting::{self, Counting};
 use fusewire_transport::either::Config;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn end<P: Profile>() -> End<P> {
+    let like = || RecordParams::new(Cipher::AES_128_GCM, Swap::None, 1 << 16, DataPass::detect());
+    let secret = |byte| TrafficSecret::from_bytes([byte; 32]);
+    let keys = Datagrams {
+        id: 7,
+        sender: NumberedSender::new(like(), secret(1)).unwrap(),
+        receiver: NumberedReceiver::new(like(), secret(2)).unwrap(),
+    };
+    End::new(Instant::ZERO, keys).unwrap()
+}
+
+/// ADUs that are kept to be sent again, too.
+#[test]
+fn datagrams_have_the_memory_that_is_said() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("specifications/again.toml");
+    let plan = Chosen::of(&file).unwrap().choice.plan;
+    let held = [counting::kept(end::<again::Hand>).0, counting::kept(end::<again::Arm>).0];
+    for (role, held) in held.into_iter().enumerate() {
+        let said = datagram_end(&plan, role);
+        println!("{}: {held} bytes, of {said} that are said", plan.roles[role]);
+        let held = u64::try_from(held).unwrap();
+        assert!(held <= said && held >= said / 2, "{held} bytes, of {said}");
+    }
+}
 
 fn has<P: Profile>() {
     let config = stream::config::<P>();

@@ -16,8 +16,8 @@ const CODEC_BYTES: u64 = 128 << 10;
 const GROUP_HEAD: u64 = 16;
 /// The most of what is made for a group while a receiver is waited for.
 const GROUP_BUFFER_MAX: u64 = 32 << 20;
-/// Queues and lists of an end over datagrams, whose lengths no clause changes.
-const LISTS_BYTES: u64 = 128 << 10;
+/// Queues and lists of an end over datagrams, whose lengths no clause changes: more than half of it is what NADA knows of packets.
+const LISTS_BYTES: u64 = 288 << 10;
 
 /// What the ends hold, in words.
 pub fn words(plan: &Plan) -> String {
