@@ -7,7 +7,8 @@
 //!                     └ delay ┘
 //! ```
 //! The clocks of the two have nothing to do with each other: what is known is how much longer than the fastest an ADU was on
-//! its way. So delays are counted from the fastest of the last [`WINDOW`] ADUs at least, which follows clocks that drift apart.
+//! its way. So delays are counted from the fastest of the last ADUs, half of [`WINDOW`] to all of it, and of no more than [`AGE_MAX`],
+//! which follows clocks that drift apart.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -16,6 +17,9 @@ use fusewire_base::Instant;
 
 /// ADUs by whose times on the way the delay is chosen.
 pub const WINDOW: usize = 512;
+/// What came before that says nothing any more of how long one takes: clocks that drift by 1 in 10,000 are 60 ms apart by then. Of
+/// one that comes behind nothing newer nobody knows how old it is.
+pub const AGE_MAX: Duration = Duration::from_secs(600);
 /// ADUs after which the quantile is taken anew.
 const EVERY: usize = 16;
 /// A delay that is too long falls by this share of the time that passes: nobody hears that.
@@ -198,8 +202,9 @@ struct Times {
     /// Of them, so many are there.
     count: usize,
     sorted: Box<[i64]>,
-    /// The least of this half of the window, and of the half before.
+    /// The least of this half of the window, and of the half before; since when each is.
     least: [i64; 2],
+    since: [Instant; 2],
     /// The quantile, as it was taken last.
     quantile: Option<i64>,
     /// ADUs in a row that say that the sender's clock has leapt back, and since when.
@@ -215,6 +220,7 @@ impl Times {
             count: 0,
             sorted: none(),
             least: [i64::MAX; 2],
+            since: [Instant::ZERO; 2],
             quantile: None,
             leapt: (0, Instant::ZERO),
         }
@@ -236,9 +242,34 @@ impl Times {
         if took > self.fastest() && !is_many {
             return true;
         }
+        self.forget();
+        false
+    }
+
+    fn forget(&mut self) {
         (self.next, self.count, self.least) = (0, 0, [i64::MAX; 2]);
         (self.quantile, self.leapt.0) = (None, 0);
-        false
+    }
+
+    /// A half of the window is over when it has its ADUs, or half of the time. Nothing counts for longer than all of that.
+    fn turn(&mut self, now: Instant) {
+        if self.count == 0 {
+            self.since = [now; 2];
+            return;
+        }
+        let age = |since: Instant| now.saturating_since(since);
+        let is_full = self.next.is_multiple_of(WINDOW / 2);
+        if self.least[0] < i64::MAX && (is_full || age(self.since[0]) >= AGE_MAX / 2) {
+            self.least = [i64::MAX, self.least[0]];
+            self.since = [now, self.since[0]];
+        }
+        if age(self.since[1]) >= AGE_MAX {
+            self.least[1] = i64::MAX;
+        }
+        if self.fastest() == i64::MAX {
+            self.forget();
+            self.since = [now; 2];
+        }
     }
 
     fn fastest(&self) -> i64 {
@@ -248,11 +279,9 @@ impl Times {
     /// An ADU came; how much longer than the fastest it was on its way.
     fn push(&mut self, now: Instant, sent: Instant) -> Duration {
         let took = now.as_ns().wrapping_sub(sent.as_ns()) as i64;
+        self.turn(now);
         if self.is_beyond(now, took) {
             return Duration::from_nanos(took.abs_diff(self.fastest()));
-        }
-        if self.next.is_multiple_of(WINDOW / 2) {
-            self.least = [i64::MAX, self.least[0]];
         }
         self.least[0] = self.least[0].min(took);
         self.last[self.next] = took;
@@ -409,6 +438,26 @@ mod tests {
             assert_eq!(playout.poll_timeout().map(|due| due <= now + ms(100)), Some(true));
             // Forward it leaps at once.
             assert!(playout.push(now, Instant::from_ms(100_000), Duration::MAX, 0).is_ok());
+        }
+    }
+
+    /// However seldom they come, for a month, from a clock that is slower or faster by 1 in 10,000: no more than drift makes in the
+    /// window, and nothing where one is the only one in it.
+    #[test]
+    fn what_comes_seldom_is_not_late_for_drift() {
+        for (every_s, most) in [(1, 61), (20, 61), (200, 61), (400, 61), (3600, 0)] {
+            for drift in [-1i64, 1] {
+                let mut playout = Playout::new(Mode::None, 1);
+                for n in 0..3000i64 {
+                    let ns = n * every_s * 1_000_000_000;
+                    let now = Instant::from_ns(ns as u64);
+                    let sent = Instant::from_ns((1 << 50) + (ns + drift * ns / 10_000) as u64);
+                    playout.push(now, sent, Duration::MAX, ()).unwrap();
+                    while playout.poll(now).is_some() {}
+                    assert!(playout.behind() <= ms(most), "{every_s} s: {:?}", playout.behind());
+                    assert!(n == 0 || drift > 0 || most == 0 || playout.behind() > ms(0));
+                }
+            }
         }
     }
 

@@ -11,6 +11,8 @@
 //! The connection loses nothing and keeps an order; so what is left to do for a type's clauses is to hand it over before
 //! others, and not to begin to send it too late: what is sealed cannot expire.
 
+mod ages;
+
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
@@ -27,9 +29,9 @@ use fusewire_session::{Allow, Fingerprint, Identity, Terms};
 use fusewire_stack::transport::{self, Protocol};
 use fusewire_stack::{self as stack, Config, Connection, PeerCall, Turn};
 
-use crate::playout::{Mode, Playout};
 use crate::profile::{self, Adu, AduType, Machine, Profile};
 use crate::{Error, Result, opening};
+use ages::Ages;
 
 /// Bytes in front of an ADU: a word of the widest of LWS's but one, so that arrays stay where they are aligned.
 pub const HEADER_LEN: usize = 4;
@@ -649,31 +651,6 @@ impl Answer {
     }
 }
 
-/// What ADUs took longer than the fastest of the last ones.
-struct Ages {
-    times: Option<Playout<()>>,
-    /// The peer's clock, which runs on over the four hours that 24 bits hold.
-    last: Option<(u32, u64)>,
-}
-
-impl Ages {
-    fn new(room: usize) -> Ages {
-        Ages { times: (room > 0).then(|| Playout::new(Mode::None, room)), last: None }
-    }
-
-    fn behind(&mut self, now: base::Instant, head: [u8; HEADER_LEN]) -> Duration {
-        let Some(times) = &mut self.times else { return Duration::ZERO };
-        let sent = u32::from_be_bytes(head) << 8;
-        let (last, units) = self.last.unwrap_or((sent, 1 << 32));
-        let units = units.saturating_add_signed(i64::from(sent.wrapping_sub(last) as i32 >> 8));
-        self.last = Some((sent, units));
-        let sent = base::Instant::from_ms(units);
-        let _ = times.push(now, sent, Duration::MAX, ());
-        while times.poll(now).is_some() {}
-        times.behind()
-    }
-}
-
 /// ADUs that have come before their turn, where others do not wait for it. What may lie ahead of a lost one is bounded by
 /// the connection's receive window, and so is this.
 #[derive(Debug, Default)]
@@ -726,22 +703,6 @@ impl Early {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn how_old_one_is_is_counted_from_the_fastest_over_the_clocks_end() {
-        let ms = Duration::from_millis;
-        let mut ages = Ages::new(1);
-        let mut behind = |now: u64, sent: u64| {
-            let now = base::Instant::from_ms(now);
-            ages.behind(now, head(3, units(ms(sent))))
-        };
-        let end = 1 << 24;
-        assert_eq!(behind(1000, end - 20), ms(0));
-        assert_eq!(behind(1060, end - 10), ms(50));
-        assert_eq!(behind(1100, end + 20), ms(60));
-        assert_eq!(behind(1030, end + 10), ms(0));
-        assert_eq!(Ages::new(0).behind(base::Instant::from_ms(9), [3, 0, 0, 1]), ms(0));
-    }
 
     #[test]
     fn what_is_held_comes_in_its_turn_and_what_is_free_at_once() {
