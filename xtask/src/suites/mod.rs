@@ -133,6 +133,7 @@ fn fetch(suite: &Suite, folder: &Path) -> Result {
              apt() {{ apt-get -qq -o Dir::Etc::sourcelist=$PWD/sources.list -o Dir::Etc::sourceparts=- \
              -o Dir::State::lists=$PWD/lists \"$@\"; }}\n\
              apt update\napt source --download-only {package}\nmkdir source\n\
+             rm -f ./*.asc\n\
              tar xf {package}_*.orig.tar.* --strip-components 1 -C source"
         ),
     };
