@@ -298,7 +298,10 @@ fn gone(error: Errno) -> Errno {
 /// A datagram of these pieces fits into a packet to there.
 fn fits(socket: &Socket, pieces: &[IoSlice<'_>], to: Option<SocketAddr>) -> Result<()> {
     let len: usize = pieces.iter().map(|piece| piece.len()).sum();
-    let is_v4 = to.is_some_and(|to| to.ip().to_canonical().is_ipv4());
+    let is_v4 = match to {
+        Some(to) => to.ip().to_canonical().is_ipv4(),
+        None => socket.is(stage::TO_V4),
+    };
     let family = if is_v4 { Family::V4 } else { socket.of.family };
     if len > longest(family) { Err(Errno::MSGSIZE) } else { Ok(()) }
 }

@@ -281,6 +281,7 @@ impl Library {
         };
         match self.client.peer(socket.handle) {
             Ok(_) if socket.is_stream() && placeholder::is_stuffed(socket.p()) => stage::CONNECTING,
+            Ok(peer) if !socket.is_stream() => stage::of_peer(peer.ip()),
             Ok(_) => stage::CONNECTED,
             Err(_) if socket.is_stream() && is(libc::SO_ACCEPTCONN) => stage::LISTENING,
             Err(_) if socket.is_stream() && placeholder::is_stuffed(socket.p()) => {

@@ -241,10 +241,9 @@ pub fn connect(number: i32, address: &[u8]) -> Option<Result<()>> {
         false => {
             let done = library.client.connect(socket.p(), socket.handle, remote);
             if done.is_ok() {
-                let (set, clear) = match remote {
-                    Some(_) => (stage::CONNECTED, 0),
-                    None => (0, stage::CONNECTED),
-                };
+                let all = stage::CONNECTED | stage::TO_V4;
+                let set = remote.map_or(0, |remote| stage::of_peer(remote.ip()));
+                let clear = all & !set;
                 library.table.change(&mut socket, set, clear);
             }
             done

@@ -41,6 +41,13 @@ pub mod stage {
     pub const DOUBTFUL: u32 = 1 << 11;
     /// It was bound to any port.
     pub const ANY_PORT: u32 = 1 << 12;
+    /// Datagrams go to a peer of IPv4, whatever the socket's family.
+    pub const TO_V4: u32 = 1 << 13;
+
+    /// Of datagrams that go to such a peer.
+    pub fn of_peer(ip: std::net::IpAddr) -> u32 {
+        CONNECTED | if ip.to_canonical().is_ipv4() { TO_V4 } else { 0 }
+    }
 }
 
 // The first word: what it is, and how often that was said.

@@ -621,18 +621,19 @@ def large_datagrams():
     return s.recv(65536) == data, said(s.sendto, bytes(65528 if IS_V6 else 65508), ECHO)
 
 
+class Iov(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_char_p), ("len", ctypes.c_size_t)]
+
+
+class Msg(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_void_p), ("namelen", ctypes.c_uint), ("iov", ctypes.POINTER(Iov)),
+                ("iovlen", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
+                ("flags", ctypes.c_int), ("pad", ctypes.c_int), ("len", ctypes.c_uint)]
+
+
 @step
 def many_datagrams():
     libc = ctypes.CDLL(None, use_errno=True)
-
-    class Iov(ctypes.Structure):
-        _fields_ = [("base", ctypes.c_char_p), ("len", ctypes.c_size_t)]
-
-    class Msg(ctypes.Structure):
-        _fields_ = [("name", ctypes.c_void_p), ("namelen", ctypes.c_uint), ("iov", ctypes.POINTER(Iov)),
-                    ("iovlen", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
-                    ("flags", ctypes.c_int), ("pad", ctypes.c_int), ("len", ctypes.c_uint)]
-
     s = new(socket.SOCK_DGRAM)
     s.connect(ECHO)
     n = 8
@@ -647,6 +648,36 @@ def many_datagrams():
         got += libc.recvmmsg(s.fileno(), ctypes.byref(msgs2, got * ctypes.sizeof(Msg)), n - got, 0x10000, None)
     raw = libc.syscall(1, s.fileno(), b"raw", 3)
     return sent, got, [m.len for m in msgs2], sorted(b.value for b in out), raw, s.recv(10)
+
+
+@step
+def many_messages_of_a_stream():
+    # One that is sent in part is the last of its call: its rest comes before the next.
+    libc = ctypes.CDLL(None, use_errno=True)
+    s, whole, back, main = tcp(), os.urandom(24 << 20), [], threading.get_ident()
+    was = signal.signal(signal.SIGUSR1, lambda *_: None)
+
+    def interrupts_and_reads():
+        # The first is stuck by then, as nobody reads what comes back.
+        time.sleep(0.5)
+        signal.pthread_kill(main, signal.SIGUSR1)
+        time.sleep(0.2)
+        back.append(exactly(s, len(whole)))
+    reader = threading.Thread(target=interrupts_and_reads)
+    reader.start()
+    at, in_order = 0, True
+    while at < len(whole):
+        rest = whole[at:]
+        parts = [part for part in (rest[:-1000], rest[-1000:]) if part]
+        n = len(parts)
+        iov = (Iov * n)(*[Iov(part, len(part)) for part in parts])
+        msgs = (Msg * n)(*[Msg(None, 0, ctypes.pointer(iov[i]), 1) for i in range(n)])
+        sent = libc.sendmmsg(s.fileno(), msgs, n, 0)
+        in_order &= all(msgs[i].len == iov[i].len for i in range(sent - 1))
+        at += sum(msgs[i].len for i in range(sent))
+    reader.join()
+    signal.signal(signal.SIGUSR1, was)
+    return in_order, back[0] == whole
 
 
 def used_datagrams(is_mapped=False):
@@ -737,6 +768,15 @@ def beside_what_came_as_ipv6():
     of_four = came((IP, IP_RECVTTL, 1)), came((IP, IP_RECVTOS, 1)), came((IP, IP_PKTINFO, 1))
     was = [s.getsockopt(IP, IP_PKTINFO), s.getsockopt(IPV6, socket.IPV6_RECVPKTINFO)]
     return data, flags, mapped, fields, of_four, was, came((IPV6, socket.IPV6_RECVPKTINFO, 1))
+
+
+@step_of_four
+def too_long_of_ipv6_for_ipv4():
+    s, echo, _ = used_datagrams(is_mapped=True)
+    s.connect(echo)
+    told = [said(s.send, bytes(n)) for n in (65508, 65527, 65507)]
+    s.connect(("::ffff:" + FAR, 9))
+    return told, said(s.send, bytes(65508)), said(s.sendto, bytes(65508), echo)
 
 
 @step

@@ -15,7 +15,7 @@ use crate::bytes::{self, Received};
 use crate::library::{Library, ours};
 use crate::sockaddr as address;
 use crate::sys;
-use crate::table::{Socket, stage};
+use crate::table::Socket;
 
 /// A data call on a socket of ours. One that turns out to be something else is forgotten: the kernel's call follows.
 fn on(fd: c_int, call: impl FnOnce(&Library, &mut Socket) -> Ours) -> Ours {
@@ -455,13 +455,22 @@ unsafe fn send_messages(
         let header = unsafe { headers.add(at) };
         // SAFETY: as above.
         match unsafe { send_message(library, socket, &raw const (*header).msg_hdr, flags) }? {
-            // SAFETY: as above.
-            Ok(len) => unsafe { (*header).msg_len = len as c_uint },
+            Ok(len) => {
+                // SAFETY: as above; the headers' vectors were found to be there when it was sent.
+                let whole = unsafe {
+                    (*header).msg_len = len as c_uint;
+                    memory::len_of(((*header).msg_hdr.msg_iov, (*header).msg_hdr.msg_iovlen))
+                };
+                if socket.is_stream() && whole.is_ok_and(|whole| len < whole) {
+                    // What follows would come where the rest of this one belongs.
+                    return Some(Ok(at + 1));
+                }
+            }
             Err(error) if at == 0 => return Some(Err(error)),
             Err(_) => return Some(Ok(at)),
         }
         at += 1;
-        // Of datagrams the first says whose they are; the others go together.
+        // Of datagrams the first says whose they are, and is told what became of those before; the others go together.
         let rest = Headers { first: header.wrapping_add(1), count: count as usize - at, socket };
         match bytes::send_datagrams(library, socket, &rest, flags) {
             Some(Ok(sent)) => {
@@ -507,8 +516,9 @@ impl Leaving for Headers<'_> {
         self.count
     }
 
+    /// The first has asked for all.
     fn has_peer(&self) -> bool {
-        self.socket.is(stage::CONNECTED)
+        false
     }
 
     fn with<T>(

@@ -52,6 +52,19 @@ unsafe fn vector<'a>(vector: *const iovec, count: usize) -> Result<&'a [iovec]> 
     }
 }
 
+/// How many bytes a vector names.
+///
+/// # Errors
+/// `EFAULT`, `EMSGSIZE`: it is none.
+///
+/// # Safety
+/// `at` points to `count` pieces.
+pub unsafe fn len_of((at, count): (*mut iovec, usize)) -> Result<usize> {
+    // SAFETY: the caller's obligation; no piece is looked into.
+    let all = unsafe { vector(at, count) }?;
+    Ok(all.iter().fold(0, |len, piece| len.saturating_add(piece.iov_len)))
+}
+
 /// So many of these pieces as are taken: those that are not empty, of a stream 64 behind the first so many.
 ///
 /// # Errors
