@@ -196,7 +196,7 @@ impl<T> Playout<T> {
 
 /// How long the last ADUs were on their way: differences of two clocks, in nanoseconds, of which only differences mean anything.
 #[derive(Clone, Debug)]
-struct Times {
+pub(crate) struct Times {
     last: Box<[i64]>,
     next: usize,
     /// Of them, so many are there.
@@ -212,7 +212,7 @@ struct Times {
 }
 
 impl Times {
-    fn new() -> Times {
+    pub fn new() -> Times {
         let none = || vec![0; WINDOW].into_boxed_slice();
         Times {
             last: none(),
@@ -277,7 +277,7 @@ impl Times {
     }
 
     /// An ADU came; how much longer than the fastest it was on its way.
-    fn push(&mut self, now: Instant, sent: Instant) -> Duration {
+    pub fn push(&mut self, now: Instant, sent: Instant) -> Duration {
         let took = now.as_ns().wrapping_sub(sent.as_ns()) as i64;
         self.turn(now);
         if self.is_beyond(now, took) {

@@ -441,7 +441,7 @@ impl<P: Profile> Receiving<P> {
             memory: Vec::new(),
             last: Vec::new(),
             early: Early { next: taken, slots: VecDeque::new() },
-            ages: Ages::new(if P::TELLS_AGE { 1 } else { 0 }),
+            ages: if P::TELLS_AGE { Ages::new() } else { Ages::NONE },
             calls_first: false,
             profile: PhantomData,
         }

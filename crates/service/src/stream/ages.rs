@@ -6,22 +6,26 @@ use std::time::Duration;
 use fusewire_base::Instant;
 
 use super::HEADER_LEN;
-use crate::playout::{Mode, Playout};
+use crate::playout::Times;
 
 /// Where the count begins: a peer's first stamps may be out of order.
 const FIRST: u64 = 1 << 32;
 
 /// What ADUs took longer than the fastest of the last ones.
 pub(super) struct Ages {
-    times: Option<Playout<()>>,
+    times: Option<Times>,
     /// When the last came, and when it was sent: ms of the peer's clock, which runs on over what 24 bits hold.
     last: Option<(Instant, u64)>,
 }
 
 impl Ages {
-    pub(super) fn new(room: usize) -> Ages {
-        Ages { times: (room > 0).then(|| Playout::new(Mode::None, room)), last: None }
+    /// Of ADUs that say it.
+    pub(super) fn new() -> Ages {
+        Ages { times: Some(Times::new()), last: None }
     }
+
+    /// Of ADUs that do not: this takes no memory.
+    pub(super) const NONE: Ages = Ages { times: None, last: None };
 
     /// How much longer than the fastest this one took, that comes now.
     pub(super) fn behind(&mut self, now: Instant, head: [u8; HEADER_LEN]) -> Duration {
@@ -29,9 +33,7 @@ impl Ages {
         let Some(times) = &mut self.times else { return Duration::ZERO };
         // What a peer says of its clock may be more than fits.
         let sent = Instant::from_ns(sent.saturating_mul(1_000_000));
-        let _ = times.push(now, sent, Duration::MAX, ());
-        while times.poll(now).is_some() {}
-        times.behind()
+        times.push(now, sent)
     }
 
     /// When one was sent of which the last 24 bits of this say so: of all times that they may mean, the nearest to the last one's
@@ -66,21 +68,21 @@ mod tests {
 
     #[test]
     fn how_old_one_is_is_counted_from_the_fastest_over_the_clocks_end() {
-        let mut ages = Ages::new(1);
+        let mut ages = Ages::new();
         let mut behind = |now: u64, sent: u64| ages.behind(Instant::from_ms(now), stamped(sent));
         let end = 1 << 24;
         assert_eq!(behind(1000, end - 20), ms(0));
         assert_eq!(behind(1060, end - 10), ms(50));
         assert_eq!(behind(1100, end + 20), ms(60));
         assert_eq!(behind(1030, end + 10), ms(0));
-        assert_eq!(Ages::new(0).behind(Instant::from_ms(9), [3, 0, 0, 1]), ms(0));
+        assert_eq!(Ages::NONE.behind(Instant::from_ms(9), [3, 0, 0, 1]), ms(0));
     }
 
     /// What comes after hours is no older for that, and the clock goes on from there.
     #[test]
     fn a_pause_of_any_length_is_no_age() {
         for hours in [1, 2, 3, 5, 9, 24, 240] {
-            let (mut ages, gap) = (Ages::new(1), hours * HOUR);
+            let (mut ages, gap) = (Ages::new(), hours * HOUR);
             let mut clock = |now: u64, sent: u64| {
                 let head = stamped(sent);
                 ages.unwrapped(Instant::from_ms(now), u32::from_be_bytes(head))
@@ -101,7 +103,7 @@ mod tests {
     /// A peer may say of its clock what it likes.
     #[test]
     fn a_clock_that_leaps_ever_on_overflows_nothing() {
-        let mut ages = Ages::new(1);
+        let mut ages = Ages::new();
         let all = u64::MAX / 1_000_000 / 0x7f_ffff + 1000;
         for n in 0..all {
             ages.behind(Instant::from_ms(1), stamped(n * 0x7f_ffff));
