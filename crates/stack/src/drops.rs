@@ -33,7 +33,7 @@ fusewire_base::causes! {
         UdpOverflow = "udp-overflow",
         /// UDP from somebody else to a connected socket.
         UdpNotPeer = "udp-not-peer",
-        /// UDP messages whose next hop did not answer, or that were too many while it was asked for.
+        /// UDP messages whose next hop did not answer, or that were too many while it was asked for, or found no room after it.
         UdpUnresolved = "udp-unresolved",
         /// ICMP errors that no socket was told of: they quote nothing of it that is under way.
         IcmpStray = "icmp-stray",

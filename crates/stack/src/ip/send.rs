@@ -105,7 +105,10 @@ impl Core {
         let count = len.div_ceil(message_len.max(1)).max(1);
         let meant = self.layer.meant(to.ip());
         let next_hop = self.layer.next_hop(meant).unwrap_or(meant);
-        self.pending.generation = self.layer.generation();
+        if self.pending.is_empty() {
+            // What changes from now on, those that wait already are to hear of, too.
+            self.pending.generation = self.layer.generation();
+        }
         if !self.pending.admits(next_hop, len) {
             self.counters.drops.add(Cause::UdpUnresolved, count as u64);
             return count;
@@ -576,35 +579,51 @@ impl Stack {
         Ok(udp.staged.to.is_none())
     }
 
-    /// Tries again to send what waits for a neighbour.
+    /// Tries again to send what waits for a neighbour: all of it where something has changed, or else what waits no longer.
     pub(super) fn flush_pending(&mut self, now: Instant) -> io::Result<()> {
         let generation = self.core.layer.generation();
-        let late = self.core.pending.deadline().is_some_and(|until| until <= now);
-        if self.core.pending.is_empty() || (generation == self.core.pending.generation && !late) {
+        let pending = &mut self.core.pending;
+        let has_changed = generation != pending.generation || pending.is_blocked;
+        let places = pending.places(Some(now).filter(|_| !has_changed));
+        pending.is_blocked = false;
+        if places.is_empty() {
             return Ok(());
         }
-        let mut sent_for = Vec::new();
-        let mut calls = self.core.pending.take();
+        pending.generation = generation;
         self.core.layer_speaks = true;
-        self.core.pending.generation = generation;
-        while let Some(call) = calls.pop_front() {
+        let mut sent_for = Vec::new();
+        for place in places {
+            let Some(call) = self.core.pending.at(place) else { continue };
             let resolving = matches!(
                 self.core.layer.route(now, call.to.ip(), call.beside.local),
                 Err(NoPath::Resolving)
             );
             if resolving && call.until > now {
-                self.core.pending.add(call);
                 continue;
             }
+            let Some(mut call) = self.core.pending.remove(place) else { continue };
             let sent = if resolving {
                 Err(Error::Unreachable)
             } else {
                 let to = (Some(call.to), call.beside);
                 self.udp_send_with_beside(now, call.id, &call.bytes, call.message_len, to)?
             };
-            if let Err(error) = sent {
-                self.core.counters.drops.add(Cause::UdpUnresolved, call.count());
-                self.core.udp_fail(call.id, call.to, error);
+            match sent {
+                Ok(sent) if (sent as u64) < call.count() => {
+                    call.bytes.drain(..sent * call.message_len);
+                    if call.until > now {
+                        // The interface is full: it says when it is not.
+                        self.core.pending.put(place, call);
+                        self.core.pending.is_blocked = true;
+                        break;
+                    }
+                    self.core.counters.drops.add(Cause::UdpUnresolved, call.count());
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    self.core.counters.drops.add(Cause::UdpUnresolved, call.count());
+                    self.core.udp_fail(call.id, call.to, error);
+                }
             }
             sent_for.push(call.id);
         }

@@ -1,9 +1,16 @@
 //! UDP between two stacks.
 
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fusewire_device::interface::memory::{Config as Pair, pair};
-use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, TxPacket};
+use fusewire_device::Waker;
+use fusewire_device::interface::memory::{Config as Pair, Memory, pair};
+use fusewire_device::interface::{
+    Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket,
+};
 use fusewire_kernels::stages::Swap;
 use fusewire_stack::Cause;
 use fusewire_stack::ip::net::{Packet, Via};
@@ -232,6 +239,108 @@ fn silent_neighbours_keep_nothing_back_that_is_for_another() {
     assert_eq!(net.stacks[1].udp_recv(server, &mut [0; 10]).unwrap().unwrap().len, 5);
     net.run(Duration::from_secs(10));
     assert_eq!(net.stacks[0].counters().drops.of(Cause::UdpUnresolved), 4000);
+}
+
+/// What answers while another is asked for is heard by what waits for it.
+#[test]
+fn an_answer_that_comes_while_another_is_asked_for_is_heard() {
+    let kind = Kind { v6: false, link: Link::Ethernet, checksum: true, segmentation: true };
+    let mut net = Net::new(kind, 1500, Config::default());
+    let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+    let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+    let there = net.addr(1, 7);
+    let sent = net.stacks[0].udp_send(net.now, client, b"there", Some(there)).unwrap();
+    assert_eq!(sent, Ok(true));
+    net.stacks[0].poll(net.now).unwrap();
+    net.stacks[1].poll(net.now).unwrap();
+    // The answer is taken in the turn in which what is staged begins to wait.
+    let silent = Some(([192, 0, 2, 77], 7).into());
+    assert_eq!(net.stacks[0].udp_stage(net.now, client, b"lost", silent).unwrap(), Ok(true));
+    net.settle();
+    assert_eq!(net.stacks[1].udp_recv(server, &mut [0; 10]).unwrap().unwrap().len, 5);
+}
+
+/// An interface that may be full.
+struct Full {
+    inner: Memory,
+    is_full: Arc<AtomicBool>,
+}
+
+impl Interface for Full {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        if self.is_full.load(Ordering::Relaxed) { Ok(0) } else { self.inner.transmit(packets) }
+    }
+    fn receive(&mut self) -> io::Result<usize> {
+        self.inner.receive()
+    }
+    fn packet(&self, index: usize) -> RxPacket<'_> {
+        self.inner.packet(index)
+    }
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        self.inner.wait(timeout, want_write)
+    }
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.as_fd()
+    }
+    fn dropped(&self) -> u64 {
+        0
+    }
+}
+
+/// What waited for an answer and finds the interface full then waits on, in its order, and is counted where it waits for too long.
+#[test]
+fn what_waited_for_an_answer_waits_for_room_too() {
+    for is_full_for_long in [false, true] {
+        let (a, b) = pair(Pair { link: Link::Ethernet, ..Pair::default() }).unwrap();
+        let now = fusewire_base::Instant::from_ms(5);
+        let is_full = Arc::new(AtomicBool::new(false));
+        let configs = [net_config(&a, 0), net_config(&b, 1)];
+        let a = Full { inner: a, is_full: is_full.clone() };
+        let interfaces: [Box<dyn Interface>; 2] = [Box::new(a), Box::new(b)];
+        let mut nets = interfaces
+            .into_iter()
+            .zip(configs)
+            .map(|(interface, net)| Stack::new(interface, net, Config::default(), [1; 32], now));
+        let stacks = [(); 2].map(|()| nets.next().unwrap());
+        let events = [Vec::new(), Vec::new()];
+        let mut net = Net { stacks, now, v6: false, events, wire: None };
+        let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
+        let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+        let there = Some(net.addr(1, 7));
+        for len in 0..3 {
+            let sent = net.stacks[0].udp_send(now, client, &[1; 3][..len], there).unwrap();
+            assert_eq!(sent, Ok(true));
+        }
+        // A batch, of which a part may leave.
+        let sent = net.stacks[0].udp_send_batch(now, client, &[1; 12], 3, there).unwrap();
+        assert_eq!(sent, Ok(4));
+        net.stacks[0].poll(now).unwrap();
+        net.stacks[1].poll(now).unwrap();
+        is_full.store(true, Ordering::Relaxed);
+        net.stacks[0].poll(now).unwrap();
+        assert!(net.stacks[0].is_blocked());
+        if is_full_for_long {
+            net.now += Duration::from_secs(4);
+            net.stacks[0].poll(net.now).unwrap();
+        }
+        is_full.store(false, Ordering::Relaxed);
+        net.settle();
+        let mut lens = Vec::new();
+        while let Some(got) = net.stacks[1].udp_recv(server, &mut [0; 10]).unwrap() {
+            lens.push(got.len);
+        }
+        let lost = net.stacks[0].counters().drops.of(Cause::UdpUnresolved);
+        let all = vec![0, 1, 2, 3, 3, 3, 3];
+        let expected = if is_full_for_long { (vec![], 7) } else { (all, 0) };
+        assert_eq!((lens, lost), expected);
+        assert!(!net.stacks[0].is_blocked());
+    }
 }
 
 /// Who was the peer, and is silent, is no matter of the next one's.

@@ -207,7 +207,7 @@ impl Stack {
 
     /// Packets wait because the interface is full: look again soon, or when it can be written to.
     pub fn is_blocked(&self) -> bool {
-        !self.core.output.is_empty() || self.core.frame_len > 0
+        !self.core.output.is_empty() || self.core.frame_len > 0 || self.core.pending.is_blocked
     }
 
     /// Connections that are neither over nor in TIME-WAIT.
