@@ -6,6 +6,8 @@ mod nonsense;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fusewire_device::Shared;
@@ -26,7 +28,7 @@ use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, send};
 
-use memory::Outboard;
+use memory::{Full, Outboard, link};
 use nonsense::{WORDS_AT, WORDS_LEN, ask, nonsense, region};
 
 #[global_allocator]
@@ -580,20 +582,105 @@ fn what_waits_when_a_socket_is_connected_anew_goes_to_whom_it_was_for() {
             }
             assert_eq!(b.recv(&mut bytes, RecvFlags::DONTWAIT), Err(Errno::AGAIN));
         }
-        // Of those before there is a bound.
+        // Of those before there is a bound, which is reached later where something leaves meanwhile.
         connect(Some(place(7005))).unwrap();
         (0..2 * EACH).for_each(|what| assert_eq!(send(what, None), Ok(4)));
-        let refused = (7100..7200).find_map(|port| {
+        let refused = (7100..8000).find_map(|port| {
             let refused = connect(Some(place(port))).err();
-            let _ = send(0, None);
+            for _ in 0..8 {
+                let _ = send(0, None);
+            }
             refused.map(|error| (port, error))
         });
-        assert_eq!(refused, Some((7116, Errno::AGAIN)), "by rings: {is_leased}");
+        let is_right = |(port, error)| port >= 7116 && error == Errno::AGAIN;
+        assert!(refused.is_some_and(is_right), "by rings: {is_leased}: {refused:?}");
         assert_eq!(a.way.is_leased(), is_leased);
         a.close();
     }
     all.into_iter().for_each(Socket::close);
     nobody_reads.close();
+}
+
+/// What is longer than any datagram counts as long as it is: what comes behind it goes to whom it is for.
+#[test]
+fn what_is_too_long_moves_no_others_to_an_earlier_peer() {
+    const EACH: u32 = 100;
+    let (near, far) = pair(Config { link: Link::Ip, ..Config::default() }).unwrap();
+    let near = Outboard::start(1, near, |settings| Settings {
+        budget: Budget { packets: Some(400), ..Budget::default() },
+        ..settings
+    });
+    let far = Outboard::start(2, far, |settings| settings);
+    let [near, far] = [Process::at(&near), Process::at(&far)];
+    let place = |port| SocketAddr::from(([10, 0, 0, 2], port));
+    let [first, second] = [7001, 7002].map(|port| far.bound(place(port)));
+    let a = Socket { way: Way::never(), ..near.bound(([10, 0, 0, 1], 0).into()) };
+    let connect = |port| near.client.connect(a.p.as_fd(), a.handle, Some(place(port)));
+    let send_each = || {
+        for what in 0..EACH {
+            let bytes = what.to_le_bytes();
+            let pieces = [IoSlice::new(&bytes)];
+            near.rings.send_to(&near.client, a.with(), &pieces, None, NOTHING).unwrap();
+        }
+    };
+    connect(7001).unwrap();
+    send_each();
+    let too_long = [&Heading::default().emit()[..], &[0; 70_000]].concat();
+    assert_eq!(send(&a.p, &too_long, SendFlags::NOSIGNAL), Ok(too_long.len()));
+    connect(7002).unwrap();
+    send_each();
+    let mut bytes = [0; 64];
+    for (b, name) in [(&first, "first"), (&second, "second")] {
+        for what in 0..EACH {
+            let came = b.recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap();
+            assert_eq!(bytes[..came.len], what.to_le_bytes(), "{name}");
+        }
+    }
+    assert_eq!(first.recv(&mut bytes, RecvFlags::DONTWAIT), Err(Errno::AGAIN));
+    // What was wrong with it was another peer's matter.
+    assert_eq!(near.client.error(a.handle), Ok(None));
+    [a, first, second].into_iter().for_each(Socket::close);
+}
+
+/// Who is connected to another by then hears nothing of what was wrong with a datagram that waited for the interface.
+#[test]
+fn what_waited_for_the_interface_is_told_while_its_peer_is_the_same() {
+    for connects_anew in [false, true] {
+        let ((inner, far), is_full) = (link(), Arc::new(AtomicBool::new(false)));
+        let near =
+            Outboard::start(1, Full { inner, is_full: is_full.clone() }, |settings| settings);
+        let far = Outboard::start(2, far, |settings| settings);
+        let [near, far] = [Process::at(&near), Process::at(&far)];
+        let place = |port| SocketAddr::from(([10, 0, 0, 2], port));
+        let peers = [7001, 7002].map(|port| far.bound(place(port)));
+        let a = Socket { way: Way::never(), ..near.bound(([10, 0, 0, 1], 0).into()) };
+        let connect = |port| near.client.connect(a.p.as_fd(), a.handle, Some(place(port)));
+        let send_one = |bytes: &[u8]| {
+            near.rings.send_to(&near.client, a.with(), &[IoSlice::new(bytes)], None, NOTHING)
+        };
+        connect(7001).unwrap();
+        is_full.store(true, Ordering::Relaxed);
+        send_one(b"first").unwrap();
+        let too_long = [&Heading::default().emit()[..], &[0; 65_508]].concat();
+        assert_eq!(send(&a.p, &too_long, SendFlags::NOSIGNAL), Ok(too_long.len()));
+        if connects_anew {
+            connect(7002).unwrap();
+        }
+        is_full.store(false, Ordering::Relaxed);
+        let mut bytes = [0; 64];
+        assert_eq!(peers[0].recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap().len, 5);
+        if connects_anew {
+            send_one(b"behind it").unwrap();
+            assert_eq!(peers[1].recv(&mut bytes, RecvFlags::empty()).unwrap().unwrap().len, 9);
+            assert_eq!(near.client.error(a.handle), Ok(None));
+        } else {
+            let deadline = Instant::now() + Duration::from_secs(20);
+            let told = std::iter::repeat_with(|| near.client.error(a.handle).unwrap());
+            let told = told.take_while(|_| Instant::now() < deadline).flatten().next();
+            assert_eq!(told, Some(Errno::MSGSIZE));
+        }
+        peers.into_iter().chain([a]).for_each(Socket::close);
+    }
 }
 
 #[test]

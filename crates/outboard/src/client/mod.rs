@@ -180,7 +180,8 @@ impl Client {
     /// done at once, and `None` undoes it.
     ///
     /// # Errors
-    /// `EISCONN`, `EALREADY`, `ENETUNREACH`, `EADDRNOTAVAIL`, `EINVAL`.
+    /// `EISCONN`, `EALREADY`, `ENETUNREACH`, `EADDRNOTAVAIL`, `EINVAL`; `EAGAIN`: of a stream, its user owes the packets of a second;
+    /// of datagrams, what was sent to 16 peers before the present one waits yet. Try again later.
     pub fn connect(
         &self,
         p: BorrowedFd<'_>,

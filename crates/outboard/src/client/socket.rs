@@ -320,7 +320,8 @@ impl Socket {
     /// to nobody. A context can be sent to at once.
     ///
     /// # Errors
-    /// As [`Client::connect`], and why there is no connection; `EINPROGRESS`: not yet.
+    /// As [`Client::connect`], and why there is no connection; `EINPROGRESS`: not yet. `EAGAIN` is told whether the placeholder
+    /// waits or not.
     pub fn connect(&self, remote: Option<SocketAddr>) -> Result<()> {
         if self.of.kind != Kind::Stream {
             let end = self.end()?;

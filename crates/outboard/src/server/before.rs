@@ -43,6 +43,11 @@ impl Earlier {
         }
     }
 
+    /// All were taken.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Of so many bytes that are not taken, those of the present peer.
     fn of_present(&self, left: u64) -> u64 {
         left.saturating_sub(self.0.iter().map(|(_, len)| len).sum())

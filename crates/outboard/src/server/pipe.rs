@@ -219,9 +219,18 @@ impl Leaving<'_> {
         message: &[u8],
         heading: &Heading,
     ) -> io::Result<bool> {
+        let meant = socket.meant(heading);
+        self.leave_to(socket, message, meant)
+    }
+
+    /// As [`Leaving::leave`], of one of which is known whom it is for.
+    fn leave_to(&mut self, socket: &mut Socket, message: &[u8], meant: Meant) -> io::Result<bool> {
         let Leaving { stack, id, now, policy } = self;
-        let Meant { heading: Heading { address, beside }, is_told } = socket.meant(heading);
-        let told = |socket: &mut Socket, sent| told(socket, sent, is_told);
+        let Heading { address, beside } = meant.heading;
+        let is_told = socket.is_told_of(&meant);
+        let told = |socket: &mut Socket, sent: Result<bool, Error>| {
+            told(socket, sent.map_err(number_of), is_told)
+        };
         if address.is_none() {
             return Ok(told(socket, Err(Error::NotConnected)));
         }
@@ -237,18 +246,17 @@ impl Leaving<'_> {
         };
         let own = beside.local.filter(|local| !stack.layer().is_group(*local));
         if !own.is_none_or(is_his) {
-            socket.error = Some(Errno::ACCESS);
-            return Ok(true);
+            return Ok(self::told(socket, Err(Errno::ACCESS), is_told));
         }
         Ok(told(socket, stack.udp_send_beside(*now, *id, message, address, &beside)?))
     }
 }
 
 /// Whether a datagram is gone, one way or the other; what is wrong with it is told or not.
-fn told(socket: &mut Socket, sent: Result<bool, Error>, is_told: bool) -> bool {
+fn told(socket: &mut Socket, sent: Result<bool, Errno>, is_told: bool) -> bool {
     sent.unwrap_or_else(|error| {
         if is_told {
-            socket.error = Some(number_of(error));
+            socket.error = Some(error);
         }
         true
     })
@@ -264,7 +272,7 @@ pub fn leave_datagrams(
 ) -> io::Result<Result<bool, Turn>> {
     let State::Datagrams { pending, .. } = &mut socket.state else { return Ok(Ok(false)) };
     if let Some(waiting) = pending.take()
-        && !way.leave(socket, &waiting.1, &waiting.0)?
+        && !way.leave_to(socket, &waiting.1, waiting.0)?
     {
         keep(socket, waiting);
         return Ok(Ok(false));
@@ -274,23 +282,30 @@ pub fn leave_datagrams(
         if !socket.shown.readable || !socket.may_send || left == 0 {
             return Ok(Ok(false));
         }
-        let message = match recv(&socket.q, &mut scratch[..], RecvFlags::DONTWAIT) {
+        let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+        let (message, whole) = match recv(&socket.q, &mut scratch[..], flags) {
             Ok((_, 0)) => {
                 socket.has_finished = true;
                 return Ok(Ok(false));
             }
-            Ok((len, _)) => &scratch[..len],
+            Ok((len, whole)) => (&scratch[..len], whole),
             Err(Errno::AGAIN) => {
                 socket.shown.readable = false;
+                // Of rings nothing waits either, or this would not be looked at.
+                socket.note_all_taken();
                 return Ok(Ok(false));
             }
             Err(Errno::INTR) => continue,
             Err(_) => return Ok(Err(Turn::Left)),
         };
-        left = left.saturating_sub(message.len());
+        left = left.saturating_sub(whole);
         let parsed = message.split_first_chunk();
         let parsed = parsed.and_then(|(h, m)| Some((Heading::parse(h).ok()?, m)));
         let is_gone = match parsed {
+            Some((heading, _)) if whole > message.len() => {
+                let is_told = socket.is_told_of(&socket.meant(&heading));
+                told(socket, Err(Errno::MSGSIZE), is_told)
+            }
             Some((heading, bytes)) => way.leave(socket, bytes, &heading)?,
             None => {
                 // Not from a client of ours.
@@ -301,9 +316,9 @@ pub fn leave_datagrams(
         if let Some((heading, bytes)) = parsed
             && !is_gone
         {
-            keep(socket, Box::new((socket.meant(&heading).heading, bytes.to_vec())));
+            keep(socket, Box::new((socket.meant(&heading), bytes.to_vec())));
         }
-        socket.note_taken(message.len() as u64);
+        socket.note_taken(whole as u64);
         if !is_gone {
             return Ok(Ok(false));
         }
@@ -312,7 +327,7 @@ pub fn leave_datagrams(
 }
 
 /// Keeps a datagram until the interface has room for it.
-fn keep(socket: &mut Socket, datagram: Box<(Heading, Vec<u8>)>) {
+fn keep(socket: &mut Socket, datagram: Box<(Meant, Vec<u8>)>) {
     if let State::Datagrams { pending, .. } = &mut socket.state {
         *pending = Some(datagram);
     }

@@ -100,14 +100,26 @@ impl Socket {
 
     /// Whom the datagram is for that is taken next.
     pub fn meant(&self, heading: &Heading) -> Meant {
-        let (mut heading, mut is_told) = (*heading, true);
+        let (mut heading, names) = (*heading, heading.address.is_some());
         if let State::Datagrams { peer, earlier, .. } = &self.state
-            && heading.address.is_none()
+            && !names
         {
             heading.address = earlier.first().unwrap_or(*peer);
-            is_told = heading.address == *peer;
         }
-        Meant { heading, is_told }
+        Meant { heading, names }
+    }
+
+    /// What is wrong with a datagram is to be told: it has named whom it is for, or is the present peer's.
+    pub fn is_told_of(&self, meant: &Meant) -> bool {
+        let peer = if let State::Datagrams { peer, .. } = &self.state { *peer } else { None };
+        meant.names || meant.heading.address == peer
+    }
+
+    /// Nothing is left of what its application had sent when it was connected last.
+    pub fn note_all_taken(&mut self) {
+        if let State::Datagrams { earlier, .. } = &mut self.state {
+            earlier.clear();
+        }
     }
 
     /// What its application has sent, so many bytes of it, is taken.
@@ -132,10 +144,11 @@ impl Socket {
 }
 
 /// Whom a datagram is for.
+#[derive(Clone, Copy)]
 pub struct Meant {
     pub heading: Heading,
-    /// What is wrong with it is to be told: it is not an earlier peer's.
-    pub is_told: bool,
+    /// It says so itself: it is not for a peer.
+    pub names: bool,
 }
 
 /// How far a socket is.
@@ -167,7 +180,7 @@ pub enum State {
         /// What was sent to those before, and has not been taken yet.
         earlier: Earlier,
         /// One that the interface had no room for: whom it is for, and its message.
-        pending: Option<Box<(Heading, Vec<u8>)>>,
+        pending: Option<Box<(Meant, Vec<u8>)>>,
     },
 }
 

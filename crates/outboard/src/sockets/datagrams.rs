@@ -56,7 +56,8 @@ impl UdpSocket {
     /// Takes messages from `remote` alone from now on, and sends to it what names nobody.
     ///
     /// # Errors
-    /// The socket is gone.
+    /// The socket is gone; over an outboard as [`Client::connect`](crate::client::Client::connect), of which `EAGAIN` says that too much
+    /// waits that was sent to earlier peers.
     pub fn connect(&self, remote: SocketAddr) -> io::Result<()> {
         match self {
             UdpSocket::Inline(socket) => socket.connect(remote),

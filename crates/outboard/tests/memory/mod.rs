@@ -3,11 +3,17 @@
 // Each test takes what it needs.
 #![allow(dead_code)]
 
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use fusewire_device::Waker;
 use fusewire_device::interface::memory::{Config, Memory, pair};
-use fusewire_device::interface::{Interface, Link};
+use fusewire_device::interface::{Capabilities, Interface, Link, RxPacket, TxPacket};
 use fusewire_outboard::client::Client;
 use fusewire_outboard::server::{Server, Settings, Stop};
 use fusewire_stack::Clock;
@@ -17,6 +23,39 @@ use fusewire_testkit::scratch::Scratch;
 /// Two ends of a link of IP packets.
 pub fn link() -> (Memory, Memory) {
     pair(Config { link: Link::Ip, ..Config::default() }).unwrap()
+}
+
+/// One of them that may be full.
+pub struct Full {
+    pub inner: Memory,
+    pub is_full: Arc<AtomicBool>,
+}
+
+impl Interface for Full {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
+        if self.is_full.load(Ordering::Relaxed) { Ok(0) } else { self.inner.transmit(packets) }
+    }
+    fn receive(&mut self) -> io::Result<usize> {
+        self.inner.receive()
+    }
+    fn packet(&self, index: usize) -> RxPacket<'_> {
+        self.inner.packet(index)
+    }
+    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
+        self.inner.wait(timeout, want_write)
+    }
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.as_fd()
+    }
+    fn dropped(&self) -> u64 {
+        self.inner.dropped()
+    }
 }
 
 /// A stack at 10.0.0.`host`.

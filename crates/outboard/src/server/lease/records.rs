@@ -148,7 +148,12 @@ fn leave(
         return Ok(Ok(count == RECORDS));
     }
     match piped {
-        Piped::Nothing => Ok(Ok(false)),
+        Piped::Nothing => {
+            if !socket.shown.readable {
+                socket.note_all_taken();
+            }
+            Ok(Ok(false))
+        }
         Piped::Bytes(most) => {
             let before = socket.taken;
             let left = pipe::leave_datagrams(socket, way, scratch, most)?;
