@@ -282,7 +282,8 @@ impl<T: Transport> Client<T> {
         Ok(None)
     }
 
-    /// Forgets a call; its reply, if it has come or comes, is a stray then.
+    /// Forgets a call; its reply, if it has come, is a stray then, and so is one that comes later, unless the transport drops it
+    /// ([`Transactions`](crate::Transactions) does).
     pub fn cancel<R>(&mut self, call: Pending<R>) {
         self.forget(call.xid);
     }

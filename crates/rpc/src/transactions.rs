@@ -16,6 +16,8 @@ use crate::transport::{Arrival, Transport};
 
 /// Answers that came while calls were begun, and wait to be received, at most.
 const CAME_MAX: usize = 4096;
+/// And their bytes: where there are as many, one more answer may come.
+const CAME_BYTES: usize = 16 << 20;
 
 /// Messages as calls beside a connection, whose transport is XTP: a client's, or a server's, which answers the call that
 /// came last. Each call reaches the server at most once.
@@ -43,13 +45,15 @@ enum Role {
 /// A client's calls, by the transaction of their message.
 ///
 /// A transaction is in `calls`, in `came` or forgotten: `calls` is no longer than the connection lets calls be under way, and
-/// `came` no longer than [`CAME_MAX`].
+/// `came` no longer than [`CAME_MAX`], and than [`CAME_BYTES`] and an answer.
 #[derive(Default)]
 struct Begun {
     /// Under way.
     calls: HashMap<CallId, u32>,
     /// Answers that came while another was begun, and were not received yet.
     came: VecDeque<(u32, Vec<u8>)>,
+    /// Their bytes.
+    came_bytes: usize,
     unwanted: u64,
 }
 
@@ -77,7 +81,7 @@ impl Transactions {
         &self.connection
     }
 
-    /// Answers that came and wait to be received: at most 4,096, beyond which no call is begun.
+    /// Answers that came and wait to be received: at most 4,096, or 16 MiB and one answer, beyond which no call is begun.
     pub fn waiting(&self) -> usize {
         match &self.role {
             Role::Client(begun) => begun.came.len(),
@@ -97,7 +101,10 @@ impl Transactions {
     fn next(&mut self, patience: Option<Duration>) -> io::Result<Result<Vec<u8>, Arrival>> {
         match &mut self.role {
             Role::Client(begun) => match begun.came.pop_front() {
-                Some((_, answer)) => Ok(Ok(answer)),
+                Some((_, answer)) => {
+                    begun.came_bytes -= answer.len();
+                    Ok(Ok(answer))
+                }
                 None => match begun.take(&self.connection, patience.and_then(after)) {
                     Ok((_, Ok(answer))) => Ok(Ok(answer)),
                     // Who waits for it waits as long as for one that is lost.
@@ -134,6 +141,13 @@ impl Begun {
         until: Option<Instant>,
     ) -> io::Result<()> {
         loop {
+            if self.came.len() >= CAME_MAX || self.came_bytes >= CAME_BYTES {
+                let (count, bytes) = (self.came.len(), self.came_bytes);
+                let what = format!(
+                    "{count} answers wait to be received, {bytes} bytes: receive some of them"
+                );
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
+            }
             match connection.begin_call_timeout(message, Duration::ZERO) {
                 Err(Error::Elapsed) => {}
                 Err(error) => return Err(io_error(error)),
@@ -142,12 +156,11 @@ impl Begun {
                     return Ok(());
                 }
             }
-            if self.came.len() >= CAME_MAX {
-                let what = format!("{CAME_MAX} answers wait to be received: receive some of them");
-                return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
-            }
             match self.take(connection, until) {
-                Ok((xid, Ok(answer))) => self.came.push_back((xid, answer)),
+                Ok((xid, Ok(answer))) => {
+                    self.came_bytes += answer.len();
+                    self.came.push_back((xid, answer));
+                }
                 Ok((_, Err(_))) => {}
                 Err(error @ Error::Elapsed) => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, error));
@@ -178,13 +191,20 @@ impl Begun {
 
     /// Forgets a call; whether its answer had come.
     fn cancel(&mut self, connection: &Connection, xid: u32) -> bool {
-        let Begun { calls, came, .. } = self;
+        let Begun { calls, came, came_bytes, .. } = self;
+        let mut had_come = false;
         for (call, _) in calls.extract_if(|_, of| *of == xid) {
-            connection.cancel_call(call);
+            had_come |= connection.cancel_call(call);
         }
-        let had = came.len();
-        came.retain(|(of, _)| *of != xid);
-        came.len() < had
+        came.retain(|(of, answer)| {
+            let stays = *of != xid;
+            if !stays {
+                had_come = true;
+                *came_bytes -= answer.len();
+            }
+            stays
+        });
+        had_come
     }
 }
 

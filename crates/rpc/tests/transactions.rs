@@ -61,6 +61,14 @@ fn a_cancelled_call_leaves_nothing_behind() {
         assert!(client.0.strays() >= round * (waiting as u64 - 1), "{}", client.0.strays());
     }
     assert_eq!(client.0.transport().unwanted(), 0);
+    // Also what lies in the connection yet has come, and is a stray then.
+    let (before, deadline) = (client.0.strays(), Instant::now() + Duration::from_secs(60));
+    while client.0.strays() == before && Instant::now() < deadline {
+        let call = client.begin_kinds_large(1).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        client.0.cancel(call);
+    }
+    assert!(client.0.strays() > before, "{}", client.0.strays());
 }
 
 #[test]
@@ -114,5 +122,38 @@ fn answers_that_nobody_receives_have_a_bound() {
         received += u32::from(arrival == Arrival::Message);
     }
     assert_eq!((received, transport.waiting()), (begun - 1, 0));
+    transport.send(b"once more").unwrap();
+}
+
+#[test]
+fn so_have_their_bytes() {
+    const LEN: usize = 128 << 10;
+    let (mut transport, theirs, _endpoints) = connected();
+    std::thread::spawn(move || {
+        let answer = vec![7; LEN];
+        while let Ok(Some(call)) = theirs.next_call() {
+            call.answer(&answer[..]).unwrap();
+        }
+    });
+    let mut begun = 0_u32;
+    let error = loop {
+        match transport.send(&begun.to_be_bytes()) {
+            Ok(()) => begun += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy, "{error}");
+    assert_eq!(transport.waiting(), (16 << 20) / LEN);
+    // Who receives one, or cancels one, has room again; those under way make it, too.
+    let (mut message, mut at) = (Vec::new(), 0);
+    while transport.waiting() > 0 {
+        if at % 2 == 0 {
+            transport.receive(&mut message, None).unwrap();
+            assert_eq!(message.len(), LEN);
+        } else {
+            transport.cancel(at);
+        }
+        at += 1;
+    }
     transport.send(b"once more").unwrap();
 }

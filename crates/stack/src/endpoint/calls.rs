@@ -233,9 +233,9 @@ impl Connection {
         self.any_answer().wait().await
     }
 
-    /// Nobody wants to know any more what becomes of a call.
-    pub fn cancel_call(&self, call: CallId) {
-        self.held.handle.call(|state| state.cancel_call(self.held.id, call));
+    /// Nobody wants to know any more what becomes of a call. True when its answer had come, and was not taken.
+    pub fn cancel_call(&self, call: CallId) -> bool {
+        self.held.handle.call(|state| state.cancel_call(self.held.id, call))
     }
 
     /// The longest request of a call, in bytes, on this path now.

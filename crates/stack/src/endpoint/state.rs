@@ -174,12 +174,16 @@ impl State {
         })
     }
 
-    /// Nobody wants to know any more what becomes of a call.
-    pub fn cancel_call(&mut self, id: ConnectionId, call: CallId) {
-        self.stack.cancel_call(id, call);
+    /// Nobody wants to know any more what becomes of a call. True when its answer had come.
+    pub fn cancel_call(&mut self, id: ConnectionId, call: CallId) -> bool {
+        let mut had_come = self.stack.cancel_call(id, call);
         if let Some(status) = self.statuses.get_mut(&id) {
-            status.answers.retain(|(answered, _)| *answered != call);
+            status.answers.retain(|(answered, answer)| {
+                had_come |= *answered == call && answer.is_ok();
+                *answered != call
+            });
         }
+        had_come
     }
 
     /// Why the connection is over; pending while it is not.

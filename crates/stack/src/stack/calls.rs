@@ -109,17 +109,18 @@ impl Stack {
         Some(answer)
     }
 
-    /// Nobody wants to know any more what becomes of a call.
-    pub fn cancel_call(&mut self, id: ConnectionId, call: CallId) {
-        self.take_answer(id, Some(call));
-        let Some(connection) = self.get_mut(id) else { return };
-        let Some(beside) = connection.calls.as_mut() else { return };
+    /// Nobody wants to know any more what becomes of a call. True when its answer had come, and was not taken.
+    pub fn cancel_call(&mut self, id: ConnectionId, call: CallId) -> bool {
+        let had_come = self.take_answer(id, Some(call)).is_some_and(|(_, answer)| answer.is_ok());
+        let Some(connection) = self.get_mut(id) else { return had_come };
+        let Some(beside) = connection.calls.as_mut() else { return had_come };
         if let Some(key) = beside.over(call) {
             // Who waits for room has some.
             connection.events.push_back(Event::Answered);
             self.settle(id.index);
             self.forget_call(key);
         }
+        had_come
     }
 
     fn forget_call(&mut self, key: wire::Key) {

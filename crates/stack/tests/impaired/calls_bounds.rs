@@ -197,7 +197,7 @@ fn a_call_ends_with_its_connection_or_when_it_is_given_up() {
         is_cut.store(true, Ordering::Relaxed);
         let (id, call) = (world.id, begin(&mut world, b"4 never mind").unwrap());
         match how {
-            "given up" => world.client.cancel_call(id, call),
+            "given up" => assert!(!world.client.cancel_call(id, call), "none has come"),
             "with its connection" => world.client.abort(id),
             _ => {}
         }
