@@ -41,6 +41,13 @@ const PLANTED: &[Planted] = &[
         defaults: &[],
     },
     Planted {
+        name: "newer ones overtake more in a row than may be lost",
+        lines: &["network = {rtt_ms = 10, rate_mbit = 10, loss = 0, jitter_ms = 30}",
+                 "adu.X = {type = \"M.Small\", reliability = \"none\", order = \"newest\", rate_hz = [100, 100], loss = 0.9, loss_run = 1}"],
+        clauses: &["network.jitter_ms", "adu.X.loss_run", "adu.X.order", "adu.X.rate_hz"],
+        defaults: &[],
+    },
+    Planted {
         name: "its bytes take longer to leave",
         lines: &["network = {rtt_ms = 10, rate_mbit = [0.1, 10], loss = 0}",
                  "adu.X = {type = \"M.Large\", deadline_ms = 1000, late = \"deliver\"}"],

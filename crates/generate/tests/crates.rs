@@ -123,6 +123,25 @@ fn what_datagrams_would_not_keep_is_refused_with_its_clause() {
     }
 }
 
+/// Ends that were made before what goes beside datagrams had when it was sent are told so: that is the first in which they differ.
+#[test]
+fn the_format_of_what_goes_beside_datagrams_is_a_clause() {
+    let lane = "network.jitter_ms = 10\nadu.X = {type = \"Mm.T\", reliability = \"avoid\", deadline_ms = 500, adapt = [\"quality\"], rate_hz = [5, 30], bitrate_kbit = [100, 1000], order = \"newest\"}\n";
+    let terms = |with: &str| -> Vec<String> {
+        let files = made(&format!("{lane}adu.Y = {{type = \"Mm.U\", {with}}}\n")).unwrap();
+        let lib = files.iter().find(|file| file.path == Path::new("src/lib.rs")).unwrap();
+        let (_, clauses) = lib.text.split_once("pub const CLAUSES: &[&str] = &[\n").unwrap();
+        clauses.lines().take_while(|line| *line != "];").map(str::to_owned).collect()
+    };
+    let beside = terms("order = \"type\"");
+    let format = "\"format.beside = 2\",";
+    let without: Vec<_> = beside.iter().filter(|term| term.trim() != format).collect();
+    let first = beside.iter().zip(&without).find(|(a, b)| a != *b);
+    assert_eq!(first.map(|(term, _)| term.trim()), Some(format), "{beside:?}");
+    let alone = terms("reliability = \"none\", deadline_ms = 100, rate_hz = [0, 2]");
+    assert!(!alone.iter().any(|term| term.contains("format.")), "{alone:?}");
+}
+
 const HEAD: &str = "roles = [\"a\", \"b\"]\nnetwork.rtt_ms = [1, 20]\nnetwork.rate_mbit = [100, 1000]\nnetwork.loss = 0.001\n";
 const MODULE: &str = "Mm DEFINITIONS AUTOMATIC TAGS ::= BEGIN
 T ::= SEQUENCE { a INTEGER (0..10), b OCTET STRING (SIZE (0..1000)) }

@@ -1,7 +1,7 @@
 //! One type of ADU at every corner of the network: what it loses, how long it takes, what it loads, with each way to
 //! recover that is left.
 
-use super::channel::{Channel, overtaken};
+use super::channel::{Channel, Overtaking, run_share};
 use crate::catalogue::{Function, Mechanism as M, Set};
 use crate::language::specification::{Adu, CODECS, Preference, Specification};
 use crate::language::value::Range;
@@ -314,17 +314,19 @@ impl Subject<'_> {
                 _ => 0.0,
             };
             let load = figures.load * self.sent_again(resend, 1.0);
-            let overtaken = if set.has(M::Newest) && set.has(M::NoPlayout) {
+            let newer = if set.has(M::Newest) && set.has(M::NoPlayout) {
                 if fec == M::Copy {
                     return Err(self.copies_overtaken());
                 }
-                self.overtaken()
+                Overtaking::new(self.hz_most(hz), network.jitter_ms.value, packets)
             } else {
-                0.0
+                None
             };
-            let loss = loss + (1.0 - loss) * overtaken;
-            let mut figures = Figures { loss, overtaken, resends, load, ..figures };
-            self.check_loss(&figures, &channel, wanted)?;
+            let overtaken = newer.map_or(0.0, |newer| newer.share(1));
+            let all = loss + (1.0 - loss) * overtaken;
+            let mut figures = Figures { loss: all, overtaken, resends, load, ..figures };
+            self.check_loss(&figures, wanted)?;
+            self.check_run(|run| channel.run_loss(loss, packets, run), newer)?;
             figures.time.resends = resend_ms;
             self.check_time(&figures, resend, first)?;
             if worst.as_ref().is_none_or(|w| figures.time.all() > w.time.all()) {
@@ -364,15 +366,11 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// The share that newer ones overtake, as each takes its own time on the way.
-    fn overtaken(&self) -> f64 {
-        let hz = self.adu().rate_hz.value.map_or(0.0, |rate| rate.high);
-        // Where nobody says how often they come, nothing can be said.
-        if hz > 0.0 && hz.is_finite() {
-            overtaken(1000.0 / hz, self.of.network.jitter_ms.value)
-        } else {
-            0.0
-        }
+    /// How many a second come at most at a corner: where nobody says how quality and frequency go together, at the largest.
+    fn hz_most(&self, hz: f64) -> f64 {
+        let adu = self.adu();
+        let rate = adu.rate_hz.value.unwrap_or(Range::new(0.0, 0.0));
+        if adu.bitrate_kbit.value.is_some() && rate.low > 0.0 { hz } else { rate.high }
     }
 
     fn copies_overtaken(&self) -> Failure {
@@ -588,7 +586,7 @@ impl Subject<'_> {
         }
     }
 
-    fn check_loss(&self, figures: &Figures, channel: &Channel, wanted: f64) -> Result<(), Failure> {
+    fn check_loss(&self, figures: &Figures, wanted: f64) -> Result<(), Failure> {
         let adu = self.adu();
         if figures.loss > wanted {
             let again = match figures.resends {
@@ -612,19 +610,34 @@ impl Subject<'_> {
             );
             return Err(Failure { why, clauses: self.clauses(own, network) });
         }
-        if let Some(run) =
-            adu.loss_run.value.filter(|_| adu.reliability.value != Preference::Require)
-        {
-            let share = channel.run_loss(figures.loss, figures.packets, run as u32);
-            if share > RUN_SHARE_MAX {
-                let why = format!("{} of them begin a run of more than {run} lost", percent(share));
-                return Err(Failure {
-                    why,
-                    clauses: self.clauses(&["loss_run"], &["loss", "loss_burst"]),
-                });
-            }
-        }
         Ok(())
+    }
+
+    /// No more in a row than may be, of those that are lost and those that newer ones overtake.
+    fn check_run(
+        &self,
+        lost: impl Fn(u32) -> f64,
+        newer: Option<Overtaking>,
+    ) -> Result<(), Failure> {
+        let adu = self.adu();
+        let run = adu.loss_run.value.filter(|_| adu.reliability.value != Preference::Require);
+        let Some(run) = run.map(|run| run as u32) else { return Ok(()) };
+        let (network, share) = (lost(run), run_share(run, &lost, newer));
+        if share <= RUN_SHARE_MAX {
+            return Ok(());
+        }
+        let (why, own, causes): (_, &[&str], &[&str]) = match share > network {
+            true => (
+                ", or that newer ones overtake",
+                &["loss_run", "order", "rate_hz"],
+                &["loss", "loss_burst", "jitter_ms"],
+            ),
+            false => ("", &["loss_run"], &["loss", "loss_burst"]),
+        };
+        Err(Failure {
+            why: format!("{} of them begin a run of more than {run} lost{why}", percent(share)),
+            clauses: self.clauses(own, causes),
+        })
     }
 
     fn check_time(&self, figures: &Figures, resend: M, first: f64) -> Result<(), Failure> {

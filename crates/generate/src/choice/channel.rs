@@ -73,34 +73,120 @@ impl Channel {
         // burst, losses are as good as new.
         let lasts =
             if packets <= 1 { self.lasts } else { adu_loss.max(self.lasts * adu_loss.sqrt()) };
-        (0..run).fold(adu_loss, |all, _| all * lasts)
+        adu_loss * lasts.powi(run.min(i32::MAX as u32) as i32)
     }
 }
 
 /// Steps by which times on the way are looked at.
 const STEPS: u32 = 200;
+/// What is less is none.
+const NONE: f64 = 1e-9;
+/// More that come within the jitter, by the packets of each, are taken for as many: nearly all of them are overtaken.
+const WITHIN_MAX: f64 = 2e3;
 
-/// The share of ADUs that a newer one overtakes, of which one is sent each `interval_ms`, where each takes up to `jitter_ms` longer
-/// than the fastest, whatever others take.
-pub fn overtaken(interval_ms: f64, jitter_ms: f64) -> f64 {
-    if interval_ms <= 0.0 || jitter_ms <= interval_ms {
-        return 0.0;
-    }
-    // One that takes so long comes before one behind it only if that takes at least as long, less the time between them.
-    let comes = |late_ms: f64| {
-        let behind = (1..).map(|n: u32| late_ms - f64::from(n) * interval_ms);
-        behind.take_while(|ms| *ms > 0.0).map(|ms| 1.0 - ms / jitter_ms).product::<f64>()
-    };
-    let step = jitter_ms / f64::from(STEPS);
-    let all = (0..STEPS).map(|n| comes((f64::from(n) + 0.5) * step));
-    1.0 - all.sum::<f64>() / f64::from(STEPS)
+/// ADUs of which the newest count: one is sent each interval, and each takes up to the jitter longer than the fastest, whatever others
+/// take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overtaking {
+    interval_ms: f64,
+    jitter_ms: f64,
+    packets: i32,
 }
+
+impl Overtaking {
+    /// Of so many packets, so many of them a second; `None`: none overtakes another, or nobody says how often they come.
+    pub fn new(hz: f64, jitter_ms: f64, packets: u16) -> Option<Overtaking> {
+        let interval_ms = (1000.0 / hz).max(jitter_ms / WITHIN_MAX / f64::from(packets.max(1)));
+        (hz > 0.0 && hz.is_finite() && interval_ms < jitter_ms).then_some(Overtaking {
+            interval_ms,
+            jitter_ms,
+            packets: packets.max(1).into(),
+        })
+    }
+
+    /// The share of ADUs that have come so long after the fastest could have: a whole one has with the last of its packets.
+    fn came(&self, ms: f64) -> f64 {
+        (ms / self.jitter_ms).clamp(0.0, 1.0).powi(self.packets)
+    }
+
+    /// The probability that of ADUs of which the first is sent now, and all that follow, none has come by then.
+    fn none_came(&self, ms: f64) -> f64 {
+        let mut none = 1.0;
+        for n in 0u32.. {
+            let came = self.came(ms - f64::from(n) * self.interval_ms);
+            if came < NONE || none < NONE {
+                break;
+            }
+            none *= 1.0 - came;
+        }
+        if none < NONE { 0.0 } else { none }
+    }
+
+    /// The share of ADUs with which so many in a row begin that are overtaken; of one: of those that are.
+    pub fn share(&self, run: u32) -> f64 {
+        // All of them are if they come behind the first that comes of those that follow.
+        let last = self.jitter_ms - f64::from(run) * self.interval_ms;
+        if last <= 0.0 {
+            return 0.0;
+        }
+        // Before the one nearly none has come, and by the other nearly surely one.
+        let until = |is_over: &dyn Fn(f64) -> bool| {
+            let (mut from, mut to) = (0.0, last);
+            for _ in 0..30 {
+                let ms = (from + to) / 2.0;
+                if is_over(self.none_came(ms)) { to = ms } else { from = ms }
+            }
+            (from, to)
+        };
+        let from = until(&|none| none < 1.0 - 1e-6).0;
+        let to = until(&|none| none == 0.0).1;
+        let behind = |ms: f64| {
+            let mut all = 1.0;
+            for n in 1..=run {
+                all *= 1.0 - self.came(ms + f64::from(n) * self.interval_ms);
+                if all < NONE {
+                    return 0.0;
+                }
+            }
+            all
+        };
+        let step = (to - from) / f64::from(STEPS);
+        let (mut share, mut before) = (0.0, 1.0);
+        for n in 1..=STEPS {
+            let none = self.none_came(from + f64::from(n) * step);
+            share += (before - none) * behind(from + (f64::from(n) - 0.5) * step);
+            before = none;
+        }
+        share
+    }
+}
+
+/// The share of ADUs with which more than `run` in a row begin to be lost by the network, of which the first are lost with `lost`
+/// for so many, or to be overtaken, or first the one and then the other.
+pub fn run_share(run: u32, lost: impl Fn(u32) -> f64, newer: Option<Overtaking>) -> f64 {
+    let all = lost(run);
+    let Some(newer) = newer else { return all };
+    let mut share = all + newer.share(run.saturating_add(1));
+    for first in 1..=run.min(RUN_MAX) {
+        // In a row: so many of them the network's, and the others overtaken, in either order.
+        let one = lost(first - 1);
+        let mixed = 2.0 * one * newer.share(run - first + 1);
+        share += mixed;
+        if mixed < NONE && one < NONE {
+            break;
+        }
+    }
+    share.min(1.0)
+}
+
+/// Of longer runs the mixed are as good as none.
+const RUN_MAX: u32 = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As many as draws by a seed say.
+    /// As many as draws by a seed say, of one and of many packets, and of so many in a row.
     #[test]
     fn what_is_overtaken_is_what_draws_say() {
         let mut state = 19u64;
@@ -108,16 +194,63 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) as f64 / (1u64 << 31) as f64
         };
-        for (interval, jitter) in [(33.0, 30.0), (1000.0 / 60.0, 30.0), (10.0, 30.0), (2.0, 50.0)] {
-            let came: Vec<f64> =
-                (0..20_000).map(|n| f64::from(n) * interval + draw() * jitter).collect();
-            let is_overtaken =
-                |n: &usize| came[n + 1..came.len().min(n + 60)].iter().any(|at| *at < came[*n]);
-            let drawn = (0..came.len()).filter(is_overtaken).count() as f64 / came.len() as f64;
-            let found = overtaken(interval, jitter);
-            assert!((found - drawn).abs() < 0.01, "{interval} {jitter}: {found} and {drawn}");
+        for packets in [1u16, 3, 10] {
+            for (hz, jitter) in [(30.0, 30.0), (60.0, 30.0), (100.0, 30.0), (500.0, 50.0)] {
+                let came: Vec<f64> = (0..20_000)
+                    .map(|n| {
+                        let last = (0..packets).map(|_| draw()).fold(0.0, f64::max);
+                        f64::from(n) * 1000.0 / hz + last * jitter
+                    })
+                    .collect();
+                let is_overtaken =
+                    |n: usize| came[n + 1..came.len().min(n + 60)].iter().any(|at| *at < came[n]);
+                let is_overtaken: Vec<bool> = (0..came.len()).map(is_overtaken).collect();
+                for run in 1..=4u32 {
+                    let rows = is_overtaken.windows(run as usize);
+                    let drawn = rows.filter(|row| row.iter().all(|one| *one)).count() as f64;
+                    let drawn = drawn / came.len() as f64;
+                    let newer = Overtaking::new(hz, jitter, packets);
+                    let found = newer.map_or(0.0, |newer| newer.share(run));
+                    let what = format!("{hz} {jitter} {packets} {run}: {found} and {drawn}");
+                    assert!((found - drawn).abs() < 0.012, "{what}");
+                    assert!(found > 0.0 || drawn == 0.0, "{what}");
+                }
+            }
         }
-        assert_eq!((overtaken(30.0, 30.0), overtaken(0.0, 30.0)), (0.0, 0.0));
+        for (hz, jitter) in [(0.0, 30.0), (f64::INFINITY, 30.0), (1000.0 / 30.0, 29.0), (1.0, 0.0)]
+        {
+            assert_eq!(Overtaking::new(hz, jitter, 1), None);
+        }
+    }
+
+    /// Whatever a specification says of them, an answer comes.
+    #[test]
+    fn any_rate_and_any_jitter_are_looked_at_in_few_steps() {
+        for (hz, jitter) in [(1e9, 8.64e7), (1e9, 1e-3), (1e-9, 8.64e7), (1e4, 1e4)] {
+            for packets in [1u16, 10, 60_000] {
+                let newer = Overtaking::new(hz, jitter, packets);
+                let share = |run: u32| newer.map_or(0.0, |newer| newer.share(run));
+                let shares = [1, 2, 900, u32::MAX].map(share);
+                assert!(shares.is_sorted_by(|a, b| a >= b), "{hz} {jitter}: {shares:?}");
+                assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
+                assert!((0.0..=1.0).contains(&run_share(u32::MAX, |_| 0.5, newer)));
+                let is_dense = hz * jitter > 1e7 * f64::from(packets);
+                assert!(!is_dense || shares[0] > 0.9, "{hz} {jitter}: {shares:?}");
+            }
+        }
+    }
+
+    /// What draws say of runs of those that are lost, or overtaken.
+    #[test]
+    fn runs_are_of_what_is_lost_and_of_what_is_overtaken() {
+        let channel = Channel::new(0.02, 2.0);
+        let lost = |run| channel.run_loss(0.02, 1, run);
+        let newer = Overtaking::new(100.0, 30.0, 1);
+        let share = |run| newer.map_or(0.0, |newer| newer.share(run));
+        assert_eq!(run_share(1, lost, None), lost(1));
+        assert!((run_share(1, |_| 0.0, newer) - share(2)).abs() < 1e-12);
+        let both = lost(1) + share(2) + 2.0 * 0.02 * share(1);
+        assert!((run_share(1, lost, newer) - both).abs() < 1e-12);
     }
 
     /// Two in a hundred, two in a row: the conference's network.

@@ -231,10 +231,17 @@ fn execution(carrier: &Carrier, bytes: f64, machine: Option<&Machine>) -> (Execu
     }
 }
 
+/// The format of what goes beside datagrams: from 2 on its header has when it was sent.
+const FORMAT_BESIDE: &str = "2";
+
 /// What both ends must have alike: clauses of the wire, and what was chosen by them.
 fn wire(of: &Specification, chosen: &Combination) -> Vec<WireClause> {
     let clause = |name: &str, value: String| WireClause { name: name.to_owned(), value };
     let mut all = vec![clause("roles", of.roles.join(", "))];
+    // Of formats that have changed: who has another one has another plan, whatever the specification.
+    if chosen.ways.iter().any(|way| chosen.carrier.is_beside(way.set)) {
+        all.push(clause("format.beside", FORMAT_BESIDE.to_owned()));
+    }
     for (module, hash) in &of.modules {
         all.push(clause(&format!("asn1.{module}"), hash.clone()));
     }

@@ -103,7 +103,18 @@ impl Why<'_> {
                 format!("{lost} are lost{newer}, {may_be} may be")
             }
         };
-        let causes = self.of_clauses(&[&adu.reliability, &adu.loss, &self.of.network.loss]);
+        let network = &self.of.network;
+        let causes = match figures.overtaken > 0.0 {
+            false => self.of_clauses(&[&adu.reliability, &adu.loss, &network.loss]),
+            true => self.of_clauses(&[
+                &adu.reliability,
+                &adu.loss,
+                &adu.order,
+                &adu.rate_hz,
+                &network.loss,
+                &network.jitter_ms,
+            ]),
+        };
         all.push(Figure { of: "loss", says, causes });
         if let Some(most) = figures.most_bits {
             let says = match (rate(figures.least_bits), rate(most)) {
