@@ -82,6 +82,8 @@ pub(super) struct Receiver<P> {
     arrivals: Arrivals,
     /// The highest number of a datagram that reports tell of.
     path: Highest,
+    /// Packets that the peer keeps to send them again.
+    gap_max: u64,
     lanes: Box<[Taking]>,
     orders: Orders<usize>,
     /// Adu and slot of what was delivered last.
@@ -155,6 +157,10 @@ impl<P: Profile> Receiver<P> {
                 clock: Clock::default(),
             }
         };
+        let packets_kept = |lane: &Adu| {
+            let (piece, _) = lens::<P>(lane, record_len);
+            (lane.kept * lane.len_max.div_ceil(piece)) as u64
+        };
         let order = |lane: &Adu| order::Lane {
             order: lane.order,
             window: 64,
@@ -166,6 +172,7 @@ impl<P: Profile> Receiver<P> {
             id,
             arrivals: Arrivals::new(DELTA),
             path: Highest::default(),
+            gap_max: P::TAKES.iter().map(packets_kept).sum(),
             lanes: P::TAKES.iter().map(lane).collect(),
             orders: Orders::new(&orders),
             last: None,
@@ -250,11 +257,12 @@ impl<P: Profile> Receiver<P> {
             && header.kind != Kind::Report
         {
             let path = self.path.read(header.path);
-            let is_behind_a_gap = path > self.arrivals.end();
+            let end = self.arrivals.end();
             self.arrivals.on_packet(now, path, ecn);
-            // What is missing is told as soon as it cannot just be late any more, where it would be sent again.
-            if const { kept(P::TAKES) > 0 } && is_behind_a_gap {
-                self.arrivals.hasten(now + P::NETWORK.jitter + SLACK);
+            // What is missing is told as soon as it cannot just be late any more, where it would be sent again: no more than the
+            // peer keeps.
+            if const { kept(P::TAKES) > 0 } && path > end && path - end <= self.gap_max {
+                self.arrivals.hasten(now + P::NETWORK.jitter + SLACK, end..path);
             }
         }
         let Some((header, len)) = header.filter(|_| is_new) else {

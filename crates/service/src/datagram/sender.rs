@@ -31,6 +31,9 @@ const PACKETS_MAX: usize = 4096;
 const REPORT_MAX: usize = 1024;
 /// ADUs that are told to be lost; of more the oldest are not.
 const LOST_MAX: usize = 256;
+/// Of the rate, what reports may take that go early, one part in so many; and how many go at once.
+const EARLY_SHARE: u64 = 20;
+const EARLY_BURST: u64 = 4;
 /// Weight of an ADU in what share of a lane's bytes is its own.
 const SMOOTHING: f64 = 1.0 / 16.0;
 
@@ -93,6 +96,8 @@ pub(super) struct Sender<P> {
     pacer: Pacer,
     /// Bytes of the headers around a datagram.
     around: usize,
+    /// Of reports that go early.
+    early: Pacer,
     /// When it was looked at what lanes make.
     looked: Instant,
     counters: Counters,
@@ -226,6 +231,7 @@ impl<P: Profile> Sender<P> {
             looked: now,
             counters: Counters::default(),
             profile: PhantomData,
+            early: Pacer::new(EARLY_BURST * REPORT_MAX as u64, Duration::ZERO),
         };
         sender.pace();
         Ok(sender)
@@ -354,6 +360,7 @@ impl<P: Profile> Sender<P> {
     /// What lanes make.
     fn look(&mut self, now: Instant) {
         let time = now.saturating_since(self.looked);
+        self.early.set_pace((send / 8 / EARLY_SHARE).max(1), EARLY_BURST * REPORT_MAX as u64);
         if time < LOOK {
             return;
         }
@@ -393,7 +400,7 @@ impl<P: Profile> Sender<P> {
         Ok(Some(len))
     }
 
-    /// A report, if one is due: it is neither counted nor paced.
+    /// A report, if one is due: it is neither counted nor paced, but for those that go early.
     fn report(
         &mut self,
         now: Instant,
@@ -420,7 +427,14 @@ impl<P: Profile> Sender<P> {
 
     /// The lane whose ADU goes on, or begins, or of which something goes again.
     fn begin(&mut self, now: Instant) -> Option<Turn> {
+        let is_early = arrivals.is_early(now);
         for at in 0..self.lanes.len() {
+        if is_early {
+            self.early.on_sent(now, (len + around) as u64);
+            if self.early.room(now) == 0 {
+                arrivals.hold_early(self.early.next_send().unwrap_or(now));
+            }
+        }
             let progress = &mut self.lanes[at].progress;
             if let Some(old) = progress.take_if(|p| p.item.lifetime.is_over(now)) {
                 self.again.forget(at, old.item.number);
