@@ -76,6 +76,8 @@ pub enum Why {
     Expired,
     /// It made room for one that is more important.
     Displaced,
+    /// It was sent, and nobody has said in time whether it came.
+    Unknown,
 }
 
 /// What the receiver is to be told: these numbers of this lane will not come.
@@ -289,6 +291,20 @@ impl<T> Queue<T> {
             self.lost.pop_front();
         }
         self.lost.push_back((item, why));
+    }
+
+    /// So many were taken from other lanes while something waited in this one that it is next.
+    pub fn is_starved(&self, lane: usize) -> bool {
+        let Lane { passed, items, .. } = &self.lanes[lane];
+        *passed >= self.limits.patience && !items.is_empty()
+    }
+
+    /// Something of this lane went that was not taken from here: those that wait in others wait for it, too.
+    pub fn pass(&mut self, at: usize) {
+        let others = self.lanes.iter_mut().enumerate().filter(|(other, _)| *other != at);
+        for (_, lane) in others.filter(|(_, lane)| !lane.items.is_empty()) {
+            lane.passed += 1;
+        }
     }
 
     /// For the sender: an ADU that will not arrive, and why. Those that nobody asks for are forgotten, the oldest first, when

@@ -282,6 +282,7 @@ fn what_is_sent_again_in_time_is_kept() {
     datagrams::expires::<Again, Again>().unwrap();
     datagrams::judges_late::<Again, Again>().unwrap();
     datagrams::gives_up::<Again, Again>().unwrap();
+    datagrams::is_sure::<Again, Again>().unwrap();
     datagrams::keeps_rate::<Again, Again>(FIXED.1).unwrap();
     datagrams::bounds::<Again, Again>().unwrap();
     datagrams::hides::<Again, Again>().unwrap();

@@ -27,7 +27,7 @@ use crate::lifetime::Why;
 use crate::playout::Mode;
 use crate::profile::{Adu, Beside, Network, Order, Profile};
 use crate::{Error, Result};
-pub use again::gives_up;
+pub use again::{gives_up, is_sure};
 pub use beside::{arrives, tells_late};
 
 type Kept = std::result::Result<(), Broken>;
@@ -147,12 +147,15 @@ struct World<A: Profile, B: Profile> {
 impl<A: Profile, B: Profile> World<A, B> {
     fn new(rules: Rules, burst: f64, seed: u64) -> Result<World<A, B>> {
         let [one, other] = keys()?;
-        let back = Rules { delay: rules.delay, ..Rules::NONE };
+        // Reports go by a way that is as bad; but what meddles does so one way.
+        let Rules { delay, jitter, .. } = rules;
+        let loss = rules.loss.min(A::NETWORK.loss);
+        let back = Rules { loss, delay, jitter, ..Rules::NONE };
         Ok(World {
             from: end(one)?,
             to: end(other)?,
             forth: Path::new(rules, burst, seed),
-            back: Path::new(back, 1.0, seed ^ 1),
+            back: Path::new(back, burst, seed ^ 1),
             now: Instant::ZERO,
         })
     }

@@ -8,7 +8,10 @@
 //! ```
 //! A piece is sealed anew, from the memory where its ADU was written: under a number of its own it is told of by reports like any
 //! other, and is lost or comes for itself. It is lost where a report tells of a later one that came [`jitter`](crate::profile::Network)
-//! ago: on a path whose times vary by no more it would be there. Nothing is kept for longer than its deadline and a report take.
+//! ago: on a path whose times vary by no more it would be there. What nobody tells of in time is sent again, too, but not lost by
+//! that: a report that says that it came is heard as long as its ADU is kept. While no report comes at all that time doubles: it is
+//! the way back that is broken, in all likelihood. An ADU of which it is not known that it was lost when it is given up is told as
+//! such ([`Why::Unknown`]). Nothing is kept for longer than its deadline and two reports take.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -20,8 +23,10 @@ use crate::fec::Bits;
 use crate::lifetime::Why;
 use crate::profile::Adu;
 
-/// Datagrams that are known to be under way at most: of more the oldest are taken for arrived.
+/// Datagrams that are known to be under way at most: of more it is not known what became of the oldest.
 const FLIGHT_MAX: usize = 4096;
+/// How often the time doubles that a report may take.
+const DOUBLED_MAX: u32 = 6;
 
 /// An ADU that is kept.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +47,13 @@ pub struct Kept {
 struct Entry {
     kept: Kept,
     came: Bits,
+    /// Those that are to go again.
     lost: Bits,
-    /// Each of its packets was sent once.
+    /// Those of which a packet was forgotten.
+    unknown: Bits,
+    /// Each of its packets was sent once; some were sent again.
     is_whole: bool,
+    is_again: bool,
 }
 
 /// A piece that is under way.
@@ -56,6 +65,8 @@ struct Flight {
     lane: usize,
     number: u64,
     index: u8,
+    /// Nobody has told of it in time.
+    is_overdue: bool,
 }
 
 /// An ADU whose memory is free again.
@@ -74,6 +85,8 @@ pub struct Again {
     lanes: Box<[VecDeque<Entry>]>,
     flight: VecDeque<Flight>,
     gone: VecDeque<Gone>,
+    /// How often something was overdue since the last report.
+    silent: u32,
 }
 
 impl Again {
@@ -85,6 +98,7 @@ impl Again {
             lanes: lanes.iter().map(|lane| VecDeque::with_capacity(lane.kept)).collect(),
             flight: VecDeque::with_capacity(flight.min(FLIGHT_MAX)),
             gone: VecDeque::with_capacity(2 * kept),
+            silent: 0,
         }
     }
 
@@ -95,21 +109,28 @@ impl Again {
         if entries.len() >= most
             && let Some(at) = entries.iter().position(|entry| entry.is_whole)
         {
-            let is_missing = entries[at].lost.first().is_some();
-            self.let_go(lane, at, is_missing.then_some(Why::Displaced));
+            self.give_up(lane, at, Why::Displaced);
         }
-        let (came, lost) = (Bits::default(), Bits::default());
-        self.lanes[lane].push_back(Entry { kept, came, lost, is_whole: false });
+        let (came, lost, unknown) = Default::default();
+        self.lanes[lane].push_back(Entry {
+            kept,
+            came,
+            lost,
+            unknown,
+            is_whole: false,
+            is_again: false,
+        });
     }
 
     /// A datagram of this number takes a piece.
     pub fn on_sent(&mut self, at: Instant, path: u64, lane: usize, number: u64, index: u8) {
         if self.flight.len() == self.flight.capacity()
             && let Some(oldest) = self.flight.pop_front()
+            && let Some(entry) = self.entry(&oldest)
         {
-            self.came(&oldest);
+            entry.unknown.set(oldest.index.into());
         }
-        self.flight.push_back(Flight { path, at, lane, number, index });
+        self.flight.push_back(Flight { path, at, lane, number, index, is_overdue: false });
     }
 
     /// All of an ADU was sent once.
@@ -124,12 +145,14 @@ impl Again {
     pub fn forget(&mut self, lane: usize, number: u64) {
         if let Some(at) = self.place(lane, number) {
             self.lanes[lane].remove(at);
+            self.flight.retain(|flight| (flight.lane, flight.number) != (lane, number));
         }
     }
 
     /// A report of datagrams, of which the next has the number `next`.
     pub fn on_report(&mut self, report: &Report<'_>, next: u64, jitter: Duration) {
         let Some(begin) = Seq(report.begin).to_offset(Seq(0), next) else { return };
+        self.silent = 0;
         let jitter = (jitter.as_secs_f64() * 1024.0).ceil() as u64;
         let metrics = || (begin..next).zip(report.metrics());
         // What came so long ago: those before it would have come, too.
@@ -147,27 +170,74 @@ impl Again {
             };
             let flight = self.flight[at];
             match metric {
-                Metric::Received { .. } => self.came(&flight),
-                Metric::Missing if path < settled => self.lost(&flight),
-                Metric::Missing => continue,
+                // With it others of its ADU may go.
+                Metric::Received { .. } => {
+                    self.flight.remove(at);
+                    self.came(&flight);
+                }
+                Metric::Missing if path < settled => {
+                    self.flight.remove(at);
+                    // What was overdue goes again already.
+                    if !flight.is_overdue {
+                        self.lost(&flight);
+                    }
+                }
+                Metric::Missing => {}
             }
-            self.flight.remove(at);
         }
     }
 
-    /// Those of which nobody has said anything for so long are lost.
+    /// Those of which nobody has said anything for so long go again, and what could not come any more is given up: so long behind
+    /// its deadline nobody will say what became of it.
     pub fn handle_timeout(&mut self, now: Instant, patience: Duration) {
-        while let Some(flight) = self.flight.front().copied()
-            && flight.at + patience <= now
+        let doubled = self.doubled(patience);
+        let first = self.flight.partition_point(|flight| flight.is_overdue);
+        let mut next = first;
+        while let Some(flight) = self.flight.get_mut(next)
+            && flight.at + doubled <= now
         {
-            self.flight.pop_front();
+            flight.is_overdue = true;
+            let flight = *flight;
             self.lost(&flight);
+            next += 1;
+        }
+        if next > first {
+            self.silent = (self.silent + 1).min(DOUBLED_MAX);
+        }
+        for lane in 0..self.lanes.len() {
+            let is_over = |entry: &Entry| entry.is_whole && entry.kept.until + patience <= now;
+            while let Some(at) = self.lanes[lane].iter().position(is_over) {
+                self.give_up(lane, at, Why::Expired);
+            }
         }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     pub fn poll_timeout(&self, patience: Duration) -> Option<Instant> {
-        self.flight.front().map(|flight| flight.at + patience)
+        let first = self.flight.partition_point(|flight| flight.is_overdue);
+        let overdue = self.flight.get(first).map(|flight| flight.at + self.doubled(patience));
+        let whole = |lane: &VecDeque<Entry>| Some(lane.iter().find(|e| e.is_whole)?.kept.until);
+        let over = self.lanes.iter().filter_map(whole).min().map(|until| until + patience);
+        [overdue, over].into_iter().flatten().min()
+    }
+
+    /// How long a report may take, with how often none came.
+    fn doubled(&self, patience: Duration) -> Duration {
+        patience * (1 << self.silent)
+    }
+
+    /// Packets of a lane that are to go again.
+    pub fn waiting(&self, lane: usize) -> usize {
+        let lost = |entry: &Entry| entry.lost.count(entry.kept.packets.into());
+        self.lanes[lane].iter().map(lost).sum()
+    }
+
+    /// Something is missing of an ADU, and would come too late, `way` from now.
+    pub fn is_hopeless(&self, lane: usize, number: u64, now: Instant, way: Duration) -> bool {
+        self.place(lane, number).is_some_and(|at| {
+            let entry = &self.lanes[lane][at];
+            entry.lost.first().is_some() && now + way > entry.kept.until
+        })
     }
 
     /// Something is to be sent again.
@@ -187,7 +257,7 @@ impl Again {
                 entry.is_whole && entry.lost.first().is_some() && now + way > entry.kept.until
             };
             while let Some(at) = self.lanes[lane].iter().position(is_over) {
-                self.let_go(lane, at, Some(Why::Expired));
+                self.give_up(lane, at, Why::Expired);
             }
         }
         let waits = |lane: &usize| self.lanes[*lane].iter().any(|e| e.lost.first().is_some());
@@ -199,6 +269,7 @@ impl Again {
         self.lanes[lane].iter_mut().find_map(|entry| {
             let index = entry.lost.first()?;
             entry.lost.clear(index);
+            entry.is_again = true;
             Some((entry.kept, index as u8))
         })
     }
@@ -212,6 +283,11 @@ impl Again {
         self.lanes[lane].iter().position(|entry| entry.kept.number == number)
     }
 
+    fn entry(&mut self, flight: &Flight) -> Option<&mut Entry> {
+        let at = self.place(flight.lane, flight.number)?;
+        Some(&mut self.lanes[flight.lane][at])
+    }
+
     fn came(&mut self, flight: &Flight) {
         let Some(at) = self.place(flight.lane, flight.number) else { return };
         let entry = &mut self.lanes[flight.lane][at];
@@ -222,8 +298,7 @@ impl Again {
     }
 
     fn lost(&mut self, flight: &Flight) {
-        let Some(at) = self.place(flight.lane, flight.number) else { return };
-        let entry = &mut self.lanes[flight.lane][at];
+        let Some(entry) = self.entry(flight) else { return };
         if !entry.came.has(flight.index.into()) {
             entry.lost.set(flight.index.into());
         }
@@ -238,11 +313,29 @@ impl Again {
         }
     }
 
+    /// It goes although not all of it is known to have come: for this where some of it is known not to have.
+    fn give_up(&mut self, lane: usize, at: usize, why: Why) {
+        let Entry { kept: Kept { number, packets, .. }, came, mut unknown, .. } =
+            self.lanes[lane][at];
+        let of_it = |flight: &&Flight| (flight.lane, flight.number) == (lane, number);
+        for flight in self.flight.iter().filter(of_it) {
+            unknown.set(flight.index.into());
+        }
+        let is_lost = |index| !came.has(index) && !unknown.has(index);
+        let why = if (0..packets.into()).any(is_lost) { why } else { Why::Unknown };
+        self.let_go(lane, at, Some(why));
+    }
+
     fn let_go(&mut self, lane: usize, at: usize, why: Option<Why>) {
-        let Some(Entry { kept: Kept { number, slot, .. }, .. }) = self.lanes[lane].remove(at)
+        let Some(Entry { kept: Kept { number, slot, .. }, is_again, .. }) =
+            self.lanes[lane].remove(at)
         else {
             return;
         };
+        // Of what was sent once and came nothing is under way.
+        if is_again || why.is_some() {
+            self.flight.retain(|flight| (flight.lane, flight.number) != (lane, number));
+        }
         self.gone.push_back(Gone { lane, number, slot, why });
     }
 }
@@ -315,10 +408,92 @@ mod tests {
         assert_eq!(next(&mut again, 109), None);
         again.handle_timeout(Instant::from_ms(110), 100 * MS);
         assert_eq!(next(&mut again, 110), Some((0, 0)));
-        // It came all the same, and is sent again no more.
+        // A report is still heard that says that it came all the same: it is sent again no more.
+        let mut again = self::again(2);
+        send(&mut again, 0, 2);
+        again.handle_timeout(Instant::from_ms(110), 100 * MS);
+        assert_eq!(next(&mut again, 110), Some((0, 0)));
+        again.on_sent(Instant::from_ms(110), 7, 0, 0, 0);
+        report(&mut again, 5, &[Metric::received(0, 1); 2], Duration::ZERO);
+        assert_eq!((next(&mut again, 111), again.waits()), (None, false));
+        assert_eq!(again.poll_gone(), Some(Gone { lane: 0, number: 0, slot: 10, why: None }));
+        assert_eq!(again.poll_timeout(100 * MS), None);
+    }
+
+    #[test]
+    fn what_is_not_all_sent_is_hopeless_where_a_piece_would_come_too_late() {
+        let mut again = again(2);
+        begin(&mut again, 0, 3);
+        for index in 0..2 {
+            again.on_sent(Instant::from_ms(10), 5 + u64::from(index), 0, 0, index);
+        }
+        let hopeless = |again: &Again, ms| again.is_hopeless(0, 0, Instant::from_ms(ms), 20 * MS);
+        assert!(!hopeless(&again, 190), "nothing is missing");
+        report(&mut again, 5, &[Metric::Missing, Metric::received(0, 1)], Duration::ZERO);
+        assert_eq!((again.waiting(0), again.waits()), (1, true));
+        assert!(!hopeless(&again, 180) && hopeless(&again, 181));
+        assert_eq!(next(&mut again, 180), Some((0, 0)));
+        assert_eq!(again.waiting(0), 0);
+    }
+
+    #[test]
+    fn a_report_that_says_again_what_was_overdue_sends_nothing_twice() {
+        let mut again = again(2);
+        send(&mut again, 0, 1);
+        again.handle_timeout(Instant::from_ms(110), 100 * MS);
+        assert_eq!(next(&mut again, 110), Some((0, 0)));
         again.on_sent(Instant::from_ms(110), 6, 0, 0, 0);
-        again.handle_timeout(Instant::from_ms(210), 100 * MS);
-        assert_eq!(next(&mut again, 175), Some((0, 0)));
+        report(&mut again, 5, &[Metric::Missing, Metric::Missing, Metric::received(0, 9)], MS);
+        assert_eq!(next(&mut again, 120), Some((0, 0)), "the second is lost, too");
+        again.on_sent(Instant::from_ms(120), 8, 0, 0, 0);
+        let mut again = self::again(2);
+        send(&mut again, 0, 1);
+        again.handle_timeout(Instant::from_ms(110), 100 * MS);
+        assert_eq!(next(&mut again, 110), Some((0, 0)));
+        again.on_sent(Instant::from_ms(110), 9, 0, 0, 0);
+        report(&mut again, 5, &[Metric::Missing, Metric::received(0, 9)], MS);
+        assert_eq!(next(&mut again, 120), None, "it is under way");
+    }
+
+    #[test]
+    fn while_no_report_comes_less_goes_again() {
+        let mut again = again(9);
+        let count = |again: &mut Again, from: u64| {
+            let mut count = 0;
+            for ms in from..from + 1000 {
+                let now = Instant::from_ms(ms);
+                if ms % 20 == 0 {
+                    let (number, until) = (ms, now + 150 * MS);
+                    let kept = Kept { number, slot: 0, sent: 0, packets: 1, until };
+                    again.begin(0, 99, kept);
+                    again.on_sent(now, ms, 0, number, 0);
+                    again.whole(0, number);
+                }
+                again.handle_timeout(now, 100 * MS);
+                while next(again, ms).is_some() {
+                    count += 1;
+                }
+            }
+            count
+        };
+        assert_eq!(count(&mut again, 100), 1, "of fifty");
+        let why = core::iter::from_fn(|| again.poll_gone()).map(|gone| gone.why);
+        assert!(why.eq([Some(Why::Unknown); 38]), "nobody knows");
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_taken_for_arrived() {
+        let mut again = again(1);
+        let many = again.flight.capacity() as u64;
+        begin(&mut again, 0, 1);
+        for path in 0..=many {
+            again.on_sent(Instant::from_ms(10), path, 0, if path == 0 { 0 } else { 9 }, 0);
+        }
+        again.whole(0, 0);
+        assert_eq!(again.poll_gone(), None);
+        again.handle_timeout(Instant::from_ms(300), 100 * MS);
+        let gone = Gone { lane: 0, number: 0, slot: 10, why: Some(Why::Unknown) };
+        assert_eq!(again.poll_gone(), Some(gone));
     }
 
     #[test]
@@ -346,8 +521,8 @@ mod tests {
         let gone = Gone { lane: 0, number: 0, slot: 10, why: Some(Why::Displaced) };
         assert_eq!(again.poll_gone(), Some(gone));
         begin(&mut again, 3, 1);
-        let gone = Gone { lane: 0, number: 1, slot: 11, why: None };
-        assert_eq!(again.poll_gone(), Some(gone), "nobody knows that it was lost");
+        let gone = Gone { lane: 0, number: 1, slot: 11, why: Some(Why::Unknown) };
+        assert_eq!(again.poll_gone(), Some(gone), "nobody knows what became of it");
         // One that another has is nobody's here.
         again.forget(0, 3);
         again.forget(0, 2);

@@ -91,13 +91,15 @@ pub(super) struct Sender<P> {
     lost: VecDeque<(usize, u64, Why)>,
     lanes: Box<[Sending]>,
     again: Again,
+    /// When the last report came.
+    reported: Instant,
     nada: Nada,
     breaker: Breaker,
     pacer: Pacer,
-    /// Bytes of the headers around a datagram.
-    around: usize,
     /// Of reports that go early.
     early: Pacer,
+    /// Bytes of the headers around a datagram.
+    around: usize,
     /// When it was looked at what lanes make.
     looked: Instant,
     counters: Counters,
@@ -154,8 +156,9 @@ pub(super) fn lens<P: Profile>(lane: &Adu, record_len: impl Fn(usize) -> usize) 
     let piece = piece_len(lane, P::MTU, &record_len);
     let packets = lane.len_max.div_ceil(piece);
     assert!(lane.len_max > 0 && packets <= fec::PACKETS_MAX, "{} is too long", lane.name);
-    let is_once = lane.kept == 0 || lane.fec == Fec::None && lane.deadline.is_some();
-    assert!(is_once, "{} is sent again, and has correction or no deadline", lane.name);
+    let is_bounded = lane.deadline.is_some() && lane.drops_late;
+    let is_once = lane.kept == 0 || lane.fec == Fec::None && is_bounded;
+    assert!(is_once, "{} is sent again, and corrected, or comes however late", lane.name);
     let is_copied = matches!(lane.fec, Fec::Copy { .. });
     assert!(!is_copied || packets == 1, "{} is copied, and has {packets} packets", lane.name);
     (piece, packet_max(piece, record_len))
@@ -217,6 +220,7 @@ impl<P: Profile> Sender<P> {
         let mut sender = Sender {
             lanes: P::SENDS.iter().map(lane).collect(),
             again,
+            reported: now,
             id,
             records,
             next: 0,
@@ -227,11 +231,11 @@ impl<P: Profile> Sender<P> {
             nada: Nada::new(now, config),
             breaker: Breaker::new(now, P::BREAKER),
             pacer: Pacer::new(BURST * P::MTU as u64, Duration::ZERO),
+            early: Pacer::new(EARLY_BURST * REPORT_MAX as u64, Duration::ZERO),
             around: AROUND_IPV4,
             looked: now,
             counters: Counters::default(),
             profile: PhantomData,
-            early: Pacer::new(EARLY_BURST * REPORT_MAX as u64, Duration::ZERO),
         };
         sender.pace();
         Ok(sender)
@@ -299,17 +303,21 @@ impl<P: Profile> Sender<P> {
         self.lost.push_back((lane, number, why));
     }
 
-    /// How long what leaves now is on its way, as far as reports have shown.
-    fn one_way(&self) -> Duration {
-        let Seen { rtt_least, queue, .. } = *self.nada.seen();
-        if rtt_least.is_zero() { P::NETWORK.one_way } else { rtt_least / 2 + queue }
+    /// How long what leaves now is on its way, as far as reports have shown: a queue of which nobody has told since drains.
+    fn one_way(&self, now: Instant) -> Duration {
+        let Seen { rtt, rtt_least, queue, .. } = *self.nada.seen();
+        if rtt_least.is_zero() {
+            return P::NETWORK.one_way;
+        }
+        let untold = now.saturating_since(self.reported).saturating_sub(2 * DELTA + rtt);
+        rtt_least / 2 + queue.saturating_sub(untold)
     }
 
-    /// How long a report may take that tells of what leaves now.
+    /// How long a report may take that tells of what leaves now: one may be lost.
     fn patience(&self) -> Duration {
         let Seen { rtt, .. } = *self.nada.seen();
         let rtt = if rtt.is_zero() { 2 * P::NETWORK.one_way } else { rtt };
-        rtt + DELTA + P::NETWORK.jitter + SLACK
+        rtt + 2 * DELTA + P::NETWORK.jitter + SLACK
     }
 
     /// Bytes that wait for the bucket.
@@ -319,7 +327,15 @@ impl<P: Profile> Sender<P> {
             p.item.bytes * pieces.saturating_sub(p.next) / pieces
         };
         let under_way = self.lanes.iter().filter_map(|lane| lane.progress.as_ref());
-        self.queue.len().1 + under_way.map(left).sum::<usize>()
+        let mut again = 0;
+        if const { kept(P::SENDS) > 0 } {
+            let lost = |(at, lane): (usize, &Adu)| match self.again.waiting(at) {
+                0 => 0,
+                lost => lost * piece_len(lane, P::MTU, |len| self.records.record_len(len)),
+            };
+            again = P::SENDS.iter().enumerate().map(lost).sum();
+        }
+        self.queue.len().1 + under_way.map(left).sum::<usize>() + again
     }
 
     pub fn target_bits(&self) -> u64 {
@@ -344,11 +360,13 @@ impl<P: Profile> Sender<P> {
     fn pace(&mut self) {
         let send = self.nada.target(self.waiting()).send;
         self.pacer.set_pace(send / 8, BURST * P::MTU as u64);
+        self.early.set_pace((send / 8 / EARLY_SHARE).max(1), EARLY_BURST * REPORT_MAX as u64);
     }
 
     pub fn on_report(&mut self, now: Instant, report: &Report<'_>) {
         self.nada.on_report(now, report);
         if const { kept(P::SENDS) > 0 } {
+            self.reported = now;
             self.again.on_report(report, self.nada.next_number(), P::NETWORK.jitter);
             self.note_lost();
         }
@@ -360,7 +378,6 @@ impl<P: Profile> Sender<P> {
     /// What lanes make.
     fn look(&mut self, now: Instant) {
         let time = now.saturating_since(self.looked);
-        self.early.set_pace((send / 8 / EARLY_SHARE).max(1), EARLY_BURST * REPORT_MAX as u64);
         if time < LOOK {
             return;
         }
@@ -410,7 +427,14 @@ impl<P: Profile> Sender<P> {
         let around = AROUND_MAX + ID_LEN + FRAME_LEN + self.records.record_len(HEADER_LEN);
         let mut bytes = [0; REPORT_MAX];
         let room = P::MTU.saturating_sub(around).min(REPORT_MAX);
+        let is_early = arrivals.is_early(now);
         let Some(len) = arrivals.report(now, &mut bytes[..room]) else { return Ok(None) };
+        if is_early {
+            self.early.on_sent(now, (len + around) as u64);
+            if self.early.room(now) == 0 {
+                arrivals.hold_early(self.early.next_send().unwrap_or(now));
+            }
+        }
         let header = Header {
             kind: Kind::Report,
             index: 0,
@@ -427,23 +451,21 @@ impl<P: Profile> Sender<P> {
 
     /// The lane whose ADU goes on, or begins, or of which something goes again.
     fn begin(&mut self, now: Instant) -> Option<Turn> {
-        let is_early = arrivals.is_early(now);
+        let way = self.one_way(now);
         for at in 0..self.lanes.len() {
-        if is_early {
-            self.early.on_sent(now, (len + around) as u64);
-            if self.early.room(now) == 0 {
-                arrivals.hold_early(self.early.next_send().unwrap_or(now));
-            }
-        }
             let progress = &mut self.lanes[at].progress;
-            if let Some(old) = progress.take_if(|p| p.item.lifetime.is_over(now)) {
+            // Where what is missing of it cannot come in time, the rest is of no use.
+            let is_over = |p: &mut Progress| {
+                p.item.lifetime.is_over(now) || self.again.is_hopeless(at, p.item.number, now, way)
+            };
+            if let Some(old) = progress.take_if(is_over) {
                 self.again.forget(at, old.item.number);
                 self.queue.give_up(old.item);
             }
         }
         let mut again = None;
         if const { kept(P::SENDS) > 0 } {
-            again = self.again.next_lane(now, self.one_way(), |lane| P::SENDS[lane].priority);
+            again = self.again.next_lane(now, way, |lane| P::SENDS[lane].priority);
         }
         let active = || {
             let lanes = self.lanes.iter().enumerate();
@@ -457,15 +479,20 @@ impl<P: Profile> Sender<P> {
         if let Some(starved) = starved {
             return Some(Turn::First(starved));
         }
+        let begins = |lane: &usize| self.lanes[*lane].progress.is_none();
+        let waits_long = next.filter(begins).is_some_and(|lane| self.queue.is_starved(lane));
         // It is older than what is as important.
         let first = [active, next].into_iter().flatten().map(|at| P::SENDS[at].priority).min();
         if let Some(again) = again
+            && !waits_long
             && first.is_none_or(|first| P::SENDS[again].priority <= first)
         {
             return Some(Turn::Again(again));
         }
         match (active, next) {
-            (Some(active), Some(next)) if P::SENDS[next].priority >= P::SENDS[active].priority => {
+            (Some(active), Some(next))
+                if !waits_long && P::SENDS[next].priority >= P::SENDS[active].priority =>
+            {
                 return Some(Turn::First(active));
             }
             (active, None) => return active.map(Turn::First),
@@ -532,6 +559,11 @@ impl<P: Profile> Sender<P> {
         out[..ID_LEN].copy_from_slice(&self.id.to_be_bytes());
         let len = self.seal_piece(lane, &kept, index.into(), out)?;
         self.again.on_sent(now, self.nada.next_number(), lane, kept.number, index);
+        // It goes before others like one of its ADUs.
+        self.queue.pass(lane);
+        for progress in self.lanes.iter_mut().filter_map(|lane| lane.progress.as_mut()) {
+            progress.passed += 1;
+        }
         let bytes = len + self.around;
         let state = &mut self.lanes[lane];
         state.bytes += bytes;
@@ -638,7 +670,7 @@ impl<P: Profile> Sender<P> {
         self.queue.handle_timeout(now);
         if const { kept(P::SENDS) > 0 } {
             self.again.handle_timeout(now, self.patience());
-            self.again.next_lane(now, self.one_way(), |_| 0);
+            self.again.next_lane(now, self.one_way(now), |_| 0);
         }
         self.note_lost();
         if self.nada.poll_timeout().is_some_and(|at| at <= now) {

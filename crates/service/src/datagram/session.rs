@@ -88,6 +88,13 @@ pub enum Told {
         /// Its number.
         number: u64,
     },
+    /// One of one's own was sent, and nobody has said in time whether it came.
+    Unknown {
+        /// Of which type.
+        adu: &'static str,
+        /// Its number.
+        number: u64,
+    },
     /// What to make of this type from now on: by its `adapt` clause first of less quality, or fewer of them.
     Target {
         /// Which type.
@@ -547,3 +554,6 @@ pub(crate) fn told<P: Profile>(event: Event<'_>) -> Told {
 fn of_socket(error: io::Error) -> Error {
     stack::Error::os("the socket for datagrams")(error).into()
 }
+        Event::Lost { lane, number, why: Why::Unknown } => {
+            Told::Unknown { adu: ours(lane), number }
+        }

@@ -448,6 +448,94 @@ fn what_has_begun_is_not_starved() {
     assert!(long.windows(2).all(|two| two[1] - two[0] >= 60), "importance still counts: {long:?}");
 }
 
+/// One lane that is sent again, and one that is less important and long.
+struct Loses<const RATE: u64, const KEPT: usize>;
+
+impl<const RATE: u64, const KEPT: usize> Profile for Loses<RATE, KEPT> {
+    const NAME: &'static str = "tested";
+    const MACHINE: Machine = Machine::Datagram;
+    const SENDS: &'static [Adu] = &[
+        Adu {
+            priority: 0,
+            kept: KEPT,
+            deadline: Some(ms(60_000)),
+            ..Adu::as_it_comes("again", 100)
+        },
+        Adu::as_it_comes("long", 11_000),
+    ];
+    const TAKES: &'static [Adu] = Self::SENDS;
+    const RATES: (u64, u64) = (RATE, RATE);
+}
+
+#[test]
+fn what_goes_again_starves_nothing() {
+    let [keys, _] = keys();
+    let mut end = End::<Loses<100_000_000, 400>>::new(Instant::ZERO, keys).unwrap();
+    let mut out = [0; 1200];
+    for n in 0..400 {
+        end.push(at(n), 0, &[1; 100]).unwrap();
+        end.poll_transmit(at(n), &mut out).unwrap().unwrap();
+    }
+    // Nobody has told of any.
+    end.handle_timeout(at(2000));
+    end.push(at(2000), 1, &[7; 3_000]).unwrap();
+    let goes = |n: u64| end.poll_transmit(at(2000 + n), &mut out).unwrap().unwrap() > 500;
+    let long: Vec<u64> =
+        (0..400).map(goes).zip(0..).filter(|(is, _)| *is).map(|(_, n)| n).collect();
+    assert_eq!(long.len(), 3, "{long:?}");
+    assert!(long.iter().zip(1..).all(|(at, nth)| *at <= 65 * nth), "{long:?}");
+    assert!(long[0] >= 60, "importance still counts: {long:?}");
+    assert_eq!(end.counters().sent_again, 397);
+}
+
+#[test]
+fn more_than_is_kept_is_not_asked_for_early() {
+    let [from, to] = keys();
+    let mut from = End::<Loses<100_000_000, 40>>::new(Instant::ZERO, from).unwrap();
+    let mut to = End::<Loses<100_000_000, 40>>::new(Instant::ZERO, to).unwrap();
+    let mut out = [0; 1200];
+    let mut due = None;
+    for n in 0..=45 {
+        from.push(at(n), 0, &[1; 100]).unwrap();
+        let len = from.poll_transmit(at(n), &mut out).unwrap().unwrap();
+        if [0, 43, 45].contains(&n) {
+            to.handle_datagram(at(n), &out[..len], 0);
+            while to.poll_event(at(n)).is_some() {}
+            due = to.poll_timeout();
+        }
+        // 42 are missing, and 40 kept.
+        assert!(n != 43 || due == Some(at(100)), "{due:?}");
+    }
+    assert!(due < Some(at(100)), "one is missing");
+}
+
+/// Every other packet is missing, of a rate that early reports would take much of.
+#[test]
+fn early_reports_take_a_share_of_the_rate() {
+    const SECONDS: u64 = 8;
+    let [from, to] = keys();
+    let mut from = End::<Loses<100_000, 400>>::new(Instant::ZERO, from).unwrap();
+    let mut to = End::<Loses<100_000, 400>>::new(Instant::ZERO, to).unwrap();
+    let (mut out, mut sent, mut reports) = ([0; 1200], 0, 0);
+    for n in 0..1000 * SECONDS {
+        from.handle_timeout(at(n));
+        let _ = from.push(at(n), 0, &[1; 20]);
+        while let Some(len) = from.poll_transmit(at(n), &mut out).unwrap() {
+            sent += 1;
+            if sent % 2 == 0 {
+                to.handle_datagram(at(n), &out[..len], 0);
+                while to.poll_event(at(n)).is_some() {}
+            }
+        }
+        while to.poll_transmit(at(n), &mut out).unwrap().is_some() {
+            reports += 1;
+        }
+    }
+    // Some at once, then a twentieth of the rate: each has more than a hundred bytes.
+    let early = reports - 10 * SECONDS;
+    assert!((20..45 + 6 * SECONDS).contains(&early), "{early} of {reports}");
+}
+
 /// What was said before a long silence does not go again behind it.
 #[test]
 fn a_copy_that_is_too_old_is_not_sent() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Application, Came, Event, Kept, Profile, Rules, TAIL, World, broken, with_seeds};
-use super::{TICK, lane_of};
+use super::{TICK, Why, lane_of};
 
 /// How long nothing comes through.
 const DARK: Duration = Duration::from_secs(2);
@@ -78,6 +78,70 @@ fn once<A: Profile, B: Profile>(seed: u64) -> Kept {
         let saved = (hz * deadline).ceil() as u32 + 1;
         if given_up > made || given_up + saved < made {
             return broken(adu, format!("{given_up} of {made} are given up"));
+        }
+    }
+    Ok(())
+}
+
+/// While no report comes, and all else does, who sends is told of nothing that has come that it has not, and sends little again.
+///
+/// # Errors
+/// What does not hold.
+pub fn is_sure<A: Profile, B: Profile>() -> Kept {
+    with_seeds(without_reports::<A, B>)
+}
+
+fn without_reports<A: Profile, B: Profile>(seed: u64) -> Kept {
+    let good = Rules { delay: A::NETWORK.one_way, ..Rules::NONE };
+    let mut world = World::<A, B>::new(good, 1.0, seed)?;
+    let application = RefCell::new(Application::new(A::SENDS.len()));
+    let mut came = vec![BTreeSet::new(); A::SENDS.len()];
+    let mut lost = Vec::new();
+    let mut again = 0;
+    for (loss, sends, long) in [
+        (0.0, true, Duration::from_secs(2)),
+        (1.0, true, DARK),
+        (0.0, true, Duration::from_secs(2)),
+        (0.0, false, TAIL),
+    ] {
+        world.back.rules.loss = loss;
+        let before = world.from.counters().sent_again;
+        world.run(
+            long,
+            |now, end| {
+                if sends {
+                    application.borrow_mut().push(now, end);
+                }
+            },
+            |_, event| match event {
+                Event::Lost { lane, number, why: Why::Expired | Why::Displaced } => {
+                    lost.push((lane, number));
+                }
+                Event::Target { made, .. } => application.borrow_mut().made = Some(made),
+                _ => {}
+            },
+            |_, event| {
+                if let Event::Adu { lane, number, .. } = event {
+                    came[lane].insert(number);
+                }
+                Ok(())
+            },
+        )?;
+        if loss > 0.0 {
+            again = world.from.counters().sent_again - before;
+        }
+    }
+    for (lane, adu) in A::SENDS.iter().enumerate().filter(|(_, adu)| adu.kept > 0) {
+        if let Some((_, number)) =
+            lost.iter().find(|(of, number)| *of == lane && came[lane].contains(number))
+        {
+            return broken(adu, format!("{number} came, and is told not to have"));
+        }
+        let hz = if adu.hz > 0.0 { adu.hz } else { super::HZ };
+        let made = (hz * DARK.as_secs_f64()) as u64;
+        if again * 4 > made {
+            let what = format!("{again} go again while no report comes, and {made} were made");
+            return broken(adu, what);
         }
     }
     Ok(())
