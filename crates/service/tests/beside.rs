@@ -142,8 +142,10 @@ fn who_goes_on_sending_does_not_put_off_the_end() {
     let (mut sends, Takes(mut takes)) = met::<Takes>();
     sends.connection().finish_sending();
     let mut samples = 0;
+    let begun = std::time::Instant::now();
     // One is there each time, and none may be the last.
-    for n in 0..400u32 {
+    for n in 0u32.. {
+        assert!(begun.elapsed() < 6 * LONG, "{samples} came, and no end");
         sends.send::<Sample, _>(&n).unwrap();
         sends.recv(Duration::ZERO).unwrap();
         thread::sleep(2 * MS);
@@ -156,5 +158,47 @@ fn who_goes_on_sending_does_not_put_off_the_end() {
             other => panic!("{other:?}"),
         }
     }
-    panic!("{samples} came, and no end");
+}
+
+/// More than is read at once, and than there is room for.
+#[test]
+fn however_much_was_sent_before_the_end_comes_before_it() {
+    const SAMPLES: u32 = 200;
+    let (mut sends, Takes(mut takes)) = met::<Takes>();
+    for n in 0..SAMPLES {
+        sends.send::<Sample, _>(&n).unwrap();
+        while sends.counters().sent <= u64::from(n) {
+            sends.recv(MS).unwrap();
+        }
+    }
+    let ending = thread::spawn(move || sends.finish_timeout(6 * LONG));
+    // So that all are there, and the end, when the first is asked for.
+    thread::sleep(200 * MS);
+    for n in 0..SAMPLES {
+        let heard = takes.recv(LONG).unwrap();
+        assert!(
+            matches!(heard, Some(Heard::Adu(0, bytes, _)) if bytes == n.to_be_bytes()),
+            "{n}: {heard:?}"
+        );
+    }
+    assert_eq!(takes.recv(LONG).unwrap(), Some(Heard::Told(Told::Ended)));
+    takes.finish_timeout(LONG).unwrap();
+    ending.join().unwrap().unwrap();
+}
+
+/// Who has heard the end still sends, and hears the reports of it.
+#[test]
+fn behind_the_end_ones_own_goes_on() {
+    let (mut sends, Takes(mut takes)) = met::<Takes>();
+    takes.connection().finish_sending();
+    let begun = std::time::Instant::now();
+    let (mut is_ended, mut samples) = (false, 0);
+    while !is_ended || samples == 0 || sends.seen().rtt.is_zero() {
+        assert!(begun.elapsed() < 6 * LONG, "ended: {is_ended}, {samples} came");
+        is_ended |= sends.recv(MS).unwrap() == Some(Heard::Told(Told::Ended));
+        if is_ended && sends.counters().sent < 20 {
+            sends.send::<Sample, _>(&7u32).unwrap();
+        }
+        samples += u32::from(matches!(takes.recv(MS).unwrap(), Some(Heard::Adu(..))));
+    }
 }

@@ -30,8 +30,8 @@ use crate::{Error, Result, opening};
 const MEETING: Duration = Duration::from_secs(5);
 /// Those that have not said it, at most.
 const MEETINGS_MAX: usize = 64;
-/// How often datagrams are read, 64 each time, when the peer has ended: what was sent before, and is in the socket, is less.
-const LAST_READS: u8 = 16;
+/// Datagrams that are read before the end is told, when the peer has ended: what was sent before, and is in the socket, is less.
+const LAST_READ: usize = 4096;
 /// The first ADU of the session: a port.
 const PORT_LEN: usize = 2;
 
@@ -108,7 +108,8 @@ pub enum Told {
     },
     /// Nothing is sent any more: what is sent at a fixed rate is lost, or nobody reports (RFC 8084).
     Tripped(Cause),
-    /// The peer has ended; each call says it again, behind what was there of datagrams by then.
+    /// The peer has ended: behind what was there of datagrams by then. It is said again, each second time at least where there is
+    /// something else, as what is one's own goes on, and what comes of datagrams.
     Ended,
 }
 
@@ -131,8 +132,10 @@ pub struct Session<P: Profile> {
     /// Where something has come both ways: each time the other.
     is_streams_turn: bool,
     has_ended: bool,
-    /// How often what is there is still read when it has ended: a peer may go on sending.
-    reads_left: u8,
+    /// Datagrams that are still read before the end is told: a peer may go on sending.
+    reads_left: usize,
+    /// The end was told, and whether it was what was told last.
+    end_told: Option<bool>,
 }
 
 /// What the session rings where something comes on it, or ends it.
@@ -304,7 +307,8 @@ impl Meeting {
             bell: Arc::new(Bell { rings: AtomicBool::new(true), waker }),
             is_streams_turn: false,
             has_ended: false,
-            reads_left: LAST_READS,
+            reads_left: LAST_READ,
+            end_told: None,
         })
     }
 }
@@ -400,6 +404,9 @@ impl<P: Profile> Session<P> {
     }
 
     fn next(&mut self) -> Result<Option<Next>> {
+        if self.has_ended {
+            return self.next_behind_the_end().map(Some);
+        }
         self.is_streams_turn = !self.is_streams_turn;
         if self.is_streams_turn
             && let Some(number) = self.poll_stream()?
@@ -407,28 +414,37 @@ impl<P: Profile> Session<P> {
             return Ok(Some(Next::Beside(number)));
         }
         // Nobody sleeps on the socket, and reads it then, while the stream has something.
-        let is_busy = !self.has_ended && self.bell.rings.load(Ordering::Acquire);
+        let is_busy = self.bell.rings.load(Ordering::Acquire);
         if let Some(event) = self.poll_datagrams(is_busy && !self.is_streams_turn)? {
             return Ok(Some(Next::Event(event)));
         }
         if let Some(number) = self.poll_stream()? {
             return Ok(Some(Next::Beside(number)));
         }
-        if !self.has_ended {
-            return Ok(None);
-        }
-        // What was sent before the end is in front of it.
-        if let Some(event) = self.poll_datagrams(false)? {
-            return Ok(Some(Next::Event(event)));
-        }
-        if let Some(left) = self.reads_left.checked_sub(1) {
-            if let Some(event) = self.poll_datagrams(true)? {
-                self.reads_left = left;
-                return Ok(Some(Next::Event(event)));
+        if self.has_ended { self.next_behind_the_end().map(Some) } else { Ok(None) }
+    }
+
+    /// What is next where the peer has ended: what was sent before is in front of the end.
+    fn next_behind_the_end(&mut self) -> Result<Next> {
+        loop {
+            if self.end_told != Some(false)
+                && let Some(event) = self.poll_datagrams(false)?
+            {
+                self.end_told = self.end_told.map(|_| false);
+                return Ok(Next::Event(event));
             }
-            self.reads_left = 0;
+            if self.end_told.is_none() && self.reads_left == 0 {
+                break;
+            }
+            // What one's own datagrams are told of comes with the peer's, and time goes on for them.
+            let (taken, is_left) = self.udp.turn().map_err(of_socket)?;
+            self.reads_left = if is_left { self.reads_left.saturating_sub(taken) } else { 0 };
+            if self.end_told.is_some() {
+                break;
+            }
         }
-        Ok(Some(Next::Ended))
+        self.end_told = Some(true);
+        Ok(Next::Ended)
     }
 
     /// What is next of datagrams; where nothing is left of those that were read and `reads` is said, of those that are there.
@@ -543,6 +559,9 @@ pub(crate) fn told<P: Profile>(event: Event<'_>) -> Told {
         Event::Lost { lane, number, why: Why::Displaced } => {
             Told::Displaced { adu: ours(lane), number }
         }
+        Event::Lost { lane, number, why: Why::Unknown } => {
+            Told::Unknown { adu: ours(lane), number }
+        }
         Event::Target { lane, made: Made { bits, hz, is_below } } => {
             Told::Target { adu: ours(lane), bits, hz, is_below }
         }
@@ -554,6 +573,3 @@ pub(crate) fn told<P: Profile>(event: Event<'_>) -> Told {
 fn of_socket(error: io::Error) -> Error {
     stack::Error::os("the socket for datagrams")(error).into()
 }
-        Event::Lost { lane, number, why: Why::Unknown } => {
-            Told::Unknown { adu: ours(lane), number }
-        }

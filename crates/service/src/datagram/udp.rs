@@ -89,28 +89,35 @@ impl<P: Profile> Udp<P> {
         self.send()?;
         let due = self.end.poll_timeout().map_or(until, |due| due.min(until));
         self.sleep(due.saturating_since(now).max(LEAST), waker)?;
-        self.turn()
+        self.turn().map(drop)
     }
 
-    /// Takes what is there, and sends what may leave, without waiting for anything.
-    pub(super) fn turn(&mut self) -> io::Result<()> {
-        for _ in 0..BATCH {
+    /// Takes what is there, and sends what may leave, without waiting for anything; how many datagrams were taken, and whether more
+    /// may be there.
+    pub(super) fn turn(&mut self) -> io::Result<(usize, bool)> {
+        let (mut taken, mut is_left) = (0, true);
+        while taken < BATCH {
             match self.socket.recv(&mut self.memory) {
                 Ok(len) => {
+                    taken += 1;
                     let now = self.now();
                     self.end.handle_datagram(now, &self.memory[..len], 0);
                     if self.end.is_crowded() {
                         break;
                     }
                 }
-                Err(error) if is_nothing(&error) => break,
+                Err(error) if is_nothing(&error) => {
+                    is_left = false;
+                    break;
+                }
                 Err(error) if says_nothing_of_the_socket(&error) => {}
                 Err(error) => return Err(error),
             }
         }
         let now = self.now();
         self.end.handle_timeout(now);
-        self.send()
+        self.send()?;
+        Ok((taken, is_left))
     }
 
     fn sleep(&self, timeout: Duration, waker: Option<&Waker>) -> io::Result<()> {

@@ -151,22 +151,30 @@ impl<P: Profile> End<P> {
         }
         seen.complete()?;
         self.session.connection().finish_sending();
-        self.await_end(sends, ended.is_some())?;
+        self.await_end(sends, &mut seen, ended.is_some())?;
         match self.session.finish_timeout(LAST_WORD) {
             Ok(()) | Err(Error::Stack(stack::Error::Elapsed)) => has_heard(takes, hears),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Until the peer has ended, who may still have something to send, or to wait for.
-    fn await_end(&mut self, sends: &[Adu], mut has_ended: bool) -> Kept {
+    /// Until the peer has ended, who may still have something to send, or to wait for. Of what must arrive no more may come.
+    fn await_end(&mut self, sends: &[Adu], seen: &mut Seen, mut has_ended: bool) -> Kept {
         let until = Instant::now() + self.patience;
+        let mut next = Instant::now();
         while !has_ended {
-            if Instant::now() > until {
+            let now = Instant::now();
+            if now > until {
                 return Err(Broken::Clause { adu: "", what: "the peer does not end".into() });
             }
-            self.push(sends)?;
-            has_ended = self.session.recv(LULL)? == Some(Heard::Told(Told::Ended));
+            if now >= next {
+                self.push(sends)?;
+                next = now + LULL;
+            }
+            match self.session.recv(next.saturating_duration_since(now))? {
+                Some(Heard::Beside(number, adu, _)) => seen.check(number, adu)?,
+                heard => has_ended = heard == Some(Heard::Told(Told::Ended)),
+            }
         }
         Ok(())
     }
@@ -234,16 +242,21 @@ mod tests {
         let second = thread::spawn(move || {
             let mut end = End::new(second);
             while is_over.try_recv() == Err(mpsc::TryRecvError::Empty) {
-                end.send().unwrap();
-                end.push(Plain::SENDS).unwrap();
-                end.session.recv(LULL).unwrap();
+                // The other leaves as soon as it has found this one.
+                let heard = |end: &mut End<Plain>| end.session.recv(LULL).map(drop);
+                if end.send().and_then(|()| end.push(Plain::SENDS)).is_err()
+                    || heard(&mut end).is_err()
+                {
+                    break;
+                }
             }
+            end
         });
         let mut first = End::new(first);
         first.patience = Duration::from_secs(1);
         let kept = first.run(Plain::SENDS, Plain::TAKES);
         drop(over);
-        second.join().unwrap();
+        drop(second.join().unwrap());
         let said = "the peer does not end";
         assert!(matches!(&kept, Err(Broken::Clause { what, .. }) if what == said), "{kept:?}");
     }
