@@ -61,10 +61,10 @@ fn conference_is_datagrams_that_are_corrected() {
 /// What may be sent again in time is, unless that is to be avoided or none can; then it is corrected.
 #[test]
 fn what_is_of_use_for_long_enough_is_sent_again() {
-    let way = |rtt: &str, with: &str| {
+    let way_of = |rtt: &str, burst: &str, with: &str| {
         let text = format!(
-            "roles = [\"a\", \"b\"]\nnetwork = {{rtt_ms = [5, {rtt}], rate_mbit = [1, 10], loss = 0.02}}\n\
-             adu.X = {{type = \"M.X\", rate_hz = [30, 30], loss = 0.002, deadline_ms = 300{with}}}\n"
+            "roles = [\"a\", \"b\"]\nnetwork = {{rtt_ms = [5, {rtt}], rate_mbit = [1, 10], loss = 0.02{burst}}}\n\
+             adu.X = {{type = \"M.X\", rate_hz = [30, 30], loss = 0.002{with}}}\n"
         );
         let module = b"M DEFINITIONS AUTOMATIC TAGS ::= BEGIN X ::= INTEGER (0..9) END";
         let checked = check(
@@ -75,14 +75,23 @@ fn what_is_of_use_for_long_enough_is_sent_again() {
         let figures = &choice.combination.ways[0].figures;
         (choice.plan.adus[0].resend, figures.resends, choice.plan.adus[0].fec.is_empty())
     };
+    let way = |rtt: &str, with: &str| way_of(rtt, "", &format!(", deadline_ms = 300{with}"));
     let again = (Resend::UntilDeadline, 1, true);
     assert_eq!(way("40", ", order = \"type\", reliability = \"prefer\""), again);
     assert_eq!(way("40", ", order = \"none\", reliability = \"none\""), again);
     let corrected = (Resend::None, 0, false);
     assert_eq!(way("40", ", order = \"type\", reliability = \"avoid\""), corrected);
     assert_eq!(way("40", ", order = \"newest\", reliability = \"prefer\""), corrected);
-    // 100 + 200 + 33 + 25 ms are too long.
+    // 100 + 200 + 33 + 27 ms are too long.
     assert_eq!(way("200", ", order = \"type\", reliability = \"prefer\""), corrected);
+    // Where losses come in rows, so is what nobody tells of: 20 + 40 + 225 ms of fifteen sixteenths.
+    let in_rows = |deadline: u32| {
+        let with =
+            format!(", order = \"type\", reliability = \"prefer\", deadline_ms = {deadline}");
+        way_of("40", ", loss_burst = 2", &with)
+    };
+    assert_eq!(in_rows(300), corrected);
+    assert_eq!(in_rows(310), again);
 }
 
 #[test]

@@ -34,9 +34,13 @@ const BLOCK_PACKETS_MAX: u16 = 255;
 const PARITY_MAX: u8 = 32;
 /// Copies that are later than this wait too long for anybody.
 const DISTANCE_MAX: u8 = 16;
-/// Milliseconds between reports of what came (RFC 8698's DELTA), and between those that something is missing.
+/// Milliseconds between reports of what came (RFC 8698's DELTA), and between those that something is missing, with what those wait
+/// beyond the jitter.
 const REPORT_MS: f64 = 100.0;
-const EARLY_REPORT_MS: f64 = 25.0;
+const EARLY_REPORT_MS: f64 = 25.0 + 2.0;
+/// Milliseconds beyond the round trip and the jitter after which a packet of which nobody tells goes again: two reports, of which one
+/// may be lost, and what the second may be late.
+const UNTOLD_MS: f64 = 2.0 * REPORT_MS + 25.0;
 /// ADUs of a type that a receiver of datagrams waits for, from the first that is missing.
 const AHEAD_MAX: f64 = 48.0;
 /// Of a deadline, what is left to whoever asks for what has come.
@@ -403,6 +407,9 @@ impl Subject<'_> {
         let channel = Channel::new(network.loss.value, network.loss_burst.value);
         // Behind a packet that came, losses are as likely as ever; behind none they go on.
         let again = if self.is_followed() { network.loss.value } else { channel.again(1) };
+        // It is too late as well where the next one is lost that shows that it is missing, or the report that says so.
+        let is_told = if self.is_told() { (1.0 - network.loss.value).powi(2) } else { 1.0 };
+        let again = 1.0 - (1.0 - again) * is_told;
         let lost = f64::from(packets) * network.loss.value;
         first.min((0..resends).fold(lost, |all, _| all * again))
     }
@@ -411,6 +418,13 @@ impl Subject<'_> {
     fn is_followed(&self) -> bool {
         let hz = self.adu().rate_hz.value.map_or(0.0, |rate| rate.low);
         hz > 0.0 && 1000.0 / hz <= self.of.network.rtt_ms.value.high.max(50.0)
+    }
+
+    /// Whether one that is missing is told of before its time is over: where losses come in rows the next ones are missing, too.
+    fn is_told(&self) -> bool {
+        let network = &self.of.network;
+        let is_short = network.jitter_ms.value <= REPORT_MS / 2.0;
+        self.is_followed() && is_short && network.loss_burst.value <= 1.0
     }
 
     /// The share that may be lost.
@@ -575,13 +589,17 @@ impl Subject<'_> {
                 // The timer doubles each time.
                 (0..count).fold((0.0, timer), |(all, timer), _| (all + timer, 2.0 * timer)).0
             }
-            // The next packets tell that one is missing, which is reported when it cannot just be late any more; where none follow
-            // or reports would have forgotten it, a timer does.
-            _ => {
+            // The next packets tell that one is missing, which is reported when it cannot just be late any more; otherwise time
+            // does. The next one, its report and what is sent again each vary by the jitter; the round trip that is measured by two.
+            _ if self.is_told() => {
                 let hz = self.adu().rate_hz.value.map_or(0.0, |rate| rate.low);
-                let is_told = self.is_followed() && jitter <= REPORT_MS / 2.0;
-                let missed = if is_told { 1000.0 / hz } else { REPORT_MS };
-                f64::from(count) * (rtt + missed + jitter + EARLY_REPORT_MS)
+                f64::from(count) * (rtt + 1000.0 / hz + 3.0 * jitter + EARLY_REPORT_MS)
+            }
+            _ => {
+                let timer = rtt + 3.0 * jitter + UNTOLD_MS;
+                // It doubles each time while no report comes: where nothing follows that would be reported.
+                let more = if self.is_followed() { 1.0 } else { 2.0 };
+                (0..count).fold((0.0, timer), |(all, timer), _| (all + timer, more * timer)).0
             }
         }
     }

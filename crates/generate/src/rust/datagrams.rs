@@ -13,8 +13,8 @@ const AROUND: u64 = 160;
 const WINDOW: u64 = 16;
 /// Of what is held for playout a receiver's lane may be half full.
 const HELD: u64 = 2;
-/// Microseconds that a report takes at most beside its round trip: its interval, and what it may be late.
-const REPORTED_US: u64 = 150_000;
+/// Microseconds that a report takes at most beside its round trip: two intervals, and what it may be late.
+const REPORTED_US: u64 = 250_000;
 /// Bits a second, where neither a specification nor its network says how much there is.
 const RATE_MAX: u64 = 1_000_000_000;
 /// Of ADUs for adaptive playout so many may come too late, in thousandths.

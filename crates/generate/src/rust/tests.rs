@@ -114,6 +114,12 @@ const DATAGRAMS: &[Test] = &[
         Way::Each,
     ),
     (
+        "what_nobody_tells_of_is_not_told_to_be_lost",
+        "is_sure",
+        |_, adu| adu.resend == Resend::UntilDeadline,
+        Way::Each,
+    ),
+    (
         "what_comes_unevenly_is_handed_over_evenly",
         "evens",
         |_, adu| adu.playout.is_some(),
