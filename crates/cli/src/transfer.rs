@@ -94,8 +94,8 @@ pub trait Plan: Sync {
     ) -> std::result::Result<bool, Error>;
     /// Sums so far.
     fn totals(&self) -> Totals;
-    /// Nothing is left to do.
-    fn is_finished(&self) -> bool;
+    /// All was done that there was to do.
+    fn is_done(&self) -> bool;
     /// The first failure.
     fn take_error(&self) -> Option<Error>;
     /// What has come of what is broken off is kept.
@@ -106,7 +106,7 @@ type Step<'a> =
     &'a mut dyn FnMut(&mut dyn Channel, &mut Scratch, Instant) -> std::result::Result<Turn, Error>;
 
 macro_rules! plan {
-    ($Plan:ty, $Worker:ty, |$plan:ident| $keeps:expr) => {
+    ($Plan:ty, $Worker:ty, |$plan:ident| $is_done:expr) => {
         impl Plan for Arc<$Plan> {
             type Worker = $Worker;
             fn worker(&self, element: Element) -> $Worker {
@@ -124,22 +124,22 @@ macro_rules! plan {
             fn totals(&self) -> Totals {
                 <$Plan>::totals(self)
             }
-            fn is_finished(&self) -> bool {
-                <$Plan>::is_finished(self)
+            fn is_done(&self) -> bool {
+                let $plan: &$Plan = self;
+                $is_done
             }
             fn take_error(&self) -> Option<Error> {
                 <$Plan>::take_error(self)
             }
             fn keeps(&self) -> bool {
-                let $plan: &$Plan = self;
-                $keeps
+                <$Plan>::keeps(self)
             }
         }
     };
 }
 
-plan!(get::Plan, get::Worker, |plan| plan.keeps());
-plan!(put::Plan, put::Worker, |plan| plan.keeps());
+plan!(get::Plan, get::Worker, |plan| plan.is_done());
+plan!(put::Plan, put::Worker, |plan| plan.is_finished());
 
 /// Nobody reads any more what is written.
 pub fn is_broken_pipe(error: &Error) -> bool {
@@ -301,9 +301,9 @@ pub fn run_since<P: Plan>(
             moving.connect.carrying.say(link.carrier(), &new);
         }
     }
-    let (finished, failed) = (plan.is_finished(), plan.take_error());
-    let interrupted = stop.load(Ordering::Relaxed) && !is_done(finished, failed.as_ref());
-    let broken = broken.filter(|_| !finished);
+    let (done, failed) = (plan.is_done(), plan.take_error());
+    let interrupted = stop.load(Ordering::Relaxed) && !done;
+    let broken = broken.filter(|_| !done);
     let totals = plan.totals();
     let (broken_by, hashing) = (broken.as_deref(), moving.hash);
     let cipher = &cipher;
@@ -317,12 +317,6 @@ pub fn run_since<P: Plan>(
         return Err(Failure::new(Code::Interrupted, text).into());
     }
     verdict(plan, (broken, failed), reporter)
-}
-
-/// All was done that there was to do, when its connections had ended. A listing that was broken off leaves nothing to do, as it
-/// is not begun twice.
-fn is_done(finished: bool, failed: Option<&Error>) -> bool {
-    finished && failed.is_none_or(|error| error.code() != Cause::Broken)
 }
 
 /// Has each connection work in a thread of its own until all are at their end, and shows how far they are; why the first
@@ -379,22 +373,4 @@ fn verdict(
         false => format!("{}: {error}", count(plan.totals().failed, "failure")),
     };
     Err(Failure::new(code, message).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listing_that_was_broken_off_is_not_done() {
-        let local = Error::Gone;
-        for (finished, failed, done) in [
-            (true, None, true),
-            (true, Some(&local), true),
-            (true, Some(&Error::Ended), false),
-            (false, None, false),
-        ] {
-            assert_eq!(is_done(finished, failed), done, "{finished}, {failed:?}");
-        }
-    }
 }

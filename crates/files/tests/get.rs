@@ -229,6 +229,33 @@ fn a_listing_is_streamed() {
     assert!(matches!(error, Error::Refused { .. }), "{error}");
 }
 
+/// Also where something has failed before, which is what is told of first.
+#[test]
+fn who_breaks_off_a_listing_is_not_done() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for i in 0..3000 {
+        fs::write(from.path().join(format!("{i:05}")), b"").unwrap();
+    }
+    // It can be listed, and no file takes its place.
+    fs::create_dir_all(to.path().join("copy/00000")).unwrap();
+    let (plan, log) = get_plan("", &to.path().join("copy"), Options::default());
+    let mut run = Run::new(&share(from.path(), false), 1, Settings::default(), OCTETS, || {
+        plan.worker(OCTETS)
+    });
+    while log.lock().unwrap().failed.is_empty() {
+        assert!(!run.steps(1), "nothing failed");
+    }
+    assert!(!plan.totals().all_found && !plan.is_done());
+    drop(run);
+    let mut rest = Run::new(&share(from.path(), false), 1, Settings::default(), OCTETS, || {
+        plan.worker(OCTETS)
+    });
+    rest.finish().unwrap();
+    assert!(plan.is_finished() && !plan.is_done());
+    let error = plan.take_error().unwrap();
+    assert!(!matches!(error, Error::Ended), "{error}");
+}
+
 #[test]
 fn what_lies_too_deep_is_said_and_the_rest_is_got() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

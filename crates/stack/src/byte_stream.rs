@@ -89,6 +89,12 @@ pub trait ByteStream: Send + Sized {
     /// It has ended.
     fn shutdown(&self, how: Shutdown) -> io::Result<()>;
 
+    /// From now on the stream, once it is dropped, ends at once: what was sent and has not left is lost, and the peer hears of a reset.
+    ///
+    /// # Errors
+    /// As [`ByteStream::local_addr`].
+    fn reset_when_dropped(&self) -> io::Result<()>;
+
     /// What shows `poll` that there is something to receive, or room, after a call has not found it.
     fn descriptor(&self) -> impl AsFd + '_;
 }
@@ -280,6 +286,12 @@ impl<S: ByteStream> Connection<S> {
             (ErrorKind::ConnectionReset | ErrorKind::BrokenPipe, _) => Error::Reset(peer),
             _ => Error::os(action)(error),
         }
+    }
+
+    /// Gives the connection up at once: the peer hears of a reset.
+    pub fn abort(self) {
+        // One that is gone already needs no reset.
+        let _ = self.stream.reset_when_dropped();
     }
 
     /// The stream, for its options and for shutting it down; waits end by `Link::recv_timeout`, not by its timeouts.

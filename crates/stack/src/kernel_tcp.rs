@@ -61,6 +61,10 @@ impl ByteStream for TcpStream {
         TcpStream::shutdown(self, how)
     }
 
+    fn reset_when_dropped(&self) -> io::Result<()> {
+        Ok(sockopt::set_socket_linger(self, Some(Duration::ZERO))?)
+    }
+
     fn descriptor(&self) -> impl AsFd + '_ {
         self.as_fd()
     }

@@ -25,6 +25,8 @@ pub(super) struct Ledger<J, S> {
     pub(super) active: usize,
     pub(super) totals: Totals,
     first_error: Option<Error>,
+    /// Something was broken off with its connection that nobody does again.
+    pub(super) is_cut_short: bool,
     state: S,
 }
 
@@ -45,7 +47,8 @@ impl<J, S> DerefMut for Ledger<J, S> {
 impl<J, S> Shared<J, S> {
     pub(super) fn new(observer: Box<dyn Observer>, jobs: VecDeque<J>, state: S) -> Self {
         let (active, totals, first_error) = (0, Totals::default(), None);
-        let ledger = Ledger { observer, jobs, active, totals, first_error, state };
+        let is_cut_short = false;
+        let ledger = Ledger { observer, jobs, active, totals, first_error, is_cut_short, state };
         Shared { bytes: 0.into(), holes: 0.into(), ledger: Mutex::new(ledger) }
     }
 

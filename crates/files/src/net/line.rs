@@ -63,7 +63,8 @@ pub(super) fn begin(
     link: impl Link + 'static,
 ) {
     let (share, control) = (Arc::clone(share), Arc::clone(control));
-    spawn(other.protocol, move || serve(bounds, other, &share, &control, link));
+    // Who is gone is missed at once.
+    spawn(other.protocol, move || serve(bounds, other, &share, &control, link, drop));
 }
 
 /// Begins a thread.
@@ -73,13 +74,14 @@ pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Serves one connection to its end, if there is a place for it within `bounds`.
-pub(super) fn serve(
+/// Serves one connection to its end, if there is a place for it within `bounds`; `abort` resets it when there is no time left.
+pub(super) fn serve<L: Link>(
     bounds: Bounds,
     other: Other,
     share: &Arc<Share>,
     control: &Arc<Control>,
-    mut link: impl Link,
+    mut link: L,
+    abort: impl FnOnce(L),
 ) {
     let Other { protocol, peer, .. } = other;
     let Some(mut place) = control.enter(bounds, other) else {
@@ -90,19 +92,23 @@ pub(super) fn serve(
     let session = share.session_of(Some(key), Element::of_swap(options.element)).named(peer);
     let session = session.tagged(!options.cipher.is_insecure());
     match converse(&mut link, key, session, control, &mut place) {
-        Ok(()) => tracing::info!(%peer, "closed"),
+        Ok(true) => tracing::info!(%peer, "closed"),
+        Ok(false) => {
+            tracing::info!(%peer, "there is no time left");
+            abort(link);
+        }
         Err(error) => tracing::info!(%peer, %error, "broken off"),
     }
 }
 
-/// One connection from its handshake to its end.
+/// One connection from its handshake to its end; false: there is no time left for that.
 fn converse(
     link: &mut dyn Link,
     key: Fingerprint,
     mut session: server::Session,
     control: &Control,
     place: &mut Place,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let (mut scratch, clock) = (Scratch::new(), Clock::new());
     let mut readmitted = 0;
     loop {
@@ -110,23 +116,29 @@ fn converse(
         if control.news(&mut readmitted).is_some_and(|admits| !admits(key)) {
             return Err(Error::local(Code::Denied, b"not served any more"));
         }
+        if control.is_over() {
+            return Ok(session.is_idle());
+        }
         let now = clock.now();
         let turn = session.turn(&mut LinkChannel(link), &mut scratch, now)?;
         if turn.finished {
             while link.try_finish().map_err(ChannelError::from)?.is_pending() {
+                if control.is_over() {
+                    return Ok(false);
+                }
                 link.wait(Some(LOOK_EVERY)).map_err(ChannelError::from)?;
             }
-            return Ok(());
+            return Ok(true);
         }
         let _ = link.try_flush().map_err(ChannelError::from)?;
         place.set_idle(!turn.worked && session.is_at_rest());
         if !turn.worked {
             if place.is_lost() {
                 tracing::info!("nothing was asked for, and another needs the place");
-                return Ok(());
+                return Ok(true);
             }
-            if control.is_draining() && session.is_idle() || control.is_over() {
-                return Ok(());
+            if control.is_draining() && session.is_idle() {
+                return Ok(true);
             }
             let wait = turn.wait_until.map_or(LOOK_EVERY, |at| at.saturating_since(now));
             link.wait(Some(wait.min(LOOK_EVERY))).map_err(ChannelError::from)?;

@@ -26,6 +26,9 @@ const STEPS_UNPOLLED: u32 = 16;
 const LOG_EVERY: Duration = Duration::from_secs(10);
 /// While the server drains, how often it looks whether it may stop.
 pub(super) const DRAIN_LOOK: Duration = Duration::from_millis(50);
+/// How long resets may take to leave, and how often it is tried meanwhile.
+const RESETTING: Duration = Duration::from_millis(200);
+const RESET_LOOK: Duration = Duration::from_millis(5);
 /// While the server drains, how long a client may ask for nothing before it is let go.
 const DRAIN_IDLE: Duration = Duration::from_millis(500);
 
@@ -314,11 +317,26 @@ impl Server {
         }
         self.log_drops(self.clock.now());
         let broken = self.served.len() + control.others();
-        for id in self.served.keys() {
-            self.stack.abort(*id);
-        }
+        let done = self.break_off();
         control.end();
-        Ok(broken)
+        done.map(|()| broken)
+    }
+
+    /// Resets all connections, and stays until their resets have left, if they do soon.
+    fn break_off(&mut self) -> fusewire_stack::Result<()> {
+        let ids: Vec<_> = self.served.keys().copied().collect();
+        let until = self.clock.now() + RESETTING;
+        loop {
+            // What a device had no room for is tried again.
+            ids.iter().for_each(|id| self.stack.abort(*id));
+            self.take_events();
+            let is_there = |id: &ConnectionId| self.stack.remote_addr(*id).is_some();
+            if !ids.iter().any(is_there) || self.clock.now() >= until {
+                return Ok(());
+            }
+            self.stack.poll(&mut Keep)?;
+            self.stack.wait(Some(RESET_LOOK))?;
+        }
     }
 
     /// Closes the connections of those who are served no more.

@@ -78,7 +78,14 @@ pub fn serve_within<L: ByteListener>(
                         Ok(connection) => {
                             let Limits { connections_max: max, idle_min, .. } = limits;
                             let bounds = Bounds { max, idle_min };
-                            line::serve(bounds, other, &share, &control, connection);
+                            line::serve(
+                                bounds,
+                                other,
+                                &share,
+                                &control,
+                                connection,
+                                Connection::abort,
+                            );
                         }
                         Err(error) => tracing::info!(%peer, %error, "refused"),
                     }
@@ -108,8 +115,9 @@ pub fn serve_to_the_end(
     while control.others() > 0 && Instant::now() < deadline && !control.is_given_up() {
         std::thread::sleep(DRAIN_LOOK);
     }
+    let broken = control.others();
     control.end();
-    Ok(control.others())
+    Ok(broken)
 }
 
 fn shake_hands<S: ByteStream>(

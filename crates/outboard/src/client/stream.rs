@@ -103,6 +103,13 @@ impl ByteStream for Stream {
         })?)
     }
 
+    fn reset_when_dropped(&self) -> io::Result<()> {
+        // `struct linger`: on, for no time.
+        let linger = [1i32.to_ne_bytes(), 0i32.to_ne_bytes()].concat();
+        let name = OptionName { level: libc::SOL_SOCKET, name: libc::SO_LINGER };
+        Ok(self.0.set_option(name, &linger)?)
+    }
+
     fn descriptor(&self) -> impl AsFd + '_ {
         self.0.placeholder()
     }

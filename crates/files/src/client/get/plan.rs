@@ -142,6 +142,11 @@ impl Plan {
         ledger.jobs.is_empty() && ledger.active == 0
     }
 
+    /// It is finished, and no listing was broken off, which leaves nothing to do as it is not begun twice.
+    pub fn is_done(&self) -> bool {
+        self.is_finished() && !self.lock().is_cut_short
+    }
+
     /// What has come of a transfer that was broken off is kept, to go on from there.
     pub fn keeps(&self) -> bool {
         let is_kept = self.options.hashing.is_received();
@@ -195,7 +200,10 @@ impl Plan {
         ledger.active -= 1;
         match job {
             // What was listed once must not be listed again: files would be got twice.
-            Job::List => ledger.fail(&RemotePath::default(), Error::Ended),
+            Job::List => {
+                ledger.is_cut_short = true;
+                ledger.fail(&RemotePath::default(), Error::Ended);
+            }
             job => ledger.jobs.push_front(job),
         }
     }
