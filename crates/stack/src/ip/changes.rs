@@ -45,7 +45,7 @@ impl Stack {
     }
 
     /// Gives up an address of ours: connections from it end with [`Error::NotOurs`], which their peers are
-    /// told by RST; UDP sockets that are bound to it have that error.
+    /// told by RST; UDP sockets that are bound to it, or to all of a network of which it was our last, have that error.
     ///
     /// # Errors
     /// The interface's, when it is broken or gone.
@@ -59,16 +59,31 @@ impl Stack {
                     core.mark(index);
                     core.settle(index);
                 }
-                Some(Socket::Udp(udp)) if udp.local.ip() == address => {
-                    udp.error = Some(Error::NotOurs(udp.local));
-                    core.notify(index, Event::Error);
-                }
                 _ => {}
             }
         }
+        self.tell_bound_to(address);
         self.transmit(now)?;
         self.core.layer_speaks = true;
+        let all = self.core.layer.addresses().find(|entry| entry.cidr.address() == address);
+        let all = all.and_then(|entry| entry.cidr.broadcast()).map(IpAddr::from);
         self.core.layer.remove_address(now, address);
+        if let Some(all) = all.filter(|all| !self.core.layer.is_group(*all)) {
+            self.tell_bound_to(all);
+        }
         Ok(())
+    }
+
+    /// UDP sockets that are bound to an address that is ours no more have that error.
+    fn tell_bound_to(&mut self, address: IpAddr) {
+        let core = &mut self.core;
+        for index in 0..core.table.slots.len() as u32 {
+            if let Some(Socket::Udp(udp)) = &mut core.table.slots[index as usize].socket
+                && udp.local.ip() == address
+            {
+                udp.error = Some(Error::NotOurs(udp.local));
+                core.notify(index, Event::Error);
+            }
+        }
     }
 }

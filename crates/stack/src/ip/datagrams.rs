@@ -60,6 +60,7 @@ impl Stack {
         let state = UdpState {
             protocol,
             local,
+            is_of_many: core.layer.is_group(local.ip()),
             sharing: Sharing::default(),
             remote: None,
             queue: Queue::new(core.config.udp_queue_bytes, core.config.udp_queue_entries),

@@ -67,7 +67,8 @@ impl Core {
         }
         self.layer_speaks = true;
         let own = Some(udp.local.ip());
-        let source = own.filter(|ip| !ip.is_unspecified() && !self.layer.is_group(*ip));
+        let is_of_many = |ip| udp.is_of_many || self.layer.is_group(ip);
+        let source = own.filter(|ip| !ip.is_unspecified() && !is_of_many(*ip));
         let via = self.layer.route(now, self.layer.meant(dst.ip()), from.or(source));
         if from.is_none() {
             udp.via = via.ok().map(|via| (dst, via));

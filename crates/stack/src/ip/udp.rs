@@ -413,6 +413,8 @@ pub struct UdpState {
     pub protocol: Protocol,
     /// What it is bound to; the address may be unspecified.
     pub local: SocketAddr,
+    /// That is a group's address or all's on a network, which nothing is sent from, also when it is no more.
+    pub is_of_many: bool,
     /// Who else may be bound there.
     pub sharing: Sharing,
     /// The only peer, when connected.
