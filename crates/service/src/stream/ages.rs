@@ -75,7 +75,8 @@ mod tests {
         assert_eq!(behind(1060, end - 10), ms(50));
         assert_eq!(behind(1100, end + 20), ms(60));
         assert_eq!(behind(1030, end + 10), ms(0));
-        assert_eq!(Ages::NONE.behind(Instant::from_ms(9), [3, 0, 0, 1]), ms(0));
+        let mut none = Ages::NONE;
+        assert_eq!(none.behind(Instant::from_ms(9), [3, 0, 0, 1]), ms(0));
     }
 
     /// What comes after hours is no older for that, and the clock goes on from there.
