@@ -189,6 +189,31 @@ fn who_is_bound_to_all_of_a_network_sends_from_our_address() {
     assert!(matches!(listener, Err(Error::NotOurs(_))));
 }
 
+/// When our last address of that network is taken away.
+#[test]
+fn who_is_bound_to_all_of_what_is_ours_no_more_is_told_and_sends_on() {
+    let mut net = Net::new(PLAIN, 1500, Config::default());
+    let bound = net.stacks[1].udp_bind("10.9.8.255:7".parse().unwrap());
+    assert!(matches!(bound, Err(Error::NotOurs(_))));
+    for address in ["10.9.8.1/24", "10.9.8.2/24"] {
+        assert!(net.stacks[1].add_address(net.now, address.parse().unwrap()));
+    }
+    net.run(Duration::from_secs(5));
+    let bound = net.stacks[1].udp_bind("10.9.8.255:7".parse().unwrap()).unwrap();
+    let client = net.stacks[0].udp_bind(net.addr(0, 9)).unwrap();
+    let to = Some(net.addr(0, 9));
+    for (address, tells) in [("10.9.8.1", false), ("10.9.8.2", true)] {
+        net.stacks[1].remove_address(net.now, address.parse().unwrap()).unwrap();
+        let told = net.stacks[1].udp_send(net.now, bound, b"told", to).unwrap();
+        assert_eq!(matches!(told, Err(Error::NotOurs(_))), tells, "{address}: {told:?}");
+        assert_eq!(net.stacks[1].udp_send(net.now, bound, b"more", to).unwrap(), Ok(true));
+        net.settle();
+        while let Some(got) = net.stacks[0].udp_recv(client, &mut [0; 9]).unwrap() {
+            assert_eq!(got.from, net.addr(1, 7));
+        }
+    }
+}
+
 /// As on Linux: a socket that is bound to an address of its own, or to those of IPv6, hears none of it.
 #[test]
 fn what_goes_to_all_of_a_network_comes_to_who_is_bound_for_it() {
