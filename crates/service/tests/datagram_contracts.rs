@@ -230,6 +230,13 @@ fn what_arrives_late_is_told() {
     const SOON: &[Adu] = &[Adu { deadline: Some(ms(500)), drops_late: false, ..BESIDE[0] }];
     end!(Soon: &[SOUND], &[SOUND], RATES, beside SOON, SOON);
     datagrams::tells_late::<Soon, Soon>().unwrap();
+    // One that nobody waits for, and one that may be late at once.
+    const ANY: &[Adu] = &[
+        Adu { deadline: Some(Duration::from_secs(3600)), ..SOON[0] },
+        Adu { number: 3, deadline: Some(ms(1)), ..SOON[0] },
+    ];
+    end!(Any: &[SOUND], &[SOUND], RATES, beside ANY, ANY);
+    datagrams::tells_late::<Any, Any>().unwrap();
     end!(ForEver: &[SOUND], &[SOUND], RATES, beside SOON, &[BESIDE[0]]);
     says(datagrams::tells_late::<Soon, ForEver>(), ["Event: ", "said to be in time"]);
 }

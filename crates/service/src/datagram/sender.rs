@@ -120,12 +120,13 @@ fn queue_max<P: Profile>() -> Option<Duration> {
         };
         let most = held.min((deadline - deadline / 16).saturating_sub(one_way));
         let copies = match lane.fec {
+            // So seldom may they come that a copy never does.
             Fec::Copy { distance } if lane.hz > 0.0 => {
-                Duration::from_secs_f64(f64::from(distance) / lane.hz)
+                Duration::try_from_secs_f64(f64::from(distance) / lane.hz).unwrap_or(Duration::MAX)
             }
             _ => Duration::ZERO,
         };
-        Some(most.saturating_sub(jitter + copies).max(QUEUE_LEAST))
+        Some(most.saturating_sub(jitter.saturating_add(copies)).max(QUEUE_LEAST))
     };
     P::SENDS.iter().filter(|lane| lane.priority < adapting.priority).filter_map(room).min()
 }
@@ -696,5 +697,44 @@ impl<P: Profile> Sender<P> {
 
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Yields;
+    use crate::profile::{Adapted, Machine};
+
+    /// A copy that comes after an age is waited for by no queue.
+    #[test]
+    fn any_rate_of_what_is_copied_has_a_longest_queue() {
+        struct Rare;
+        impl Profile for Rare {
+            const NAME: &'static str = "tested";
+            const MACHINE: Machine = Machine::Datagram;
+            const SENDS: &'static [Adu] = &[
+                Adu {
+                    priority: 200,
+                    adapted: Some(Adapted {
+                        bits: (100_000, 200_000),
+                        hz: (5.0, 30.0),
+                        order: &[Yields::Quality],
+                    }),
+                    ..Adu::as_it_comes("Picture", 1000)
+                },
+                Adu {
+                    number: 1,
+                    priority: 1,
+                    hz: 1e-300,
+                    fec: Fec::Copy { distance: 3 },
+                    deadline: Some(Duration::from_millis(100)),
+                    ..Adu::as_it_comes("Sound", 100)
+                },
+            ];
+            const TAKES: &'static [Adu] = &[];
+            const RATES: (u64, u64) = (400_000, 400_000);
+        }
+        assert_eq!(queue_max::<Rare>(), Some(QUEUE_LEAST));
     }
 }
