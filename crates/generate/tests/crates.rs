@@ -138,7 +138,8 @@ fn the_format_of_what_goes_beside_datagrams_is_a_clause() {
     let without: Vec<_> = beside.iter().filter(|term| term.trim() != format).collect();
     let first = beside.iter().zip(&without).find(|(a, b)| a != *b);
     assert_eq!(first.map(|(term, _)| term.trim()), Some(format), "{beside:?}");
-    let alone = terms("reliability = \"none\", deadline_ms = 100, rate_hz = [0, 2]");
+    let alone =
+        terms("order = \"type\", reliability = \"none\", deadline_ms = 100, rate_hz = [0, 2]");
     assert!(!alone.iter().any(|term| term.contains("format.")), "{alone:?}");
 }
 
