@@ -1,27 +1,107 @@
 //! What an engine keeps of its sockets, without a server around it.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use fusewire_device::Waker;
 use fusewire_device::interface::{Link, memory};
+use fusewire_device::{Shared, Waker};
 use fusewire_stack::Clock;
-use fusewire_stack::ip::Config;
+use fusewire_stack::ip::{self, Config};
 
 use super::*;
 use crate::protocol::{Family, Message, Reply, Request, SocketType};
+use crate::region::{BLOCKS_LEN, RINGS_LEN, Slot};
+use crate::ring;
 use crate::server::requests::Asker;
 use crate::server::table::Owner;
 
 const OWNER: Owner = Owner { uid: 7, pid: 1, payer: 7 };
 
 fn engine(budget: Budget, clock: &Clock) -> (Engine, Arc<Mutex<Stack>>) {
-    let (ours, _theirs) =
+    let (engine, stack, _peer) = engine_and_peer(budget, clock);
+    (engine, stack)
+}
+
+/// An engine whose stack is 10.0.0.1, and 10.0.0.2.
+fn engine_and_peer(budget: Budget, clock: &Clock) -> (Engine, Arc<Mutex<Stack>>, Stack) {
+    let (ours, theirs) =
         memory::pair(memory::Config { link: Link::Ip, ..memory::Config::default() }).unwrap();
-    let net = Stack::net_config(&ours);
-    let stack = Stack::new(Box::new(ours), net, Config::default(), [7; 32], clock.now());
-    let stack = Arc::new(Mutex::new(stack));
+    let stack = |interface: memory::Memory, host| {
+        let mut net = Stack::net_config(&interface);
+        net.addresses = vec![format!("10.0.0.{host}/24").parse().unwrap()];
+        Stack::new(Box::new(interface), net, Config::default(), [host; 32], clock.now())
+    };
+    let (peer, stack) = (stack(theirs, 2), Arc::new(Mutex::new(stack(ours, 1))));
     let xtp = Xtp::new(stack.clone(), clock.clone(), Waker::new().unwrap(), budget.entries());
-    (Engine::new(budget, Policy::new(&[], OWNER.uid), xtp).unwrap(), stack)
+    (Engine::new(budget, Policy::new(&[], OWNER.uid), xtp).unwrap(), stack, peer)
+}
+
+/// Lets both work until nothing more happens now.
+fn settle(stacks: [&mut Stack; 2], now: Instant) {
+    let [one, other] = stacks;
+    while one.poll(now).unwrap() | other.poll(now).unwrap() {}
+}
+
+/// What the engine answers to the process whose sockets are these.
+fn ask(engine: &mut Engine, stack: &mut Stack, now: Instant, request: Request<'_>) -> Message {
+    let asker = Asker { guest: 0, owner: OWNER, fd: None };
+    engine.answer(stack, now, &request, asker).0
+}
+
+/// And the byte of a doorbell is nothing that the peer has sent.
+#[test]
+fn what_was_left_unread_resets_also_where_it_is_found_before_it_is_shown() {
+    let clock = Clock::new();
+    for is_unread in [true, false] {
+        let (mut engine, stack, mut peer) = engine_and_peer(Budget::default(), &clock);
+        let (mut stack, mut now) = (stack.lock().unwrap(), clock.now());
+        let listener = peer.tcp_listen(([10, 0, 0, 2], 7).into(), 1).unwrap();
+        let id = stack.tcp_connect(now, ([10, 0, 0, 2], 7).into()).unwrap();
+        settle([&mut stack, &mut peer], now);
+        let (remote, _) = peer.tcp_accept(listener).unwrap().unwrap();
+        let of = SocketType { family: Family::V4, kind: Kind::Stream };
+        let (handle, p) = engine.open(of, OWNER, State::Stream(id), now).unwrap();
+        let index = engine.table.index_of(handle.socket).unwrap();
+        engine.shown(index, epoll::EventFlags::OUT);
+        let mut comes = |engine: &mut Engine, stack: &mut Stack, now| {
+            // What was sent before is acknowledged.
+            settle([stack, &mut peer], now);
+            assert_eq!(peer.tcp_write(remote, b"bytes"), Ok(5));
+            peer.transmit(now).unwrap();
+            settle([stack, &mut peer], now);
+            engine.turn(stack, now, index).unwrap();
+            assert!(rustix::io::ioctl_fionread(&p).unwrap() > 0);
+        };
+        comes(&mut engine, &mut stack, now);
+        if !is_unread {
+            recv(&p, &mut [0; 5], RecvFlags::empty()).unwrap();
+        }
+        let (key, files) = engine.regions.make(0, OWNER.payer, 1).unwrap();
+        let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
+        let blocks = Shared::adopt(files[1].as_fd(), BLOCKS_LEN, false).unwrap();
+        let leased = ask(&mut engine, &mut stack, now, Request::Lease(handle, key));
+        let Ok(Reply::Leased(slot)) = Reply::parse(&leased) else { panic!("no lease") };
+        if !is_unread {
+            // It has read all, and has not taken out the doorbell.
+            let slot = Slot { rings: &rings, blocks: &blocks, index: slot as usize };
+            assert_eq!(ring::arm(&slot), Ok(ring::After::Rest));
+            now += Duration::from_secs(1);
+            comes(&mut engine, &mut stack, now);
+            let (read, unread) = ring::unread(&slot).unwrap();
+            let consumed = ring::consume(&slot, read, unread, 5);
+            assert_eq!((unread, consumed), (5, Ok(Some(ring::After::Drain))));
+        }
+        drop(p);
+        // For something that it had sent.
+        engine.shown(index, epoll::EventFlags::IN);
+        for _ in 0..8 {
+            engine.turn(&mut stack, now, index).unwrap();
+        }
+        stack.transmit(now).unwrap();
+        settle([&mut stack, &mut peer], now);
+        let end = if is_unread { Err(ip::Error::Reset) } else { Ok(Some(0)) };
+        assert_eq!(peer.tcp_read(remote, &mut [0; 9]), end);
+    }
 }
 
 #[test]

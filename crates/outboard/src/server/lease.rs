@@ -201,6 +201,7 @@ fn leave(
     is_dropped: bool,
 ) -> Result<bool, Turn> {
     // Looked at before the ring: what lies there now was sent after what the ring had no room for.
+    let had_error = socket.shown.error;
     let piped =
         if socket.shown.readable && !socket.has_finished { piped(socket)? } else { Piped::Nothing };
     let failed = |error| Turn::Failed(number_of(error));
@@ -267,7 +268,8 @@ fn leave(
             return poured.map(|_| socket.shown.readable);
         }
         Piped::End if is_dropped => {}
-        Piped::End if socket.is_newly_left() => return Ok(true),
+        // The next turn knows what was left behind.
+        Piped::End if socket.is_newly_left() || socket.shown.error != had_error => return Ok(true),
         Piped::End => {
             socket.has_finished = true;
             // One that is over has nothing to finish.
@@ -304,8 +306,11 @@ fn piped(socket: &mut Socket) -> Result<Piped, Turn> {
             Ok(Piped::Nothing)
         }
         Err(Errno::INTR) => Ok(Piped::Nothing),
-        // A doorbell was left unread, which is nothing that the peer has sent.
-        Err(_) => Ok(Piped::End),
+        // Something was left unread, which was of which this is told, and epoll no more.
+        Err(_) => {
+            socket.shown.error = true;
+            Ok(Piped::End)
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use rustix::net::{RecvFlags, recv};
 use super::{
     INFO_EVERY, LONGEST, Lease, PLACED_AT_ONCE, ROOM_MIN, WORTH_PLACING, lay_down, ring_bell,
 };
+use crate::placeholder::is_left;
 use crate::protocol::KEY_LEN;
 use crate::region::{
     BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, WIDE_FROM, Way, is_on, news, places,
@@ -237,7 +238,8 @@ impl Regions {
     /// when no doorbell lies there any more. `p`: the application's end, of whoever uses it from now on; `q`: ours.
     ///
     /// # Errors
-    /// `EAGAIN`: the process that has the lease is taking a doorbell out, and nobody else may read yet.
+    /// `EAGAIN`: the process that has the lease is taking a doorbell out, and nobody else may read yet; or it lies in a placeholder that
+    /// nobody has any more.
     pub fn revoke(
         &self,
         lease: &mut Lease,
@@ -260,8 +262,8 @@ impl Regions {
         }
         match p {
             Some(p) => drop(recv(p, &mut [0], RecvFlags::DONTWAIT)),
-            // Whoever has the placeholder will attach.
-            None if fusewire_device::unread_by_peer(q).unwrap_or(0) > 0 => {
+            // Whoever has the placeholder will attach; or nobody has, and what was left there is to be known.
+            None if fusewire_device::unread_by_peer(q).unwrap_or(0) > 0 || is_left(q) => {
                 return Err(Errno::AGAIN);
             }
             None => {}
