@@ -22,7 +22,7 @@ use fusewire_session::record::NUMBERS_WINDOW;
 use fusewire_transport::machine::Secrets;
 use fusewire_transport::xtp::single::{Answers, Bounds, Id, Request, Responder};
 use fusewire_transport::xtp::{Config, Header};
-use fusewire_wire::xtp::{Key, KeyHash};
+use fusewire_wire::xtp::{Body, Key, KeyHash, Service};
 
 use crate::{ConnectionId, Error, Result};
 use eager::Eager;
@@ -70,6 +70,8 @@ pub(crate) struct Beside {
     remembered: VecDeque<(u32, Id)>,
     /// How long answers take.
     pub took: Answers,
+    /// The stack finds the connection by what names its session.
+    pub is_named: bool,
     /// How transactions are made while datagrams and packets of the connection have so many bytes.
     pub settings: Option<((usize, usize), Arc<Config>)>,
 }
@@ -84,6 +86,7 @@ impl Beside {
             asked: VecDeque::new(),
             remembered: VecDeque::new(),
             took: Answers::default(),
+            is_named: false,
             settings: None,
         }
     }
@@ -302,12 +305,21 @@ impl Calls {
         }
     }
 
+    /// A packet that is for a call, by its head alone: what comes under a key of ours, or asks for something.
+    pub fn is_for_one(&self, h: &Header) -> bool {
+        match &h.body {
+            _ if h.returned => self.outgoing.contains_key(&h.key),
+            Body::First(first) => first.traffic.service == Service::Transaction,
+            _ => false,
+        }
+    }
+
     /// The call of ours that a packet is for.
     pub fn called(&self, h: &Header) -> Option<Key> {
         if h.returned {
             return self.outgoing.contains_key(&h.key).then_some(h.key);
         }
-        if !matches!(h.body, fusewire_wire::xtp::Body::Diag(_)) {
+        if !matches!(h.body, Body::Diag(_)) {
             return None;
         }
         let name = fusewire_transport::xtp::Name { key: h.key, returned: false };

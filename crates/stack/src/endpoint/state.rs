@@ -1,6 +1,8 @@
 //! What an endpoint's callers share: the stack, and of each connection what those who wait for it must know.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -90,10 +92,28 @@ impl Status {
     }
 }
 
+/// For names of connections, which a stack gives and no peer chooses: who waits asks for one in each turn.
+#[derive(Default)]
+struct IdHash(u64);
+
+impl Hasher for IdHash {
+    fn finish(&self) -> u64 {
+        // Both halves of the product, as a table looks at the lowest bits and the highest (the odd number is the golden ratio's).
+        let product = u128::from(self.0) * 0x9e37_79b9_7f4a_7c15;
+        product as u64 ^ (product >> 64) as u64
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+    fn write_u32(&mut self, part: u32) {
+        self.0 = self.0 << 32 | u64::from(part);
+    }
+}
+
 /// What lies behind the endpoint's lock.
 pub struct State {
     pub stack: Stack,
-    statuses: HashMap<ConnectionId, Status>,
+    statuses: HashMap<ConnectionId, Status, BuildHasherDefault<IdHash>>,
     /// Connections of the listener that nobody has accepted.
     arrived: VecDeque<ConnectionId>,
     acceptors: Waiters,
@@ -104,7 +124,7 @@ impl State {
     pub fn new(stack: Stack) -> State {
         State {
             stack,
-            statuses: HashMap::new(),
+            statuses: HashMap::default(),
             arrived: VecDeque::new(),
             acceptors: Waiters::default(),
             idlers: Waiters::default(),
@@ -252,20 +272,20 @@ impl State {
     }
 
     fn take_event(&mut self, id: ConnectionId, event: Event, wakes: &mut Wakes) {
-        if !self.statuses.contains_key(&id) {
-            match event {
+        let status = match self.statuses.entry(id) {
+            Entry::Occupied(status) => status.into_mut(),
+            Entry::Vacant(place) => match event {
                 Event::Connected { .. } if self.stack.is_listening() => {
-                    self.statuses.insert(id, Status::default());
                     self.arrived.push_back(id);
                     self.acceptors.wake(wakes);
+                    place.insert(Status::default())
                 }
                 // Its listener was dropped within the handshake.
                 Event::Connected { .. } => return self.stack.abort(id),
                 // A connection that never came to be, or that was dropped.
                 _ => return,
-            }
-        }
-        let Some(status) = self.statuses.get_mut(&id) else { return };
+            },
+        };
         match event {
             Event::Connected { peer, trusted, options } => {
                 status.connected = Some(Connected { peer, trusted, options });

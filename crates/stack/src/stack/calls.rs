@@ -17,6 +17,9 @@ use fusewire_device::TxFrame;
 /// Packets that are handed to the device together, where a request or an answer has more than one.
 const BATCH: usize = 16;
 
+/// Where to, what, and the record that its payload is a part of.
+type Leaving<'r> = (SocketAddr, Transmit, &'r [u8]);
+
 impl Stack {
     /// Begins a call: the peer's application gets `request`, and what it answers comes by [`Stack::take_answer`]. A request
     /// that fits one packet, and such an answer, are two packets in all and one round trip. `None` when too many calls are
@@ -104,7 +107,7 @@ impl Stack {
         if was_full {
             // Who waits for room has some.
             connection.events.push_back(Event::Answered);
-            self.settle(id.index);
+            self.tell(id.index);
         }
         Some(answer)
     }
@@ -117,7 +120,7 @@ impl Stack {
         if let Some(key) = beside.over(call) {
             // Who waits for room has some.
             connection.events.push_back(Event::Answered);
-            self.settle(id.index);
+            self.tell(id.index);
             self.forget_call(key);
         }
         had_come
@@ -221,10 +224,11 @@ impl Stack {
     /// The session of a connection is open: its peer may call.
     pub(super) fn may_call(&mut self, index: u32) {
         let id = self.id(index);
-        if let Some(Beside { keys, .. }) =
-            self.connections[index as usize].as_ref().and_then(|c| c.calls.as_deref())
+        if let Some(beside) =
+            self.connections[index as usize].as_mut().and_then(|c| c.calls.as_deref_mut())
+            && !beside.is_named
         {
-            self.calls.sessions.entry(keys.id).or_insert(id);
+            beside.is_named = *self.calls.sessions.entry(beside.keys.id).or_insert(id) == id;
         }
     }
 
@@ -450,7 +454,7 @@ impl Stack {
                 connection.is_some_and(|connection| connection.called(asked, request))
             });
             match (handed, connection) {
-                (true, Some(connection)) => self.settle(connection.index),
+                (true, Some(connection)) => self.tell(connection.index),
                 _ => {
                     if let Some(responder) = &mut self.calls.responder {
                         responder.refuse(now, id);
@@ -508,7 +512,7 @@ impl Stack {
                 beside.took.came(took, now);
             }
             connection.answered(call, answer);
-            self.settle(id.index);
+            self.tell(id.index);
         }
     }
 
@@ -543,40 +547,55 @@ impl Stack {
         &mut self,
         now: Instant,
         word: &'static str,
-        mut next: impl FnMut() -> Option<(SocketAddr, Transmit, &'r [u8])>,
+        mut next: impl FnMut() -> Option<Leaving<'r>>,
+    ) {
+        while let Some(packet) = next() {
+            match next() {
+                // Most that are said are one.
+                None => self.send_batch::<1>(now, word, [packet].into_iter()),
+                Some(second) => {
+                    let rest = core::iter::from_fn(&mut next);
+                    let packets = [packet, second].into_iter().chain(rest).take(BATCH);
+                    self.send_batch::<BATCH>(now, word, packets);
+                }
+            }
+        }
+    }
+
+    /// At most `N` packets.
+    fn send_batch<'r, const N: usize>(
+        &mut self,
+        now: Instant,
+        word: &'static str,
+        packets: impl Iterator<Item = Leaving<'r>>,
     ) {
         let nobody = SocketAddr::from(([0; 4], 0));
-        let mut packet = next();
-        while packet.is_some() {
-            let nothing = TxFrame { peer: nobody, header: &[], payload: &[], ecn: Ecn::NotEct };
-            let (mut frames, mut count) = ([nothing; BATCH], 0);
-            for buffer in &mut self.headers[..BATCH] {
-                let Some((peer, transmit, record)) = packet.take() else { break };
-                packet = next();
-                let (h, range) = (transmit.header, transmit.payload.unwrap_or(0..0));
-                let payload = record.get(range.start as usize..range.end as usize).unwrap_or(&[]);
-                if payload.len() != h.data_len as usize {
-                    continue;
-                }
-                let len = h.emit(buffer);
-                let covered = if h.checks_all() { len } else { HEADER_LEN };
-                let mut sum = fusewire_kernels::sum(self.config.level, &buffer[..covered]);
-                if h.checks_all() {
-                    sum += fusewire_kernels::sum(self.config.level, payload);
-                }
-                buffer[CHECK_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
-                frames[count] = TxFrame { peer, header: &buffer[..len], payload, ..nothing };
-                count += 1;
+        let nothing = TxFrame { peer: nobody, header: &[], payload: &[], ecn: Ecn::NotEct };
+        let (mut frames, mut count) = ([nothing; N], 0);
+        for ((peer, transmit, record), buffer) in packets.zip(&mut self.headers[..N]) {
+            let (h, range) = (transmit.header, transmit.payload.unwrap_or(0..0));
+            let payload = record.get(range.start as usize..range.end as usize).unwrap_or(&[]);
+            if payload.len() != h.data_len as usize {
+                continue;
             }
-            let frames = &frames[..count];
-            self.watch.sent_tpdus(frames, |_| [word, ""]);
-            if frames.iter().any(|frame| !frame.payload.is_empty()) {
-                // It is no stream that comes: who waits for an answer looks for it all the time.
-                (self.streamed, self.napped_at) = (0, 0);
-                self.last_work = now;
+            let len = h.emit(buffer);
+            let covered = if h.checks_all() { len } else { HEADER_LEN };
+            let mut sum = fusewire_kernels::sum(self.config.level, &buffer[..covered]);
+            if h.checks_all() {
+                sum += fusewire_kernels::sum(self.config.level, payload);
             }
-            hand_over(&mut *self.device, None, frames);
+            buffer[CHECK_AT..][..2].copy_from_slice(&sum.checksum().to_be_bytes());
+            frames[count] = TxFrame { peer, header: &buffer[..len], payload, ..nothing };
+            count += 1;
         }
+        let frames = &frames[..count];
+        self.watch.sent_tpdus(frames, |_| [word, ""]);
+        if frames.iter().any(|frame| !frame.payload.is_empty()) {
+            // It is no stream that comes: who waits for an answer looks for it all the time.
+            (self.streamed, self.napped_at) = (0, 0);
+            self.last_work = now;
+        }
+        hand_over(&mut *self.device, None, frames);
     }
 
     // ---- time

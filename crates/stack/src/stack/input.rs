@@ -5,7 +5,7 @@ use fusewire_transport::machine::{DropCause, Probe, Says};
 
 use super::*;
 use crate::application::{Application, Keep, Message, One};
-use crate::machine::header_sum;
+use crate::machine::{as_xtp, header_sum};
 use crate::path::Answered;
 
 impl Stack {
@@ -296,14 +296,18 @@ impl Stack {
             self.take_probe(peer, probe, &segment);
             return Some(0);
         }
+        let now = self.cursor.now;
+        let is_for_call = as_xtp(&header).is_some_and(|header| self.calls.is_for_one(header));
+        if is_for_call && self.take_call(now, peer, &header, frame) {
+            return Some(0);
+        }
         let key = Key { remote: peer, flow: header.flow() };
         let index = match self.cursor.last {
             Some((known, index)) if known == key => Some(index),
             _ => self.table.get(&key).copied(),
         };
-        let now = self.cursor.now;
         let Some(index) = index else {
-            if !self.take_call(now, peer, &header, frame) {
+            if is_for_call || !self.take_call(now, peer, &header, frame) {
                 self.take_stray(now, peer, &segment);
             }
             return Some(0);

@@ -706,15 +706,23 @@ impl Stack {
         }
         let in_time_wait = connection.machine.stage() == Stage::Lingering;
         let began = in_time_wait && !std::mem::replace(&mut connection.is_waiting, true);
-        if !connection.events.is_empty() && !std::mem::replace(&mut connection.is_eventful, true) {
-            self.eventful.push_back(index);
-        }
+        self.tell(index);
         if began {
             self.wait_for_strays(index);
         }
         self.name_also(index);
         self.may_call(index);
         self.mark_dirty(index);
+    }
+
+    /// Something happened to a connection that nobody was told of: that alone has nothing to send.
+    fn tell(&mut self, index: u32) {
+        if let Some(connection) = &mut self.connections[index as usize]
+            && !connection.events.is_empty()
+            && !std::mem::replace(&mut connection.is_eventful, true)
+        {
+            self.eventful.push_back(index);
+        }
     }
 
     fn reschedule(&mut self, index: u32) {

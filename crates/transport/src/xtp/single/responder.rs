@@ -3,6 +3,7 @@
 mod input;
 mod table;
 
+use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
@@ -90,6 +91,9 @@ pub enum Incoming {
     Take(Initial),
 }
 
+/// Who asks: the address, and the initiator's key.
+type Asking = (SocketAddr, Key);
+
 struct Place {
     generation: u32,
     context: Option<Box<Context>>,
@@ -108,8 +112,10 @@ pub struct Responder {
     places: Places,
     contexts: Vec<Place>,
     free: Vec<u32>,
-    /// By address and the initiator's key.
-    by_name: HashMap<(SocketAddr, Key), u32>,
+    by_name: HashMap<Asking, u32>,
+    /// Who was looked for there last, and what was found, until something is put there or taken away: each step that a packet
+    /// passes asks.
+    looked_for: Cell<Option<(Asking, Option<u32>)>>,
     /// By our own.
     by_key: HashMap<Key, u32, BuildHasherDefault<KeyHash>>,
     timers: Wheel,
@@ -149,6 +155,7 @@ impl Responder {
             contexts: Vec::new(),
             free: Vec::new(),
             by_name: HashMap::new(),
+            looked_for: Cell::new(None),
             by_key: HashMap::default(),
             timers: Wheel::new(now, TICK, bounds.contexts),
             inactive: VecDeque::new(),
@@ -229,12 +236,22 @@ impl Responder {
 
     fn find(&self, remote: SocketAddr, h: &Header) -> Option<u32> {
         let name = Name { key: h.key, returned: h.returned };
-        let index = match (name.returned, &h.body) {
-            (true, _) => self.by_key.get(&name.key),
-            (false, Body::First(_) | Body::Diag(_)) => self.by_name.get(&(remote, name.key)),
+        match (name.returned, &h.body) {
+            (true, _) => self.by_key.get(&name.key).copied(),
+            (false, Body::First(_) | Body::Diag(_)) => self.find_named((remote, name.key)),
             (false, _) => None,
-        };
-        index.copied()
+        }
+    }
+
+    fn find_named(&self, name: Asking) -> Option<u32> {
+        if let Some((last, found)) = self.looked_for.get()
+            && last == name
+        {
+            return found;
+        }
+        let found = self.by_name.get(&name).copied();
+        self.looked_for.set(Some((name, found)));
+        found
     }
 
     fn get(&mut self, id: Id) -> Option<&mut Context> {
@@ -378,6 +395,9 @@ impl Responder {
         assert_eq!(bytes.sum::<usize>(), self.answer_bytes);
         assert!(all().count() == self.contexts() && self.contexts() <= self.bounds.contexts);
         assert_eq!((self.by_name.len(), self.by_key.len()), (all().count(), all().count()));
+        if let Some((name, found)) = self.looked_for.get() {
+            assert_eq!(self.by_name.get(&name).copied(), found);
+        }
         assert!(self.places.taken() <= self.bounds.half_open.max(1));
         assert!(all().filter(|c| c.is_retired).count() <= self.inactive.len());
         for context in all() {

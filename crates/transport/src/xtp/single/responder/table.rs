@@ -52,6 +52,7 @@ impl Responder {
         });
         self.contexts[index as usize].context = Some(Box::new(context));
         self.by_name.insert((ends.remote, keys.1), index);
+        self.looked_for.set(None);
         self.by_key.insert(keys.0, index);
         self.timers.set(index, Some(now + self.cfg.half_open_timeout));
         Some(index)
@@ -141,6 +142,7 @@ impl Responder {
         let Some(context) = place.context.take() else { return };
         place.generation = place.generation.wrapping_add(1);
         self.by_name.remove(&(context.remote, context.peer));
+        self.looked_for.set(None);
         self.by_key.remove(&context.own);
         self.timers.cancel(index);
         self.free.push(index);
