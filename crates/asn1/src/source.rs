@@ -39,6 +39,7 @@ pub struct Source {
     name: String,
     text: String,
     lines: Vec<u32>,
+    not_utf8: Option<u32>,
 }
 
 /// More than this in one file is refused: a place is 32 bits.
@@ -48,9 +49,13 @@ impl Source {
     /// A file of bytes. What is not UTF-8 is read as ISO 8859-1, in which older modules were written.
     pub fn new(name: impl Into<String>, bytes: &[u8]) -> Source {
         let bytes = &bytes[..bytes.len().min(FILE_BYTES_MAX)];
-        let text = match std::str::from_utf8(bytes) {
-            Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text).to_owned(),
-            Err(_) => bytes.iter().map(|&b| char::from(b)).collect(),
+        let latin = |bytes: &[u8]| bytes.iter().map(|&b| char::from(b)).collect::<String>();
+        let (text, not_utf8) = match std::str::from_utf8(bytes) {
+            Ok(text) => (text.strip_prefix('\u{feff}').unwrap_or(text).to_owned(), None),
+            Err(error) => {
+                let before = latin(&bytes[..error.valid_up_to()]).len();
+                (latin(bytes), Some(before as u32))
+            }
         };
         let mut lines = vec![0];
         let bytes = text.as_bytes();
@@ -59,7 +64,12 @@ impl Source {
                 lines.push(i as u32 + 1);
             }
         }
-        Source { name: name.into(), text, lines }
+        Source { name: name.into(), text, lines, not_utf8 }
+    }
+
+    /// Where it is no UTF-8 first, and was read as ISO 8859-1.
+    pub fn not_utf8(&self) -> Option<u32> {
+        self.not_utf8
     }
 
     /// What messages call it.

@@ -93,8 +93,9 @@ pub fn run(options: &Generate) -> Result {
             true => explanation.markdown(),
             false => explanation.summary(),
         };
-        if let (Some(why), false) = (without_code(&chosen.checked, &chosen.choice), options.explain)
-        {
+        // What is to be written says itself why it is not.
+        let is_shown = !options.explain && options.output.is_none();
+        if let Some(why) = without_code(&chosen.checked, &chosen.choice).filter(|_| is_shown) {
             text += &format!("  no code is made of it: {why}\n");
         }
         text.lines().try_for_each(|line| output::text(printable(line)))?;

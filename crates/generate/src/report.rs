@@ -112,7 +112,7 @@ pub fn refused(checked: &Checked, refusal: &Refusal) -> Refused {
         let at = checked.sources[0].position(one.clause.span.start);
         Clause {
             clause: one.clause.name.clone(),
-            value: one.value.clone(),
+            value: checked.value(&one.clause, one.value.clone()),
             origin: one.clause.origin.as_str(),
             line: at.line,
             column: at.column,

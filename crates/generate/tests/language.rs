@@ -39,6 +39,30 @@ fn each_fault_is_named_and_no_other() {
         ("type = \"M.A\", replayable = true", "is of requests"),
         ("type = \"M.A\", integrity = \"none\"", "lets changed bytes through"),
         ("type = \"M.A\", loss = 2", "expected a number from 0 to 1"),
+        // What could not be read is said once, as it stands there, and is held against nothing.
+        ("type = \"M.A\", deadline_ms = -5, late = \"deliver\"", "`deadline_ms` is -5 (expected"),
+        (
+            "type = \"M.A\", deadline_ms = 99999999999999999999, late = \"deliver\"",
+            "is 99999999999999999999 (expected a number from 0",
+        ),
+        ("type = \"M.A\", deadline_ms = nan, late = \"deliver\"", "`deadline_ms` is nan (expected"),
+        ("type = \"M.A\", deadline_ms = 1e300, late = \"deliver\"", "`deadline_ms` is 1e300 (exp"),
+        (
+            "type = \"M.A\", rate_hz = [0, inf], adapt = [\"frequency\"]",
+            "`rate_hz` is inf (expected",
+        ),
+        ("type = \"M.A\", reliability = 1, loss = 0.1, order = \"newest\"", "`reliability` is an"),
+        ("type = \"M.A\", confidential = 1, authentic = 1, integrity = \"none\"", "2"),
+        ("type = \"M.A\", reply = 1, replayable = true", "`reply` is an integer"),
+        ("type = \"M.A\", deadline_ms = 5, late = 1", "`late` is an integer"),
+        ("type = \"M.A\", after = [\"B\"]", "3:33 no type of ADU is called `B`"),
+        ("type = \"M.A\", rate_hz = 0", "`rate_hz = 0` lets nothing be sent"),
+        ("type = \"M.A\", size_bytes = 5", "`size_bytes = 5` is more than its type takes: 4 "),
+        ("type = \"M.A\", size_bytes = 0", "`size_bytes = 0` is less than its type takes: 1 "),
+        (
+            "type = \"M.A\", loss = 0, loss_run = 0, loss = 0",
+            "(it stands at 3:24 already: leave one out)",
+        ),
     ];
     for (adu, expected) in cases {
         let said = said(&format!("{HEAD}adu.X = {{{adu}}}\n"));
@@ -46,11 +70,55 @@ fn each_fault_is_named_and_no_other() {
             "" => assert_eq!(said, [""; 0], "{adu}"),
             _ => {
                 let own: Vec<_> = said.iter().filter(|s| s.starts_with("3:")).collect();
+                if let Ok(count) = expected.parse::<usize>() {
+                    assert_eq!(own.len(), count, "{adu}: {said:#?}");
+                    continue;
+                }
                 assert_eq!(own.len(), 1, "{adu}: {said:#?}");
                 assert!(own[0].contains(expected), "{adu}: {said:#?}");
             }
         }
     }
+}
+
+/// Where a key stood before is said, of the same table.
+#[test]
+fn a_key_that_stands_twice_is_named_with_its_first_place() {
+    let other = "adu.Y = {type = \"M.A\", loss_run = 0}\n";
+    for (adus, expected) in [
+        (format!("{other}adu.X = {{type = \"M.A\"}}\nadu.Y = {{type = \"M.A\"}}\n"), "5:5", "3:5"),
+        (
+            format!("{other}adu.X = {{loss_run = 0, type = \"M.A\", loss_run = 0}}\n"),
+            "4:38",
+            "4:10",
+        ),
+        ("[adu.X]\ntype = \"M.A\"\ntype = \"M.A\"\n".to_owned(), "5:1", "4:1"),
+    ]
+    .map(|(text, second, first)| (text, (second, first)))
+    {
+        let said = said(&format!("{HEAD}{adus}"));
+        let (second, first) = expected;
+        let expected =
+            format!("{second} duplicate key (it stands at {first} already: leave one out)");
+        assert_eq!(said, [expected], "{adus}");
+    }
+    let adu = "adu.X = {type = \"M.A\", after = [\"Y\", \"Y\"]}\nadu.Y = {type = \"M.A\"}\n";
+    assert_eq!(said(&format!("{HEAD}{adu}")), ["3:38 `Y` stands twice (leave one out)"]);
+}
+
+/// TOML is UTF-8, and ASN.1 of old is not.
+#[test]
+fn what_is_no_utf8_is_said_with_its_place() {
+    let text = [HEAD.as_bytes(), b"adu.X = {type = \"M.A\"} # f\xfcr\n"].concat();
+    let module = MODULE.replace(" END", " -- f END").into_bytes();
+    let module = module.iter().map(|b| if *b == b'f' { 0xfc } else { *b }).collect::<Vec<_>>();
+    let module = || vec![Source::new("M.asn1", &[&module[..], b"\nEND"].concat())];
+    let checked = check(Source::new("s.toml", &text), module());
+    let [wrong] = &checked.diagnostics[..] else { panic!("{:?}", checked.diagnostics) };
+    let at = wrong.position(&checked.sources[0]);
+    assert_eq!((at.line, at.column, &wrong.message[..]), (3, 27, "the file is no UTF-8"));
+    let text = text.iter().filter(|b| **b != 0xfc).copied().collect::<Vec<_>>();
+    assert!(check(Source::new("s.toml", &text), module()).is_ok());
 }
 
 /// A type of a module that no ADU carries is named where the module defines it.

@@ -282,7 +282,7 @@ pub(crate) fn cause(checked: &Checked, clause: &dyn Clausal) -> Cause {
     let source = &checked.sources[0];
     Cause {
         clause: of.name.clone(),
-        value: clause.text(),
+        value: checked.value(of, clause.text()),
         origin: of.origin.as_str(),
         file: source.name().to_owned(),
         line: source.position(of.span.start).line,

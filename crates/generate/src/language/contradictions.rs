@@ -1,9 +1,10 @@
 //! Clauses that cannot hold together whatever the network is like, and clauses that nobody could observe.
 
 use super::reader::Reader;
-use super::specification::{Adu, Integrity, Preference, Shape, Specification};
-use super::value::{Clausal, Origin};
-use crate::plan::{Adapt, Late, Order, Sender};
+use super::specification::{Adu, CODECS, Foreign, Integrity, Preference, Shape, Specification};
+use super::value::{Clausal, Origin, Range, Value};
+use crate::plan::{Adapt, Codec, Late, Order, Sender};
+use fusewire_asn1::rust::Extent;
 
 /// Says which there are.
 pub fn check(reader: &mut Reader<'_>, specification: &Specification) {
@@ -11,7 +12,7 @@ pub fn check(reader: &mut Reader<'_>, specification: &Specification) {
     for adu in &specification.adus {
         reliability(reader, adu);
         times(reader, adu);
-        rates(reader, adu);
+        rates(reader, specification, adu);
         protection(reader, adu);
         others(reader, specification, adu);
     }
@@ -21,9 +22,14 @@ fn is_written(clause: &dyn Clausal) -> bool {
     clause.clause().origin == Origin::Written
 }
 
+/// Whether one of these is written so that nobody could read it: what it says is not known, and stands against nothing.
+fn is_unread(clauses: &[&dyn Clausal]) -> bool {
+    clauses.iter().any(|clause| clause.clause().origin == Origin::Unread)
+}
+
 /// Says that a clause stands against others.
 fn against(reader: &mut Reader<'_>, clause: &dyn Clausal, why: &str, help: &str) {
-    let (key, text) = (key_of(clause), clause.text());
+    let (key, text) = (key_of(clause), reader.value_of(clause));
     reader.error(clause.clause().span, format!("`{key} = {text}` {why}"), help);
 }
 
@@ -34,6 +40,7 @@ fn key_of(clause: &dyn Clausal) -> &str {
 fn shared(reader: &mut Reader<'_>, of: &Specification) {
     let (network, peers) = (&of.network, &of.peers);
     if is_written(&network.loss_burst)
+        && !is_unread(&[&network.loss])
         && network.loss_burst.value > 1.0
         && network.loss.value == 0.0
     {
@@ -42,7 +49,7 @@ fn shared(reader: &mut Reader<'_>, of: &Specification) {
     }
     let is_group = peers.shape.value == Shape::Group;
     for clause in [&peers.receivers as &dyn Clausal, &peers.floor_kbit] {
-        if is_written(clause) && !is_group {
+        if is_written(clause) && !is_group && !is_unread(&[&peers.shape]) {
             against(
                 reader,
                 clause,
@@ -62,7 +69,7 @@ fn reliability(reader: &mut Reader<'_>, adu: &Adu) {
         true => "`reliability = \"require\"`",
         false => "`reliability`, which is \"require\" where nothing is written,",
     };
-    if adu.reliability.value != Preference::Require {
+    if adu.reliability.value != Preference::Require || is_unread(&[&adu.reliability]) {
         return;
     }
     let help = "write `reliability` as \"prefer\", \"none\" or \"avoid\", or leave this out";
@@ -72,7 +79,7 @@ fn reliability(reader: &mut Reader<'_>, adu: &Adu) {
     if adu.loss_run.value.is_some_and(|run| run > 0.0) {
         against(reader, &adu.loss_run, &format!("lets some be lost, and {said} none"), help);
     }
-    if adu.deadline_ms.value.is_some() && adu.late.value == Late::Drop {
+    if adu.deadline_ms.value.is_some() && adu.late.value == Late::Drop && !is_unread(&[&adu.late]) {
         let why = format!("drops what is late, and {said} lets nothing be lost");
         let help =
             "write `late = \"deliver\"`, or `reliability` as \"prefer\", \"none\" or \"avoid\"";
@@ -90,7 +97,8 @@ fn reliability(reader: &mut Reader<'_>, adu: &Adu) {
 }
 
 fn times(reader: &mut Reader<'_>, adu: &Adu) {
-    if is_written(&adu.late) && adu.deadline_ms.value.is_none() {
+    let has_none = adu.deadline_ms.value.is_none() && !is_unread(&[&adu.deadline_ms]);
+    if is_written(&adu.late) && has_none {
         against(reader, &adu.late, "says nothing without `deadline_ms`", "say when it is late");
     }
     if adu.deadline_ms.value == Some(0.0) {
@@ -98,14 +106,16 @@ fn times(reader: &mut Reader<'_>, adu: &Adu) {
     }
 }
 
-fn rates(reader: &mut Reader<'_>, adu: &Adu) {
+fn rates(reader: &mut Reader<'_>, of: &Specification, adu: &Adu) {
     let wants = |what| adu.adapt.value.contains(&what);
-    let is_fixed = |range: &Option<super::value::Range>| range.is_none_or(|r| r.low == r.high);
-    if wants(Adapt::Quality) && is_fixed(&adu.bitrate_kbit.value) {
+    let is_fixed = |clause: &Value<Option<Range>>| {
+        !is_unread(&[clause]) && clause.value.is_none_or(|r| r.low == r.high)
+    };
+    if wants(Adapt::Quality) && is_fixed(&adu.bitrate_kbit) {
         let why = "lowers quality, and `bitrate_kbit` says no range for it";
         against(reader, &adu.adapt, why, "write `bitrate_kbit = [least, most]`");
     }
-    if wants(Adapt::Frequency) && is_fixed(&adu.rate_hz.value) {
+    if wants(Adapt::Frequency) && is_fixed(&adu.rate_hz) {
         let why = "lowers the frequency, and `rate_hz` says no range for it";
         against(reader, &adu.adapt, why, "write `rate_hz = [least, most]`");
     }
@@ -119,7 +129,7 @@ fn rates(reader: &mut Reader<'_>, adu: &Adu) {
     }
     let least = adu.bitrate_kbit.value.map(|r| r.low * 125.0);
     let hz = adu.rate_hz.value.map(|r| r.high);
-    let size = adu.size_bytes.value.map(|r| r.high).or(largest(adu));
+    let size = adu.size_bytes.value.map(|r| r.high).or(largest(of, adu));
     if let (Some(least), Some(hz), Some(size)) = (least, hz, size)
         && least > hz * size
     {
@@ -127,22 +137,44 @@ fn rates(reader: &mut Reader<'_>, adu: &Adu) {
         against(reader, &adu.bitrate_kbit, &why, "write less, or a higher `rate_hz` or size");
     }
     if let Some(size) = adu.size_bytes.value {
-        let least = adu.extents.iter().map(|e| e.low).min().unwrap_or(0);
+        let least = extents(of, adu).map(|extent| extent.low).min().unwrap_or(0);
+        let help = "write what an encoded value takes, or leave it out";
         if size.high < least as f64 {
             let why = format!("is less than its type takes: {least} bytes at least");
-            against(reader, &adu.size_bytes, &why, "write what an encoded value takes");
+            against(reader, &adu.size_bytes, &why, help);
+        } else if let Some(most) = largest(of, adu).filter(|most| size.high > *most) {
+            let why = format!("is more than its type takes: {most} bytes at most");
+            against(reader, &adu.size_bytes, &why, help);
         }
     }
 }
 
+/// What values take in each codec that may be chosen.
+fn extents(of: &Specification, adu: &Adu) -> impl Iterator<Item = Extent> {
+    let foreign = match of.peers.foreign.value {
+        Foreign::None => None,
+        Foreign::Xdr => Some(Codec::Xdr),
+        Foreign::Oer => Some(Codec::Oer),
+        Foreign::Ber => Some(Codec::Ber),
+        Foreign::Der => Some(Codec::Der),
+    };
+    let all = CODECS.into_iter().zip(adu.extents);
+    let may_be = move |codec| match foreign {
+        Some(foreign) => codec == foreign,
+        None => !matches!(codec, Codec::Ber | Codec::Der),
+    };
+    all.filter(move |((codec, _), _)| may_be(*codec)).map(|(_, extent)| extent)
+}
+
 /// The most bytes of a value, if ASN.1 says so.
-fn largest(adu: &Adu) -> Option<f64> {
-    adu.extents.iter().map(|extent| extent.high).max().flatten().map(|bytes| bytes as f64)
+fn largest(of: &Specification, adu: &Adu) -> Option<f64> {
+    let high: Option<Vec<u64>> = extents(of, adu).map(|extent| extent.high).collect();
+    high?.into_iter().max().map(|bytes| bytes as f64)
 }
 
 fn protection(reader: &mut Reader<'_>, adu: &Adu) {
-    let is_secret = adu.confidential.value == Preference::Require;
-    let is_authentic = adu.authentic.value == Preference::Require;
+    let requires = |of: &Value<Preference>| of.value == Preference::Require && !is_unread(&[of]);
+    let (is_secret, is_authentic) = (requires(&adu.confidential), requires(&adu.authentic));
     let against_tag = match (is_secret, is_authentic) {
         (true, _) => "`confidential = \"require\"`",
         (_, true) => "`authentic = \"require\"`",
@@ -167,26 +199,29 @@ fn protection(reader: &mut Reader<'_>, adu: &Adu) {
 /// Clauses about other types.
 fn others(reader: &mut Reader<'_>, of: &Specification, adu: &Adu) {
     let find = |name: &str| of.adus.iter().find(|other| other.name == name);
-    let mut unknown = |clause: &dyn Clausal, name: &str| {
+    let mut unknown = |span, name: &str| {
         let names = of.adus.iter().map(|other| other.name.as_str());
         let help = match fusewire_asn1::names::nearest(name, names) {
             Some(meant) => format!("is \"{meant}\" meant?"),
             None => "expected the name of a type of ADU".to_owned(),
         };
         let shown = fusewire_asn1::diagnostic::shortened(name);
-        reader.error(clause.clause().span, format!("no type of ADU is called `{shown}`"), help);
+        reader.error(span, format!("no type of ADU is called `{shown}`"), help);
     };
-    for name in adu.after.value.iter().filter(|name| find(name).is_none()) {
-        unknown(&adu.after, name);
+    let after = || adu.after.value.iter().zip(&adu.after_spans);
+    for (name, span) in after().filter(|(name, _)| find(name).is_none()) {
+        unknown(*span, name);
     }
     let answer = adu.reply.value.as_deref().map(|name| (name, find(name)));
     if let Some((name, None)) = answer {
-        unknown(&adu.reply, name);
+        unknown(adu.reply.clause.span, name);
     }
-    for other in adu.after.value.iter().filter_map(|name| find(name)) {
+    for other in after().filter_map(|(name, _)| find(name)) {
         if reaches(of, other, &adu.name) {
             let why = "goes in a circle: neither could ever be delivered";
             against(reader, &adu.after, why, "name only types that do not wait for this one");
+        } else if is_unread(&[&other.from, &adu.from]) {
+            // Nobody knows who sends it.
         } else if other.from.value != adu.from.value {
             let why = format!("waits for `{}`, which the other end sends", other.name);
             against(reader, &adu.after, &why, "name types that the same role sends");
@@ -198,10 +233,10 @@ fn others(reader: &mut Reader<'_>, of: &Specification, adu: &Adu) {
             (Sender::Both, Sender::Both) => reply.name != adu.name,
             _ => false,
         };
-        if !is_other {
+        if !is_other && !is_unread(&[&adu.from, &reply.from]) {
             let help = format!("write `from` of `{}` so that who is asked sends it", reply.name);
             against(reader, &adu.reply, "is not sent by the other end", &help);
-        } else if reply.reply.value.is_some() {
+        } else if is_other && reply.reply.value.is_some() {
             against(
                 reader,
                 &adu.reply,
@@ -210,11 +245,11 @@ fn others(reader: &mut Reader<'_>, of: &Specification, adu: &Adu) {
             );
         }
     }
-    if is_written(&adu.replayable) && adu.reply.value.is_none() {
+    if is_written(&adu.replayable) && adu.reply.value.is_none() && !is_unread(&[&adu.reply]) {
         against(reader, &adu.replayable, "is of requests, and this has no `reply`", "leave it out");
     }
     if of.peers.shape.value == Shape::Group {
-        if adu.from.value != Sender::Role(0) {
+        if adu.from.value != Sender::Role(0) && !is_unread(&[&adu.from]) {
             let help = format!("only \"{}\", the first role, sends to a group", of.roles[0]);
             against(reader, &adu.from, "is none of the group's sender", &help);
         }

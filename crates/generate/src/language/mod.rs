@@ -45,6 +45,11 @@ impl Checked {
         let source = &self.sources[0];
         format!("{}:{}", source.name(), source.position(clause.span.start).line)
     }
+
+    /// The value of a clause: as it stands in the file, if it is written there in a line, or else so.
+    pub fn value(&self, clause: &value::Clause, otherwise: String) -> String {
+        value::as_it_stands(&self.sources[0], clause).map_or(otherwise, str::to_owned)
+    }
 }
 
 /// The files of ASN.1 that a specification names, or that have the names of its types' modules: what to give to

@@ -69,10 +69,10 @@ pub fn read(reader: &mut Reader<'_>, source: &Source) -> Read {
     Read { specification, asn1_spans, role_spans }
 }
 
-/// Says which files are named a second time.
-fn twice(reader: &mut Reader<'_>, files: &[(String, Span)]) {
-    for (place, (name, span)) in files.iter().enumerate() {
-        if files[..place].iter().any(|(before, _)| before == name) {
+/// Says which of a list are named a second time.
+fn twice(reader: &mut Reader<'_>, names: &[(String, Span)]) {
+    for (place, (name, span)) in names.iter().enumerate() {
+        if names[..place].iter().any(|(before, _)| before == name) {
             let shown = fusewire_asn1::diagnostic::shortened(name);
             reader.error(*span, format!("`{shown}` stands twice"), "leave one out");
         }
@@ -298,6 +298,14 @@ fn adu(
         (Sender::Role(0), Sender::Role(0), Looser::Never),
         |r, k, i| role(r, k, i, roles),
     );
+    let mut after_spans = Vec::new();
+    let after = reader.value(table, "after", (Vec::new(), Vec::new(), Looser::Never), |r, k, i| {
+        let names = r.strings(k, i)?;
+        twice(r, &names);
+        let (names, spans) = names.into_iter().unzip();
+        after_spans = spans;
+        Some(names)
+    });
     Adu {
         name: name.to_owned(),
         span: table.span,
@@ -314,9 +322,8 @@ fn adu(
             .value(table, "deadline_ms", optional, |r, k, i| r.number(k, i, MS).map(Some)),
         late: word(reader, table, "late", Late::Drop, Late::Deliver),
         order: word(reader, table, "order", Order::All, Order::None),
-        after: reader.value(table, "after", (Vec::new(), Vec::new(), Looser::Never), |r, k, i| {
-            Some(r.strings(k, i)?.into_iter().map(|(text, _)| text).collect())
-        }),
+        after,
+        after_spans,
         rate_hz: reader.value(table, "rate_hz", rates, |r, k, i| r.range(k, i, RATE).map(Some)),
         bitrate_kbit: Value { relaxed: bits_relaxed, ..bits },
         jitter_ms: reader

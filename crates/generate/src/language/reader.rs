@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{Key, Word};
-use super::value::{Bounds, Clause, Looser, Origin, Range, Value};
+use super::value::{Bounds, Clausal, Clause, Looser, Origin, Range, Value, as_it_stands};
 
 /// What reads one file.
 pub struct Reader<'s> {
@@ -39,11 +39,22 @@ impl<'s> Reader<'s> {
 
     /// The file's table; what is no TOML is said.
     pub fn document(&mut self) -> Spanned<DeTable<'s>> {
+        if let Some(at) = self.source.not_utf8() {
+            let help = "write TOML, version 1, which is UTF-8";
+            self.error(Span::new(at, at), "the file is no UTF-8", help);
+        }
         let (document, errors) = DeTable::parse_recoverable(self.source.text());
         for error in errors {
             let end = self.source.text().len();
             let span = self.span(error.span().unwrap_or(end..end));
-            self.error(span, error.message(), "write TOML, version 1");
+            let help = match (error.message(), first_of(self.source, document.get_ref(), span)) {
+                ("duplicate key", Some(at)) => {
+                    let at = self.source.position(at);
+                    format!("it stands at {}:{} already: leave one out", at.line, at.column)
+                }
+                _ => "write TOML, version 1".to_owned(),
+            };
+            self.error(span, error.message(), help);
         }
         document
     }
@@ -52,6 +63,12 @@ impl<'s> Reader<'s> {
     pub fn span(&self, range: ops::Range<usize>) -> Span {
         let place = |at: usize| u32::try_from(at.min(self.source.text().len())).unwrap_or(u32::MAX);
         Span::new(place(range.start), place(range.end))
+    }
+
+    /// The value of a clause, as it stands in the file.
+    pub fn value_of(&self, clause: &dyn Clausal) -> String {
+        let value = as_it_stands(self.source, clause.clause());
+        value.map_or_else(|| clause.text(), str::to_owned)
     }
 
     /// Says what is wrong.
@@ -151,7 +168,7 @@ impl<'s> Reader<'s> {
                 // What could not be read is said already, and contradicts nothing.
                 match read(self, known, item) {
                     Some(value) => (value, span, Origin::Written),
-                    None => (default, span, Origin::Default),
+                    None => (default, span, Origin::Unread),
                 }
             }
         };
@@ -182,9 +199,11 @@ impl<'s> Reader<'s> {
             return Some(number);
         }
         let what = if within.is_whole { "a whole number" } else { "a number" };
-        let message = format!("`{}` is {number}", key.name);
-        let help = format!("expected {what} from {} to {}", within.low, within.high);
         let span = self.span(item.span());
+        // As it stands there: of many digits not all are a number's.
+        let shown = fusewire_asn1::diagnostic::shortened(self.source.slice(span));
+        let message = format!("`{}` is {shown}", key.name);
+        let help = format!("expected {what} from {} to {}", within.low, within.high);
         self.error(span, message, help);
         None
     }
@@ -296,12 +315,37 @@ fn article(word: &str) -> &'static str {
     if word.starts_with(['a', 'i']) { "an" } else { "a" }
 }
 
-/// A finite number.
+/// A number, however large; or none (`nan`), which is within no bounds.
 fn plain(value: &DeValue<'_>) -> Option<f64> {
-    let number = match value {
-        DeValue::Integer(of) => i64::from_str_radix(of.as_str(), of.radix()).ok()? as f64,
-        DeValue::Float(of) => of.as_str().parse().ok()?,
-        _ => return None,
-    };
-    Some(number).filter(|n: &f64| n.is_finite())
+    match value {
+        DeValue::Integer(of) => {
+            let digits = i64::from_str_radix(of.as_str(), of.radix());
+            // More than 64 bits are more than any clause lets be.
+            Some(digits.map_or(f64::INFINITY, |number| number as f64))
+        }
+        DeValue::Float(of) => Some(of.as_str().parse().unwrap_or(f64::NAN)),
+        _ => None,
+    }
+}
+
+/// Where the key of this name stands first, in the table of one that stands here.
+fn first_of(source: &Source, table: &DeTable<'_>, again: Span) -> Option<u32> {
+    let name = source.slice(again);
+    let mut first = None;
+    let mut tables = vec![table];
+    while let Some(table) = tables.pop() {
+        for (key, item) in table {
+            let (start, end) = (key.span().start as u32, item.span().end as u32);
+            if key.get_ref() == name && start < again.start {
+                first = first.max(Some(start));
+            }
+            // What stands in braces that are closed by then is of another table.
+            let is_closed = source.slice(Span::new(item.span().start as u32, end)).starts_with('{')
+                && end <= again.start;
+            if let (DeValue::Table(inner), false) = (item.get_ref(), is_closed) {
+                tables.push(inner);
+            }
+        }
+    }
+    first
 }

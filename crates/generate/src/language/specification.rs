@@ -176,6 +176,8 @@ pub struct Adu {
     pub order: Value<Order>,
     /// `after`.
     pub after: Value<Vec<String>>,
+    /// Where each of these stands.
+    pub after_spans: Vec<fusewire_asn1::Span>,
     /// `rate_hz`.
     pub rate_hz: Value<Option<Range>>,
     /// `bitrate_kbit`.

@@ -1,6 +1,6 @@
 //! A clause: a value, where it stands, and what would be demanded without it.
 
-use fusewire_asn1::Span;
+use fusewire_asn1::{Source, Span};
 
 use crate::plan::Sender;
 
@@ -9,6 +9,8 @@ use crate::plan::Sender;
 pub enum Origin {
     /// It stands in the specification.
     Written,
+    /// It stands there and could not be read, which is said: nothing is held against it.
+    Unread,
     /// The clause `profile` of the same type says it.
     Profile,
     /// The language says it.
@@ -20,6 +22,7 @@ impl Origin {
     pub fn as_str(self) -> &'static str {
         match self {
             Origin::Written => "written",
+            Origin::Unread => "unread",
             Origin::Profile => "profile",
             Origin::Default => "default",
         }
@@ -35,6 +38,13 @@ pub struct Clause {
     pub span: Span,
     /// Where it comes from.
     pub origin: Origin,
+}
+
+/// The value of a clause that is written in a line, as it stands in its file.
+pub fn as_it_stands<'s>(source: &'s Source, clause: &Clause) -> Option<&'s str> {
+    let is_written = matches!(clause.origin, Origin::Written | Origin::Unread);
+    let (_, value) = source.slice(clause.span).split_once('=').filter(|_| is_written)?;
+    Some(value.trim()).filter(|value| !value.is_empty() && !value.contains(['\n', '\r']))
 }
 
 /// Bounds of numbers.

@@ -96,7 +96,7 @@ impl Broken<'_> {
 
     fn clause(&mut self, clause: &dyn Clausal, why: &str) {
         let (place, name) = (self.checked.place(clause.clause()), &clause.clause().name);
-        let value = clause.text();
+        let value = self.checked.value(clause.clause(), clause.text());
         self.lines.push(format!("{place}: cannot be generated yet: `{name} = {value}`: {why}"));
     }
 
