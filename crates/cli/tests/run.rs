@@ -468,3 +468,47 @@ fn calls_say_what_they_say_on_the_kernels_sockets() {
         }
     });
 }
+
+/// The same of who waits for many at once.
+#[test]
+fn who_waits_for_many_is_shown_what_the_kernels_sockets_show() {
+    let name = "who_waits_for_many_is_shown_what_the_kernels_sockets_show";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        sh(&format!(
+            "ip link add k0 type veth peer name k1 netns {}\n\
+             ip addr add 10.8.0.2/24 dev k0\nip link set k0 up",
+            hosts.peer.pid()
+        ));
+        hosts.peer.sh("ip addr add 10.8.0.1/24 dev k1 && ip link set k1 up");
+        let said = |far: &str, own: &str, lease: Option<&str>| {
+            let mut echo = hosts.echo(far, own);
+            let waits = ["python3", &beside("waits.py"), far];
+            let mut command = match lease {
+                Some(lease) => {
+                    let mut run = hosts.run(&OURS, &waits);
+                    run.env("FUSEWIRE_LEASE", lease);
+                    run
+                }
+                None => {
+                    let mut command = Command::new(waits[0]);
+                    command.args(&waits[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
+                    command
+                }
+            };
+            let done = Done::of(command.stdin(Stdio::null()).spawn().unwrap());
+            echo.kill().unwrap();
+            echo.wait().unwrap();
+            done.ok().out
+        };
+        let kernel = said("10.8.0.1", "10.8.0.2", None);
+        assert!(kernel.lines().count() > 15 && !kernel.contains("Error"), "{kernel}");
+        for lease in ["1", "0"] {
+            let ours = said("10.9.0.1", "10.9.0.2", Some(lease));
+            let both = kernel.lines().zip(ours.lines());
+            let different: Vec<_> = both.filter(|(kernel, ours)| kernel != ours).collect();
+            assert!(different.is_empty(), "the kernel's, and ours ({lease}): {different:#?}");
+            assert_eq!(kernel.lines().count(), ours.lines().count());
+        }
+    });
+}

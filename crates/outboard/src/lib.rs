@@ -26,3 +26,4 @@ pub mod ring;
 pub mod rules;
 pub mod server;
 pub mod sockets;
+pub mod waiter;

@@ -3,6 +3,7 @@
 //! ```text
 //!  rings, which both write            blocks, which the application reads
 //!  0       news, a bit a lease        0       the outboard sleeps; 8: on which processor it is
+//!  64      words of waiters (64)
 //!  4096    words of lease 0 (128)     4096    block of lease 0 (512): Taken, piped, before │ Head, Wants, over │ TCP_INFO
 //!  …       of lease 1                 …       of lease 1
 //!  16384   rings of lease 0: out, in
@@ -13,7 +14,8 @@ use fusewire_device::Shared;
 use rustix::thread::sched_getcpu;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::ring::{RING_BYTES, WIDE_BYTES, Word, Words};
+use crate::ring::{RING_BYTES, Violation, WIDE_BYTES, Word, Words};
+use crate::waiter;
 
 /// Leases of a region.
 pub const SLOTS: usize = 52;
@@ -32,6 +34,13 @@ const WORDS_LEN: usize = 128;
 const CORK: usize = 8;
 /// Behind it: up to where what was committed is pushed; what lies behind is followed by more at once (`MSG_MORE`).
 const PUSHED: usize = 16;
+/// Beside how far it has read: the number of who waits for it and others, and 1; 0: nobody does.
+const WAITER: usize = 72;
+/// Those who may wait for several leases of a process at once.
+pub const WAITERS: usize = 16;
+const WAITERS_AT: usize = 64;
+const WAITER_LEN: usize = 64;
+const _: () = assert!(WAITERS_AT + WAITERS * WAITER_LEN <= WORDS_AT);
 const BLOCKS_AT: usize = 4096;
 const BLOCK_LEN: usize = 512;
 /// In a block: bytes that the outboard has taken out of the placeholder since the lease began.
@@ -132,6 +141,30 @@ impl Slot<'_> {
         self.rings.store(WORDS_AT + self.index * WORDS_LEN + PUSHED, position);
     }
 
+    /// Who waits for this lease and others.
+    ///
+    /// # Errors
+    /// The application has named one that cannot be.
+    pub fn waiter(&self) -> Result<Option<Waiter<'_>>, Violation> {
+        let found = self.rings.load(WORDS_AT + self.index * WORDS_LEN + WAITER);
+        match (found as usize).checked_sub(1) {
+            None => Ok(None),
+            Some(number) if number < WAITERS => Ok(Some(Waiter { rings: self.rings, number })),
+            Some(_) => Err(Violation { name: "waiter", found, low: 0, high: WAITERS as u64 }),
+        }
+    }
+
+    /// From now on this one does, or nobody.
+    pub fn set_waiter(&self, number: Option<usize>) {
+        let word = number.map_or(0, |number| number as u64 + 1);
+        self.rings.store(WORDS_AT + self.index * WORDS_LEN + WAITER, word);
+    }
+
+    /// This lease among those of a waiter.
+    pub fn bit(&self) -> u64 {
+        1 << self.index
+    }
+
     /// Bytes of the application's that came through the placeholder since the lease began.
     pub fn piped(&self) -> u64 {
         self.blocks.load(self.block() + PIPED)
@@ -168,6 +201,7 @@ impl Slot<'_> {
         for word in [Word::Sent, Word::Read, Word::Taken, Word::Head, Word::Wants] {
             self.store(word, 0);
         }
+        self.set_waiter(None);
         self.set_cork(is_corked);
         self.set_pushed(0);
         self.set_piped(0);
@@ -241,6 +275,42 @@ impl Words for Slot<'_> {
     fn fetch_or(&self, word: Word, bits: u64) -> u64 {
         let (file, at) = self.place(word);
         file.fetch_or(at, bits)
+    }
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+    fn is_watched(&self) -> bool {
+        self.rings.load(WORDS_AT + self.index * WORDS_LEN + WAITER) != 0
+    }
+}
+
+/// Somebody who waits for several leases at once: his words in one region.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiter<'a> {
+    /// The region's rings.
+    pub rings: &'a Shared,
+    /// Which of [`WAITERS`].
+    pub number: usize,
+}
+
+impl Waiter<'_> {
+    fn place(&self, word: waiter::Word) -> usize {
+        WAITERS_AT + self.number * WAITER_LEN + 8 * word as usize
+    }
+}
+
+impl waiter::Words for Waiter<'_> {
+    fn load(&self, word: waiter::Word) -> u64 {
+        self.rings.load(self.place(word))
+    }
+    fn store(&self, word: waiter::Word, value: u64) {
+        self.rings.store(self.place(word), value);
+    }
+    fn compare_exchange(&self, word: waiter::Word, old: u64, new: u64) -> Result<u64, u64> {
+        self.rings.compare_exchange(self.place(word), old, new)
+    }
+    fn fetch_or(&self, word: waiter::Word, bits: u64) -> u64 {
+        self.rings.fetch_or(self.place(word), bits)
     }
     fn fence(&self) {
         fence(Ordering::SeqCst);

@@ -15,7 +15,8 @@
 //!
 //! The doorbell is a byte in the placeholder, which shows `poll` and `epoll` what is true. Of [`Read`](Word::Read)'s flags
 //! one at most is set of: [`ARMED`], send it when there is something; [`RUNG`], it was sent and lies there; [`BUSY`],
-//! the application is taking it out. With none of them the application looks by itself.
+//! the application is taking it out. With none of them the application looks by itself, or somebody waits for several leases
+//! at once and is woken for all of them ([`crate::waiter`]): a watched lease is not armed by who reads it.
 //!
 //! Invariants: `Taken ≤ Sent ≤ Taken + n`, `Read ≤ Head ≤ Read + n`, of a ring of n bytes; none goes back. The outboard loads a
 //! word that the application may write once, and checks it before it is used.
@@ -72,6 +73,10 @@ pub trait Words {
     fn fetch_or(&self, word: Word, bits: u64) -> u64;
     /// A sequentially consistent fence.
     fn fence(&self);
+    /// Somebody waits for this lease and others, and looks at them by himself.
+    fn is_watched(&self) -> bool {
+        false
+    }
 }
 
 /// The lease was taken back: the placeholder is the way.
@@ -165,7 +170,7 @@ pub fn consume(
     len: u64,
 ) -> Result<Option<After>, Lost> {
     let is_all = len == unread;
-    let arm = if read & (RUNG | BUSY) == 0 { ARMED } else { 0 };
+    let arm = if read & (RUNG | BUSY) == 0 && !words.is_watched() { ARMED } else { 0 };
     match words.compare_exchange(Word::Read, read, (read + len) | arm) {
         Ok(_) => {}
         Err(now) if now & REVOKED != 0 => return Err(Lost),
@@ -224,6 +229,18 @@ pub fn arm(words: &impl Words) -> Result<After, Lost> {
     }
 }
 
+/// The same for who does not sleep: nothing is armed.
+///
+/// # Errors
+/// [`Lost`]
+pub fn rest(words: &impl Words) -> Result<After, Lost> {
+    match words.load(Word::Read) {
+        read if read & REVOKED != 0 => Err(Lost),
+        read if read & RUNG != 0 => Ok(After::Drain),
+        _ => Ok(After::Rest),
+    }
+}
+
 /// Begins to take the byte out of the placeholder: false, somebody else does.
 ///
 /// # Errors
@@ -247,7 +264,12 @@ pub fn drain(words: &impl Words) -> Result<bool, Lost> {
 /// Ends that. `was_there`: the byte was taken, and the bell is to ring anew; otherwise it is still to come. True when the
 /// outboard is to be told: there is something that nobody has rung for, or room that it waits for.
 pub fn drained(words: &impl Words, was_there: bool) -> bool {
-    let flag = if was_there { ARMED } else { RUNG };
+    let is_watched = was_there && words.is_watched();
+    let flag = match was_there {
+        true if is_watched => 0,
+        true => ARMED,
+        false => RUNG,
+    };
     let mut read = words.load(Word::Read);
     loop {
         // After a revocation too: the outboard waits for it.
@@ -257,6 +279,10 @@ pub fn drained(words: &impl Words, was_there: bool) -> bool {
         }
     }
     words.fence();
+    if is_watched && !words.is_watched() {
+        // Who watched it no longer does, and could not arm what was busy.
+        let _ = arm(words);
+    }
     was_there && words.load(Word::Head) != read & POSITION || words.load(Word::Wants) != 0
 }
 
@@ -376,10 +402,32 @@ impl Progress {
     /// As [`Progress::written`].
     pub fn must_ring(&mut self, words: &impl Words) -> Result<bool, Violation> {
         words.fence();
+        self.rings(words, |read| read & ARMED != 0)
+    }
+
+    /// The same for who waits for several leases, and sleeps: whether this one's bell is to be rung, of which the placeholder
+    /// shows nothing yet.
+    ///
+    /// # Errors
+    /// As [`Progress::written`].
+    pub fn may_ring(&mut self, words: &impl Words) -> Result<bool, Violation> {
+        self.rings(words, |read| read & (RUNG | BUSY) == 0)
+    }
+
+    /// Something was laid down that was not read when that was looked at last.
+    pub fn has_unread(&self) -> bool {
+        self.read != self.head
+    }
+
+    fn rings(
+        &mut self,
+        words: &impl Words,
+        is_to: impl Fn(u64) -> bool,
+    ) -> Result<bool, Violation> {
         let mut read = words.load(Word::Read);
         loop {
             self.read = check("read index", read, self.read, self.head)?;
-            if read & ARMED == 0 || read & REVOKED != 0 || self.read == self.head {
+            if !is_to(read) || read & REVOKED != 0 || self.read == self.head {
                 return Ok(false);
             }
             match words.compare_exchange(Word::Read, read, (read & !ARMED) | RUNG) {

@@ -383,17 +383,20 @@ fn who_writes_nonsense_into_shared_memory_breaks_himself_alone() {
         key[3] ^= 1;
         let refused = Reply::Failed(Errno::NOENT.raw_os_error() as u32);
         assert_eq!(ask(&control, &Request::Lease(socket.handle, key)), refused);
-        // A violation ends its socket.
-        let (control, key, files) = region(&scene.path);
-        let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
-        let Reply::Leased(slot) = ask(&control, &Request::Lease(socket.handle, key)) else {
-            panic!("no lease");
-        };
-        rings.store(WORDS_AT + slot as usize * WORDS_LEN, 1 << 40);
-        rings.store(0, 1 << slot);
-        send(&control, &Request::Wake.emit(), SendFlags::NOSIGNAL).unwrap();
-        let hangup = rustix::event::PollFlags::HUP;
-        assert!(socket.shown(rustix::event::PollFlags::empty(), 5000).contains(hangup));
-        assert_eq!(scene.client.error(socket.handle), Ok(Some(Errno::PROTO)));
+        // A violation ends its socket: how far it has written, and who waits for it and others.
+        for (word, value) in [(0, 1 << 40), (72, 17), (72, u64::MAX)] {
+            let socket = scene.socket(7004);
+            let (control, key, files) = region(&scene.path);
+            let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
+            let Reply::Leased(slot) = ask(&control, &Request::Lease(socket.handle, key)) else {
+                panic!("no lease");
+            };
+            rings.store(WORDS_AT + slot as usize * WORDS_LEN + word, value);
+            rings.store(0, 1 << slot);
+            send(&control, &Request::Wake.emit(), SendFlags::NOSIGNAL).unwrap();
+            let hangup = rustix::event::PollFlags::HUP;
+            assert!(socket.shown(rustix::event::PollFlags::empty(), 5000).contains(hangup));
+            assert_eq!(scene.client.error(socket.handle), Ok(Some(Errno::PROTO)), "{word}");
+        }
     });
 }

@@ -82,7 +82,11 @@ fn receive_stream(
             .map(|message| message.bytes),
     };
     match received {
-        Ok(len) if len > 0 || !asked => Ok(Received::of(len)),
+        Ok(len) if len > 0 => {
+            library.watch(socket);
+            Ok(Received::of(len))
+        }
+        Ok(len) if !asked => Ok(Received::of(len)),
         // The end of the stream, or of the connection.
         Ok(_) => match shown_end(library, socket) {
             Some(error) => Err(error),

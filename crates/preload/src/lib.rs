@@ -4,6 +4,7 @@
 //!   border     what programs call: libc's names; pointers become slices, results become -1 and errno
 //!   sockets    names, options, connections: control messages, and whose a socket is
 //!   bytes      every call that moves data
+//!   waits      who waits for many: an epoll looks at rings itself before it sleeps
 //!   library    rules, the way to the outboard, what is known of descriptors; found from the environment once
 //!   table      descriptors to sockets, without a lock, empty after fork
 //!   sockaddr   struct sockaddr and back
@@ -23,3 +24,4 @@ mod sockaddr;
 mod sockets;
 mod sys;
 mod table;
+mod waits;

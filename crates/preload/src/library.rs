@@ -45,7 +45,7 @@ pub struct Library {
     /// [`KEPT`] as `NAME=VALUE` with a zero behind, as they were at the start.
     pub kept: [Option<Box<[u8]>>; KEPT.len()],
     /// Leases, unless none are wanted.
-    rings: Option<Rings>,
+    pub rings: Option<Rings>,
     rules: Rules,
     welcome: Once<Welcome>,
     /// A filter of system calls is in force: what it lets through are calls that the program makes itself.
@@ -184,6 +184,7 @@ impl Library {
 
     /// A number is about to be closed, or to become another's.
     pub fn close(&self, number: i32) {
+        self.close_waiter(number);
         let Known::Ours(socket) = self.table.known(number) else {
             return self.table.forget(number);
         };
@@ -213,6 +214,7 @@ impl Library {
 
     /// A number is another's, by whatever way: its lease is nobody's any more.
     pub fn forget(&self, number: i32) {
+        self.close_waiter(number);
         if let (Some(rings), Some(way)) = (&self.rings, self.table.way(number))
             && way.is_leased()
         {

@@ -64,6 +64,8 @@ const COOKIE: usize = 4;
 const LOCAL: usize = 5;
 const PEER: usize = 8;
 const WATCH: usize = 11;
+/// Of the first of them: the socket is waited for in more ways than one.
+const ELSEWHERE: u64 = 1 << 31;
 const OPTIONS: usize = 13;
 const WAY: usize = 14;
 /// Of number 0: which process this is known to.
@@ -290,6 +292,7 @@ impl Table {
         let (word, data) = watch.map_or((0, 0), |watch| {
             ((watch.epoll as u64 + 1) | u64::from(watch.events) << 32, watch.data)
         });
+        let word = word | place[WATCH].load(Ordering::Relaxed) & ELSEWHERE;
         place[WATCH + 1].store(data, Ordering::Relaxed);
         place[WATCH].store(word, Ordering::Relaxed);
     }
@@ -298,9 +301,21 @@ impl Table {
     pub fn watch(&self, number: i32) -> Option<Watch> {
         let place = self.place(number)?;
         let word = place[WATCH].load(Ordering::Relaxed);
-        let epoll = (word as u32).checked_sub(1)? as i32;
+        let epoll = ((word & !ELSEWHERE) as u32).checked_sub(1)? as i32;
         let data = place[WATCH + 1].load(Ordering::Relaxed);
         Some(Watch { epoll, events: (word >> 32) as u32, data })
+    }
+
+    /// A socket is waited for by something else than the epoll that watches it.
+    pub fn wait_elsewhere(&self, number: i32) {
+        if let Some(place) = self.place(number) {
+            place[WATCH].fetch_or(ELSEWHERE, Ordering::Relaxed);
+        }
+    }
+
+    /// [`Table::wait_elsewhere`] was told so, since the number is what it is.
+    pub fn waits_elsewhere(&self, number: i32) -> bool {
+        self.place(number).is_none_or(|place| place[WATCH].load(Ordering::Relaxed) & ELSEWHERE != 0)
     }
 
     /// Options that the program has set, bits of a list.

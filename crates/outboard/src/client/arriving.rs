@@ -197,8 +197,10 @@ impl Entered<'_> {
                 return Ok(Woken::Look);
             }
         }
-        // The bell, from now on; and one that has rung for what was read is taken out.
-        while let Ok(After::Drain) = ring::arm(&slot) {
+        // The bell, from now on, unless somebody waits for this lease and others, who looks by himself; and one that has rung for
+        // what was read is taken out.
+        let is_watched = !waits && slot.is_watched();
+        while let Ok(After::Drain) = if is_watched { ring::rest(&slot) } else { ring::arm(&slot) } {
             if self.drain(p).is_err() || slot.load(Word::Read) & ring::RUNG != 0 {
                 break;
             }

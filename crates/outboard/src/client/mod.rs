@@ -18,6 +18,7 @@ mod leased;
 mod rings;
 mod socket;
 mod stream;
+mod waiters;
 mod way;
 
 use std::mem::MaybeUninit;
@@ -43,6 +44,7 @@ pub use datagrams::Leaving;
 pub use rings::Rings;
 pub use socket::{Outboard, Placeholder, Socket};
 pub use stream::{Listener, Stream};
+pub use waiters::{Waiter, Waiting};
 pub use way::Way;
 
 use crate::placeholder;

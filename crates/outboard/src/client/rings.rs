@@ -18,20 +18,25 @@ use super::way::{Token, Way};
 use super::{Client, Result};
 use crate::placeholder;
 use crate::protocol::{Handle, KEY_LEN, Request};
-use crate::region::{BLOCKS_LEN, RINGS_LEN, SLOTS, Slot, WIDE_FROM};
+use crate::region::{BLOCKS_LEN, RINGS_LEN, SLOTS, Slot, WAITERS, WIDE_FROM};
 use crate::ring::{self, After, GONE, Lost, Word, Words};
 
 /// Regions of a process at most: 1,024 of its sockets and more have rings, besides the wide ones.
-const REGIONS: usize = 22;
+pub(super) const REGIONS: usize = 22;
 const _: () = assert!(REGIONS * WIDE_FROM >= 1024);
-/// Words before those of regions: who asks, how many regions there are.
+/// Words before those of regions: who asks, how many regions there are, whether there was a waiter.
 const HEAD_WORDS: usize = 8;
 const ASKING: usize = 0;
 const COUNT: usize = 1;
+const HAS_WAITER: usize = 2;
 /// Words of a region: its connection and the cookie of that, its key, whether it is dead.
 const REGION_WORDS: usize = 8;
 /// Words of a lease.
 const LOCAL_WORDS: usize = 16;
+/// Words of a waiter.
+pub(super) const WAITER_WORDS: usize = 8;
+const LOCAL_AT: usize = HEAD_WORDS + REGIONS * REGION_WORDS;
+const WAITERS_AT: usize = LOCAL_AT + REGIONS * SLOTS * LOCAL_WORDS;
 
 /// How far a lease is, as this process knows, below its generation.
 const FREE: u64 = 0;
@@ -42,7 +47,7 @@ const LIFE: u64 = 3;
 /// A process's leases. It is made once; every thread may use it, signal handlers too.
 #[derive(Debug)]
 pub struct Rings {
-    all: Unforked,
+    pub(super) all: Unforked,
 }
 
 /// What only this process knows of a lease.
@@ -69,6 +74,8 @@ pub(super) struct Local<'a> {
     pub reads: &'a AtomicU64,
     /// [`Local::spilled`], when all of it was known to have been taken.
     pub settled: &'a AtomicU64,
+    /// Who waits for it and others, with what he calls it above; 0: nobody.
+    pub watch: &'a AtomicU64,
 }
 
 /// In place of [`Local::before`]: who begins the lease has not looked yet.
@@ -82,13 +89,20 @@ pub(super) struct Entered<'a> {
     token: Token,
 }
 
+impl<'a> Entered<'a> {
+    /// Which of all a process's leases.
+    pub fn number(&self) -> usize {
+        self.token.slot()
+    }
+}
+
 impl Rings {
     /// Without a lease.
     ///
     /// # Errors
     /// No memory is left.
     pub fn new() -> std::io::Result<Rings> {
-        let words = HEAD_WORDS + REGIONS * (REGION_WORDS + SLOTS * LOCAL_WORDS);
+        let words = WAITERS_AT + WAITERS * WAITER_WORDS;
         Ok(Rings { all: Unforked::new(REGIONS, words)? })
     }
 
@@ -96,8 +110,16 @@ impl Rings {
         &self.all.words()[HEAD_WORDS + region * REGION_WORDS..][..REGION_WORDS]
     }
 
-    fn local(&self, slot: usize) -> Local<'_> {
-        let at = HEAD_WORDS + REGIONS * REGION_WORDS + slot * LOCAL_WORDS;
+    pub(super) fn has_waiter_word(&self) -> &AtomicU64 {
+        &self.all.words()[HAS_WAITER]
+    }
+
+    pub(super) fn waiter_words(&self, number: usize) -> &[AtomicU64] {
+        &self.all.words()[WAITERS_AT + number * WAITER_WORDS..][..WAITER_WORDS]
+    }
+
+    pub(super) fn local(&self, slot: usize) -> Local<'_> {
+        let at = LOCAL_AT + slot * LOCAL_WORDS;
         let words = &self.all.words()[at..at + LOCAL_WORDS];
         Local {
             life: &words[0],
@@ -111,6 +133,7 @@ impl Rings {
             before: &words[8],
             reads: &words[9],
             settled: &words[10],
+            watch: &words[11],
         }
     }
 
@@ -210,6 +233,7 @@ impl Rings {
             word.store(0, Ordering::Relaxed);
         }
         local.before.store(UNKNOWN, Ordering::Relaxed);
+        local.watch.store(0, Ordering::Relaxed);
         local.settled.store(0, Ordering::Relaxed);
         local.spilled.store(self.before(slot), Ordering::Relaxed);
         local.life.store(generation << 2 | LIVE, Ordering::Release);
@@ -374,6 +398,7 @@ impl Entered<'_> {
 
     /// The lease was taken back.
     pub fn lost(&self, way: &Way) {
+        self.local.watch.store(0, Ordering::Relaxed);
         let live = self.local.life.load(Ordering::Acquire);
         if live & LIFE == LIVE {
             let lost = live & !LIFE | LOST;

@@ -54,6 +54,8 @@ pub struct Engine {
     scratch: Box<[u8; DATAGRAM_MAX]>,
     /// Sockets that the interface had no room for.
     pub retry: Vec<u32>,
+    /// Sockets for which somebody is to be woken who waits for several.
+    bells: Vec<u32>,
     /// Sockets whose descriptor may be lost.
     pub lost: Vec<u32>,
     /// Connections whose sockets are gone.
@@ -95,6 +97,7 @@ impl Engine {
             hot: None,
             scratch: scratch.try_into().expect("of this length"),
             retry: Vec::new(),
+            bells: Vec::new(),
             lost: Vec::new(),
             closed: Closed::default(),
             held_back: BTreeSet::new(),
@@ -177,6 +180,16 @@ impl Engine {
             table.mark(index);
         });
         has_news
+    }
+
+    /// Wakes those who wait for several leases, each once for all that came in these turns.
+    pub fn ring_bells(&mut self) {
+        let Engine { bells, table, regions, .. } = self;
+        for index in bells.drain(..) {
+            if let Some(Socket { lease: Some(lease), q, .. }) = table.at(index) {
+                regions.ring(lease, q);
+            }
+        }
     }
 
     /// A control connection has ended, and with it the memory that came by it.
@@ -421,8 +434,13 @@ impl Engine {
         {
             self.stale.push(index);
         }
-        if socket.lease.as_ref().is_some_and(|lease| lease.is_hot()) {
-            self.hot = Some(index);
+        if let Some(lease) = &socket.lease {
+            if lease.is_hot() {
+                self.hot = Some(index);
+            }
+            if lease.owes_bell() {
+                self.bells.push(index);
+            }
         }
         self.after_lease(index, socket, turn)
     }

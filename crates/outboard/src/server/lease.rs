@@ -25,6 +25,7 @@ use super::table::Socket;
 use crate::placeholder;
 use crate::region::{PEER_FINISHED, Slot, WIDE_FROM, Way, places};
 use crate::ring::{Progress, Violation, WIDE_BYTES};
+use crate::waiter;
 pub use records::{datagrams, untaken};
 pub use regions::{Asked, Regions};
 
@@ -71,6 +72,8 @@ pub struct Lease {
     wants_room: bool,
     /// The interface had no room for the next datagram.
     is_blocked: bool,
+    /// Who waits for it and others slept when something was laid down.
+    owes_bell: bool,
 }
 
 impl Lease {
@@ -92,6 +95,25 @@ impl Lease {
     /// Memory of its rings that its socket's user is charged for: of those that are wide.
     pub fn charged(&self) -> u64 {
         if self.slot < WIDE_FROM { 0 } else { WIDE }
+    }
+
+    /// Who waits for it and others may have to be woken.
+    pub fn owes_bell(&self) -> bool {
+        self.owes_bell
+    }
+
+    /// Says that something was laid down: the doorbell is rung if somebody wants to hear it, and who waits for several leases
+    /// looks at this one.
+    fn announce(&mut self, slot: &Slot<'_>, q: &OwnedFd) -> Result<(), Violation> {
+        if self.progress.must_ring(slot)? {
+            ring_bell(q);
+        }
+        if self.progress.has_unread()
+            && let Some(waiter) = slot.waiter()?
+        {
+            self.owes_bell |= waiter::mark(&waiter, slot.bit());
+        }
+        Ok(())
     }
 
     /// Much came of it lately.
@@ -361,8 +383,8 @@ fn arrive(
     if std::mem::take(&mut lease.defers) {
         // The next turn finds it rung, or rings it.
         goes = true;
-    } else if lease.progress.must_ring(slot)? {
-        ring_bell(&socket.q);
+    } else {
+        lease.announce(slot, &socket.q)?;
     }
     Ok(goes)
 }

@@ -327,6 +327,7 @@ impl Server {
             self.engine.turn(stack, now, index)?;
             worked = true;
         }
+        self.engine.ring_bells();
         if !self.engine.stale.is_empty() {
             self.engine.refresh(stack, now);
         }

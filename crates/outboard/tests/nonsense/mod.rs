@@ -21,15 +21,17 @@ pub const WORDS_LEN: usize = 128;
 /// Writes something of that kind.
 pub fn nonsense(rings: &Shared, random: &mut Random) {
     let slot = random.below(6) as usize;
-    let word = [0, 16, 64][random.below(3) as usize];
+    let word = [0, 16, 64, 72][random.below(4) as usize];
     let at = WORDS_AT + slot * WORDS_LEN + word;
-    match random.below(8) {
+    match random.below(10) {
         0 => rings.store(at, random.next_u64()),
         1 => rings.store(at, random.below(1 << 18)),
         2 => drop(rings.fetch_or(at, 1 << (56 + random.below(8)))),
         3 => drop(rings.swap(at, rings.load(at) & !(0xff << 56))),
         4 => rings.store(at, rings.load(at).wrapping_add(random.below(2000))),
-        5 => rings.write(16 << 10, &random.next_u64().to_le_bytes()),
+        5 => rings.store(64 + 8 * random.below(128) as usize, random.next_u64()),
+        6 => rings.store(at, 1 + random.below(16)),
+        7 => rings.write(16 << 10, &random.next_u64().to_le_bytes()),
         _ => {}
     }
     rings.store(0, random.next_u64());

@@ -10,7 +10,7 @@ use libc::{iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, 
 use rustix::io::Errno;
 
 use super::memory::{Gather, Scatter};
-use super::{Ours, aliases, interposed, kernel, memory};
+use super::{Ours, aliases, interposed, kernel, memory, waits};
 use crate::bytes::{self, Received};
 use crate::library::{Library, ours};
 use crate::sockaddr as address;
@@ -78,11 +78,15 @@ interposed! {
 
     /// Sends a message.
     fn sendmsg = SYS_sendmsg(fd: c_int, header: *const msghdr, flags: c_int) -> ssize_t {
+        waits::handed(header);
         on(fd, |library, socket| send_message(library, socket, header, flags))
     }
 
     /// Sends several.
     fn sendmmsg = SYS_sendmmsg(fd: c_int, headers: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        for at in 0..if headers.is_null() { 0 } else { count.min(1024) as usize } {
+            waits::handed(&raw const (*headers.add(at)).msg_hdr);
+        }
         on(fd, |library, socket| send_messages(library, socket, headers, count, flags))
     }
 

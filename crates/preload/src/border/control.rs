@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_ulong};
 
 use super::{Ours, aliases, answer, interposed, kernel};
 use crate::library::{self, ours};
-use crate::{bytes, sys};
+use crate::{bytes, sys, waits};
 
 /// Requests about network interfaces: the first and the last.
 const INTERFACES: std::ops::RangeInclusive<c_ulong> = 0x8910..=0x89ff;
@@ -18,6 +18,7 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_
     if let (Ok(new), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC, Some(library)) =
         (done, command, library::library())
     {
+        waits::elsewhere(fd);
         library.forget(new as c_int);
     }
     answer(done) as c_int

@@ -13,6 +13,7 @@ mod names;
 mod numbers;
 mod process;
 mod raw;
+mod waits;
 
 use fusewire_outboard::client::Result;
 use libc::c_long;
@@ -89,6 +90,7 @@ use aliases;
 extern "C" fn begin() {
     library::begin();
     process::find();
+    waits::begin();
 }
 
 #[used]

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use super::{aliases, answer, interposed, kernel};
 use crate::library::{self, ours};
 use crate::table::Watch;
+use crate::waits;
 
 /// A number is about to be closed, or to be another's.
 fn closes(number: c_int) {
@@ -35,13 +36,39 @@ interposed! {
 
     /// Watches.
     fn epoll_ctl = SYS_epoll_ctl(epoll: c_int, what: c_int, fd: c_int, event: *mut libc::epoll_event) -> c_int {
-        let (library, _) = ours(fd)?;
+        let Some((library, socket)) = ours(fd) else {
+            // One that watches others is watched itself.
+            waits::elsewhere(fd);
+            return None;
+        };
         let watch = (what != libc::EPOLL_CTL_DEL && !event.is_null()).then(|| {
             let event = event.read_unaligned();
             Watch { epoll, events: event.events, data: event.u64 }
         });
-        library.table.set_watch(fd, watch);
-        None
+        let all = [epoll as usize, what as usize, fd as usize, event as usize];
+        Some(kernel(libc::SYS_epoll_ctl, all).inspect(|_| library.watched(&socket, watch)))
+    }
+
+    /// A new epoll, whatever had its number before.
+    fn epoll_create1 = SYS_epoll_create1(flags: c_int) -> c_int {
+        Some(kernel(libc::SYS_epoll_create1, [flags as usize]).inspect(|new| comes(*new as c_int)))
+    }
+}
+
+/// A number is new.
+fn comes(number: c_int) {
+    if let Some(library) = library::library() {
+        library.forget(number);
+    }
+}
+
+/// A new epoll.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_create(size: c_int) -> c_int {
+    match size {
+        // SAFETY: numbers alone.
+        1.. => unsafe { epoll_create1(0) },
+        _ => answer(Err(Errno::INVAL)) as c_int,
     }
 }
 
@@ -62,9 +89,8 @@ pub unsafe extern "C" fn closefrom(first: c_int) {
 pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
     // SAFETY: numbers alone.
     let new = answer(unsafe { kernel(libc::SYS_dup, [fd as usize]) }) as c_int;
-    if let Some(library) = library::library() {
-        library.forget(new);
-    }
+    waits::elsewhere(fd);
+    comes(new);
     new
 }
 
@@ -74,6 +100,7 @@ pub unsafe extern "C" fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
     if fd != new {
         closes(new);
     }
+    waits::elsewhere(fd);
     // SAFETY: numbers alone.
     answer(unsafe { kernel(libc::SYS_dup3, [fd as usize, new as usize, flags as usize]) }) as c_int
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
-use super::{answer, bytes, control, kernel, names, numbers, process};
+use super::{answer, bytes, control, kernel, names, numbers, process, waits};
 
 /// A system call by its number.
 #[unsafe(no_mangle)]
@@ -56,13 +56,27 @@ pub unsafe extern "C" fn syscall(
             libc::SYS_dup2 => numbers::dup2(fd, int(b)) as c_long,
             libc::SYS_dup3 => numbers::dup3(fd, int(b), int(c)) as c_long,
             libc::SYS_epoll_ctl => numbers::epoll_ctl(fd, int(b), int(c), d as _) as c_long,
+            libc::SYS_epoll_create1 => numbers::epoll_create1(fd) as c_long,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_create => numbers::epoll_create(fd) as c_long,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_wait => waits::epoll_wait(fd, b as _, int(c), int(d)) as c_long,
+            libc::SYS_epoll_pwait => {
+                waits::epoll_pwait(fd, b as _, int(c), int(d), e as _) as c_long
+            }
+            libc::SYS_epoll_pwait2 => {
+                waits::epoll_pwait2(fd, b as _, int(c), d as _, e as _) as c_long
+            }
             libc::SYS_fcntl => control::fcntl(fd, int(b), c) as c_long,
             libc::SYS_ioctl => control::ioctl(fd, b as c_ulong, c) as c_long,
             libc::SYS_chroot => process::chroot(a as _) as c_long,
             libc::SYS_prctl => process::prctl(fd, b, c, d, e) as c_long,
             libc::SYS_seccomp => process::seccomp(fd, b, c) as c_long,
             libc::SYS_execve => process::execve(a as _, b as _, c as _) as c_long,
-            _ => answer(kernel(number, [a, b, c, d, e, f])) as c_long,
+            _ => {
+                waits::seen(number, [a, b, c, d]);
+                answer(kernel(number, [a, b, c, d, e, f])) as c_long
+            }
         }
     }
 }

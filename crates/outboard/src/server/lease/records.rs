@@ -15,7 +15,7 @@ use fusewire_stack::ip::{SocketId, Stack};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
-use super::{End, Lease, Piped, Regions, Settled, is_all_taken, lay, piped, ring_bell, violated};
+use super::{End, Lease, Piped, Regions, Settled, is_all_taken, lay, piped, violated};
 use crate::placeholder::is_left;
 use crate::protocol::Heading;
 use crate::record::{HEAD_LEN, Head, UNIT};
@@ -255,9 +255,7 @@ fn arrive(
         lease.wants_room = false;
         lease.progress.want_room(slot, false);
     }
-    if lease.progress.must_ring(slot)? {
-        ring_bell(&socket.q);
-    }
+    lease.announce(slot, &socket.q)?;
     Ok(count >= RECORDS && !wants)
 }
 

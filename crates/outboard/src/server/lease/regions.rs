@@ -24,6 +24,7 @@ use crate::region::{
 use crate::ring::{Progress, Words};
 use crate::server::pipe::QUANTUM;
 use crate::server::table::{Socket, State, is_same};
+use crate::waiter;
 
 /// The memory that a process shares with the outboard.
 struct Region {
@@ -163,6 +164,7 @@ impl Regions {
             is_stale: false,
             wants_room: false,
             is_blocked: false,
+            owes_bell: false,
         };
         Ok((lease, slot))
     }
@@ -322,10 +324,26 @@ impl Regions {
         let half = slot.ring_bytes() / 2;
         let is_little = lease.progress.unread(&slot).is_ok_and(|(_, unread)| unread < half);
         lease.defers = is_little && len + LONGEST > most;
-        if !lease.defers && lease.progress.must_ring(&slot) == Ok(true) {
-            ring_bell(&socket.q);
+        if !lease.defers {
+            // What is wrong the turn finds, too.
+            let _ = lease.announce(&slot, &socket.q);
         }
         Ok(Some(len))
+    }
+
+    /// Wakes who waits for this lease and others, if he still sleeps: once for all that came for him meanwhile.
+    pub fn ring(&self, lease: &mut Lease, q: &OwnedFd) {
+        if !std::mem::take(&mut lease.owes_bell) || lease.is_over {
+            return;
+        }
+        let slot = self.of(lease);
+        if let Ok(Some(waiter)) = slot.waiter()
+            && waiter::is_asleep(&waiter)
+            && lease.progress.may_ring(&slot) == Ok(true)
+        {
+            waiter::wakes(&waiter);
+            ring_bell(q);
+        }
     }
 
     /// Writes `TCP_INFO` to where the application reads it, now and then; true when it has to be written later, of which the
