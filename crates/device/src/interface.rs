@@ -259,29 +259,28 @@ pub trait Interface: Send {
 
     /// Gives the packets of the last call back to the device and takes one packet, cut in two on its way: the
     /// first `head_len` bytes are what [`Interface::packet`] gives as packet 0 (with what the device knows of
-    /// the whole), those behind them go to `memory`, so that nobody has to copy them again. They are as
-    /// hostile there as anywhere. Whoever finds that they do not belong there calls [`Interface::rejoin`].
+    /// the whole), those behind them go to both parts of `memory`, one behind the other, so that nobody has to copy them
+    /// again. They are as hostile there as anywhere. Whoever finds that they do not belong there calls
+    /// [`Interface::rejoin`].
     ///
     /// # Errors
     /// As [`Interface::receive`].
-    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+    fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {
         let _ = (head_len, memory);
         Ok(Split::Unsupported)
     }
 
-    /// The front of the packet that the next [`Interface::receive_split`] will take, at most `most` bytes of it, and how long it
-    /// is; what the last call took is given back. `None`: nothing waits, or the interface shows nothing before it is taken.
-    ///
-    /// # Errors
-    /// As [`Interface::receive`].
-    fn peek(&mut self, most: usize) -> io::Result<Option<(RxPacket<'_>, usize)>> {
-        let _ = most;
-        Ok(None)
+    /// The front of the packet that the next [`Interface::receive_split`] will take, as much as there is to see of it, and how
+    /// long it is; what the last call took is given back. `None`: the next one is none of which the interface shows something
+    /// before it is taken. The next [`Interface::receive`] takes what was shown by itself, or else what is before the next one
+    /// that would be, so that each may be looked at.
+    fn peek(&mut self) -> Option<(RxPacket<'_>, usize)> {
+        None
     }
 
     /// Makes the packet of the last [`Interface::receive_split`] whole again, for [`Interface::packet`].
     /// `memory` is what was given then, or as much of it as the packet has filled.
-    fn rejoin(&mut self, memory: &[u8]) {
+    fn rejoin(&mut self, memory: [&[u8]; 2]) {
         let _ = memory;
     }
 
@@ -352,13 +351,13 @@ impl<I: Interface + ?Sized> Interface for Box<I> {
     fn packet(&self, index: usize) -> RxPacket<'_> {
         (**self).packet(index)
     }
-    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+    fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {
         (**self).receive_split(head_len, memory)
     }
-    fn peek(&mut self, most: usize) -> io::Result<Option<(RxPacket<'_>, usize)>> {
-        (**self).peek(most)
+    fn peek(&mut self) -> Option<(RxPacket<'_>, usize)> {
+        (**self).peek()
     }
-    fn rejoin(&mut self, memory: &[u8]) {
+    fn rejoin(&mut self, memory: [&[u8]; 2]) {
         (**self).rejoin(memory);
     }
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {

@@ -5,7 +5,7 @@ mod support;
 use std::io::IoSlice;
 use std::time::Duration;
 
-use fusewire_device::interface::memory::{Config, pair};
+use fusewire_device::interface::memory::{Config, Memory, pair};
 use fusewire_device::interface::{Checksum, Interface, Link, Segmentation, Split, TxPacket};
 use support::whole;
 
@@ -58,18 +58,22 @@ fn super_frames_and_partial_checksums_pass_where_they_are_switched_on() {
 #[test]
 fn a_packet_is_cut_and_made_whole_again() {
     let (mut a, mut b) = pair(Config::default()).unwrap();
-    for memory_len in [0, 3, 5, 9] {
+    for (memory_len, cut) in [(0, 0), (3, 0), (3, 2), (5, 4), (5, 5), (9, 2), (9, 7)] {
         let mut memory = vec![0; memory_len];
-        assert_eq!(b.receive_split(4, &mut memory).unwrap(), Split::Nothing);
+        let split = |b: &mut Memory, memory: &mut [u8]| {
+            let (first, second) = memory.split_at_mut(cut);
+            b.receive_split(4, [first, second]).unwrap()
+        };
+        assert_eq!(split(&mut b, &mut memory), Split::Nothing);
         a.transmit(&[whole(b"headbelow", &[]), whole(b"hea", &[])]).unwrap();
-        assert_eq!(b.receive_split(4, &mut memory).unwrap(), Split::Packet { len: 9 });
+        assert_eq!(split(&mut b, &mut memory), Split::Packet { len: 9 });
         let placed = memory_len.min(5);
         assert_eq!((b.packet(0).bytes, &memory[..placed]), (&b"head"[..], &b"below"[..placed]));
-        b.rejoin(&memory);
+        b.rejoin([&memory[..cut], &memory[cut..]]);
         assert_eq!(b.packet(0).bytes, b"headbelow");
-        assert_eq!(b.receive_split(4, &mut memory).unwrap(), Split::Packet { len: 3 });
+        assert_eq!(split(&mut b, &mut memory), Split::Packet { len: 3 });
         assert_eq!(b.packet(0).bytes, b"hea", "shorter than the head");
-        b.rejoin(&[]);
+        b.rejoin([&[], &[]]);
         assert_eq!(b.packet(0).bytes, b"hea");
     }
 }

@@ -52,8 +52,10 @@ fn packets_and_super_frames_are_cut_and_made_whole_again() {
             for memory_len in [65_536, 1400, 1399, 100, 0] {
                 socket.send_to(&payload, OURS).unwrap();
                 let mut memory = vec![0; memory_len];
+                let cut = memory_len / 3;
                 let len = loop {
-                    match tap.receive_split(head_len, &mut memory).unwrap() {
+                    let (first, second) = memory.split_at_mut(cut);
+                    match tap.receive_split(head_len, [first, second]).unwrap() {
                         // Whatever else the kernel says on an interface that is new is shorter.
                         Split::Packet { len } if len == head_len + payload.len() => break len,
                         Split::Nothing => drop(tap.wait(Some(Duration::from_secs(5)), false)),
@@ -63,13 +65,13 @@ fn packets_and_super_frames_are_cut_and_made_whole_again() {
                 let placed = memory_len.min(len - head_len);
                 assert_eq!(memory[..placed], payload[..placed]);
                 assert_eq!(tap.packet(0).bytes.len(), head_len);
-                tap.rejoin(&memory);
+                tap.rejoin([&memory[..cut], &memory[cut..]]);
                 let packet = tap.packet(0);
                 assert_eq!(packet.bytes[head_len..], payload, "memory of {memory_len}");
                 assert!(matches!(packet.checksum, Checksum::Partial { .. }));
             }
             let mut memory = [0; 8];
-            while tap.receive_split(head_len, &mut memory).unwrap() != Split::Nothing {}
+            while tap.receive_split(head_len, [&mut memory, &mut []]).unwrap() != Split::Nothing {}
         }
     });
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   whole   [virtio header][packet ...........]
-//!   cut     [virtio header][head]                 and  [memory ..........]
+//!   cut     [virtio header][head]                 and  [memory ....][memory ....]
 //! ```
 
 use std::io::{self, IoSliceMut};
@@ -105,16 +105,18 @@ impl Arena {
         &mut self,
         fd: BorrowedFd<'_>,
         head_len: usize,
-        memory: &mut [u8],
+        [first, second]: [&mut [u8]; 2],
     ) -> io::Result<Split> {
         self.clear();
         let (at, head_len) = (self.at, head_len.min(PACKET_BYTES));
-        // A packet longer than both: what is over lies where it would, were the packet whole.
+        // A packet longer than all: what is over lies where it would, were the packet whole.
         let (front, behind) = self.bytes.split_at_mut(at + head_len);
         let room = PACKET_BYTES - head_len;
-        let len = memory.len().min(room);
-        let (memory, over) = (&mut memory[..len], &mut behind[len..room]);
-        let mut pieces = [&mut front[at - self.before..], &mut *memory, over].map(IoSliceMut::new);
+        let first_len = first.len().min(room);
+        let len = first_len + second.len().min(room - first_len);
+        let (first, second) = (&mut first[..first_len], &mut second[..len - first_len]);
+        let before = &mut front[at - self.before..];
+        let mut pieces = [before, first, second, &mut behind[len..room]].map(IoSliceMut::new);
         let len = loop {
             match rustix::io::readv(fd, &mut pieces) {
                 Ok(len) => break len,
@@ -134,11 +136,14 @@ impl Arena {
     }
 
     /// As [`Interface::rejoin`](super::Interface::rejoin).
-    pub fn rejoin(&mut self, memory: &[u8]) {
+    pub fn rejoin(&mut self, memory: [&[u8]; 2]) {
         let Some(slot) = self.batch.first_mut() else { return };
-        let placed = self.uncut_len.saturating_sub(slot.len).min(memory.len());
-        let from = slot.at + slot.len;
-        self.bytes[from..from + placed].copy_from_slice(&memory[..placed]);
+        let (mut at, end) = (slot.at + slot.len, slot.at + self.uncut_len);
+        for part in memory {
+            let len = end.saturating_sub(at).min(part.len());
+            self.bytes[at..at + len].copy_from_slice(&part[..len]);
+            at += len;
+        }
         slot.len = slot.len.max(self.uncut_len);
     }
 

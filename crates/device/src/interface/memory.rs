@@ -164,25 +164,32 @@ impl Interface for Memory {
         Ok(self.take(self.config.batch_packets))
     }
 
-    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+    fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {
         if self.take(1) == 0 {
             return Ok(Split::Nothing);
         }
         let bytes = &mut self.batch[0].bytes;
         let (len, head_len) = (bytes.len(), head_len.min(bytes.len()));
-        let placed = memory.len().min(len - head_len);
-        memory[..placed].copy_from_slice(&bytes[head_len..head_len + placed]);
-        // They are in one place only, as with a device that cuts.
-        bytes[head_len..head_len + placed].fill(0);
+        let mut behind = &mut bytes[head_len..];
+        for part in memory {
+            let (placed, rest) = behind.split_at_mut(part.len().min(behind.len()));
+            part[..placed.len()].copy_from_slice(placed);
+            // They are in one place only, as with a device that cuts.
+            placed.fill(0);
+            behind = rest;
+        }
         self.cut = Some(head_len);
         Ok(Split::Packet { len })
     }
 
-    fn rejoin(&mut self, memory: &[u8]) {
+    fn rejoin(&mut self, memory: [&[u8]; 2]) {
         if let (Some(at), Some(packet)) = (self.cut.take(), self.batch.first_mut()) {
-            let behind = &mut packet.bytes[at..];
-            let placed = memory.len().min(behind.len());
-            behind[..placed].copy_from_slice(&memory[..placed]);
+            let mut behind = &mut packet.bytes[at..];
+            for part in memory {
+                let (placed, rest) = behind.split_at_mut(part.len().min(behind.len()));
+                placed.copy_from_slice(&part[..placed.len()]);
+                behind = rest;
+            }
         }
     }
 

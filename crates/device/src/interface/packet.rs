@@ -42,9 +42,6 @@ const BESIDE_BYTES: usize = 16 << 20;
 const BESIDE_PART: usize = 4;
 /// Slots of a ring beside which they wait are at most this long.
 const SLOT_MAX: usize = 16 << 10;
-/// The front of a packet that is looked at before it is taken.
-const PEEK_MAX: usize = 256;
-
 /// How the interface is used.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -94,10 +91,9 @@ pub struct Packet {
     batch: Vec<Slot>,
     /// Packets that waited beside the ring.
     beside: Option<Arena>,
-    /// What was looked at before it is taken, with its virtio header.
-    peeked: [u8; PEEK_MAX],
-    /// It was looked at, and not taken: it goes by itself, so that the next one may be looked at, too.
-    is_peeked: bool,
+    /// Packets beside the ring that the next `receive` takes at most: what was looked at goes by itself, so that the next one may
+    /// be looked at, too.
+    most_beside: usize,
     /// What the socket said in place of a packet.
     failed: Option<io::Error>,
     /// Packets beside the ring that could not be read.
@@ -213,8 +209,7 @@ impl Packet {
             ring,
             batch: Vec::with_capacity(BATCH_PACKETS),
             beside: beside.then(|| Arena::new(arena::PACKETS, true)),
-            peeked: [0; PEEK_MAX],
-            is_peeked: false,
+            most_beside: arena::PACKETS,
             failed: None,
             missed: 0,
             is_behind: false,
@@ -231,7 +226,7 @@ impl Packet {
     /// Nothing waits in the ring: what lies beside it yet has no slot any more.
     fn catch_up(&mut self) {
         for _ in 0..self.ring.count() {
-            match recv(&self.fd, &mut self.peeked[..], RecvFlags::DONTWAIT) {
+            match recv(&self.fd, &mut [0; HEADER_BYTES], RecvFlags::DONTWAIT) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
                     self.is_behind = false;
@@ -390,7 +385,7 @@ impl Interface for Packet {
         if let Some(beside) = &mut self.beside {
             beside.clear();
         }
-        let most_beside = if std::mem::take(&mut self.is_peeked) { 1 } else { arena::PACKETS };
+        let most_beside = std::mem::replace(&mut self.most_beside, arena::PACKETS);
         let count = self.ring.advance(BATCH_PACKETS, most_beside);
         for index in 0..count {
             if let (true, Some(beside)) = (self.ring.is_beside(index), &mut self.beside) {
@@ -432,41 +427,35 @@ impl Interface for Packet {
         }
     }
 
-    fn peek(&mut self, most: usize) -> io::Result<Option<(RxPacket<'_>, usize)>> {
+    fn peek(&mut self) -> Option<(RxPacket<'_>, usize)> {
         self.batch.clear();
         self.ring.give_back();
-        if self.beside.is_none() || !self.ring.is_next_beside() {
-            return Ok(None);
+        if self.beside.is_none() || self.is_behind {
+            // Slots and what waits beside them are not in step.
+            return None;
         }
-        let front = &mut self.peeked[..(HEADER_BYTES + most).min(PEEK_MAX)];
-        let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
-        let (filled, len) = match recv(&self.fd, &mut *front, flags) {
-            Ok(lens) => lens,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            // The socket says it once.
-            Err(error) => {
-                self.failed = Some(error.into());
-                return Ok(None);
-            }
-        };
-        let (header, bytes) = self.peeked[..filled].split_at(HEADER_BYTES.min(filled));
-        let len = len.saturating_sub(HEADER_BYTES);
-        self.is_peeked = true;
+        self.most_beside = usize::from(self.ring.is_next_beside());
+        let (Received { vnet, bytes, .. }, len) = self.ring.front()?;
         // One that is malformed is dropped by who takes it.
-        Ok(vnet::describe(header, len)
-            .map(|(checksum, segmentation)| (RxPacket { bytes, checksum, segmentation }, len)))
+        let (checksum, segmentation) = vnet::describe(vnet?, len)?;
+        Some((RxPacket { bytes, checksum, segmentation }, len))
     }
 
-    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+    fn receive_split(
+        &mut self,
+        head_len: usize,
+        [first, second]: [&mut [u8]; 2],
+    ) -> io::Result<Split> {
         self.batch.clear();
         self.ring.give_back();
-        self.is_peeked = false;
+        self.most_beside = arena::PACKETS;
         let Some(beside) = self.beside.as_mut().filter(|_| self.ring.is_next_beside()) else {
             return Ok(Split::Unsupported);
         };
         self.ring.advance(1, 1);
         let fd = self.fd.as_fd();
-        match again(&mut self.failed, || beside.read_split(fd, head_len, memory)) {
+        let mut read = || beside.read_split(fd, head_len, [&mut *first, &mut *second]);
+        match again(&mut self.failed, &mut read) {
             Some(split) => {
                 if let Split::Packet { .. } = split {
                     self.batch.push(Slot::Read { index: 0 });
@@ -480,7 +469,7 @@ impl Interface for Packet {
         }
     }
 
-    fn rejoin(&mut self, memory: &[u8]) {
+    fn rejoin(&mut self, memory: [&[u8]; 2]) {
         if let Some(beside) = &mut self.beside {
             beside.rejoin(memory);
         }
@@ -641,7 +630,7 @@ for i in $(seq 500); do ip link show fwa | grep -q 'state UP' && break; sleep 0.
             }
             let mut came = Vec::new();
             for _ in 0..500 {
-                let next = packet.peek(64).unwrap().map(|(front, _)| front.bytes[42]);
+                let next = packet.peek().map(|(front, _)| front.bytes[42]);
                 let count = packet.receive().unwrap();
                 let payload = |i| packet.packet(i).bytes.get(42..).unwrap_or_default().to_vec();
                 let long: Vec<_> = (0..count).map(payload).filter(|p| p.len() > 9000).collect();

@@ -301,11 +301,11 @@ impl Interface for Tap {
         self.arena.packet(index)
     }
 
-    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+    fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {
         self.arena.read_split(self.fd.as_fd(), head_len, memory)
     }
 
-    fn rejoin(&mut self, memory: &[u8]) {
+    fn rejoin(&mut self, memory: [&[u8]; 2]) {
         self.arena.rejoin(memory);
     }
 

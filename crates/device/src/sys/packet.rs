@@ -19,6 +19,9 @@ pub(crate) const BLOCK_BYTES: usize = 2 << 20;
 const SLOT_HEAD_BYTES: usize = 128;
 /// Bytes of a block that closes as a whole: several super-frames.
 const CLOSED_BLOCK_BYTES: usize = 256 << 10;
+/// Where `tpacket2_hdr` and `tpacket3_hdr` have status, captured and true length, and the place of the packet.
+const SLOT_FIELDS: [usize; 4] = [0, 8, 4, 12];
+const BLOCK_FIELDS: [usize; 4] = [20, 12, 16, 24];
 /// A virtio header.
 const VNET_BYTES: usize = crate::interface::VNET_HEADER_BYTES;
 
@@ -303,8 +306,7 @@ impl Ring {
                     }
                     let at = self.place(self.first + self.held);
                     self.held += 1;
-                    // Of `tpacket2_hdr`.
-                    self.take(at, self.slot_bytes, [0, 8, 4, 12]);
+                    self.taken.push(self.described(at, self.slot_bytes, SLOT_FIELDS).0);
                 }
             }
             Version::Blocks if self.is_ours(self.first) => {
@@ -320,9 +322,24 @@ impl Ring {
         self.status(index).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// Takes the packet whose header lies at `at`, with `room` bytes up to the next, and its fields for
-    /// status, captured and true length and its place at these offsets.
-    fn take(&mut self, at: usize, room: usize, [status, captured, len, place]: [usize; 4]) {
+    /// The front of the next packet, if that waits beside the ring, and how long all of it is. It stays the next.
+    pub fn front(&self) -> Option<(Received<'_>, usize)> {
+        if !self.is_next_beside() {
+            return None;
+        }
+        let at = self.place(self.first + self.held);
+        let (taken, len) = self.described(at, self.slot_bytes, SLOT_FIELDS);
+        Some((self.received(&taken), len))
+    }
+
+    /// The packet whose header lies at `at`, with `room` bytes up to the next, and its fields for status, captured and true
+    /// length and its place at these offsets; and its true length.
+    fn described(
+        &self,
+        at: usize,
+        room: usize,
+        [status, captured, len, place]: [usize; 4],
+    ) -> (Taken, usize) {
         let status = self.word(at + status) as u32;
         let (captured, len) = (self.word(at + captured), self.word(at + len));
         let place = self.word(at + place) & 0xffff;
@@ -331,8 +348,8 @@ impl Ring {
         let is_cut = !fits || captured < len;
         let is_unfinished = status & libc::TP_STATUS_CSUMNOTREADY != 0;
         let is_beside = self.says_beside(status);
-        let (at, len) = if fits { (at + place, captured) } else { (self.vnet_bytes, 0) };
-        self.taken.push(Taken { at, len, is_cut, is_beside, is_unfinished });
+        let (at, filled) = if fits { (at + place, captured) } else { (self.vnet_bytes, 0) };
+        (Taken { at, len: filled, is_cut, is_beside, is_unfinished }, len)
     }
 
     fn take_block(&mut self, block: usize) {
@@ -342,8 +359,8 @@ impl Ring {
                 break;
             }
             let next = self.word(block + at);
-            // Of `tpacket3_hdr`.
-            self.take(block + at, CLOSED_BLOCK_BYTES - at, [20, 12, 16, 24]);
+            let taken = self.described(block + at, CLOSED_BLOCK_BYTES - at, BLOCK_FIELDS).0;
+            self.taken.push(taken);
             at += next;
         }
     }
@@ -361,16 +378,21 @@ impl Ring {
     /// # Panics
     /// When there is none of this number.
     pub fn packet(&self, index: usize) -> Option<Received<'_>> {
-        let (Taken { at, len, is_cut, is_unfinished, .. }, before) =
-            (self.taken[index], self.vnet_bytes);
+        let taken = self.taken[index];
+        (!taken.is_cut).then(|| self.received(&taken))
+    }
+
+    fn received(&self, taken: &Taken) -> Received<'_> {
+        let (Taken { at, len, is_unfinished, .. }, before) = (*taken, self.vnet_bytes);
         assert!(at >= before && at + len <= self.len);
-        // SAFETY: in bounds; in a slot or block that is ours until `advance`, which needs `&mut self`.
+        // SAFETY: in bounds; in a slot or block that is ours: it was taken, or its status was seen to say so, and stays so until
+        // it is given back, which needs `&mut self`.
         let bytes = unsafe {
             std::slice::from_raw_parts(self.base.as_ptr().add(at - before), before + len)
         };
         let (vnet, bytes) = bytes.split_at(before);
         let vnet = (before > 0).then_some(vnet);
-        (!is_cut).then_some(Received { vnet, bytes, is_unfinished })
+        Received { vnet, bytes, is_unfinished }
     }
 }
 

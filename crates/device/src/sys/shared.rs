@@ -183,6 +183,25 @@ impl Shared {
         // SAFETY: as in `slice`; exclusive within the process by `&mut self`.
         unsafe { std::slice::from_raw_parts_mut(self.place(at, len), len) }
     }
+
+    /// The same of two places at once, each where it begins and how long it is.
+    ///
+    /// # Panics
+    /// As [`Shared::store`], and when they overlap.
+    pub fn slices_mut(&mut self, places: [(usize, usize); 2]) -> [&mut [u8]; 2] {
+        assert!(self.is_writable);
+        let [(a, a_len), (b, b_len)] = places;
+        let [first, second] = places.map(|(at, len)| (self.place(at, len), len));
+        // Neither sum overflows: each place was seen to end within the mapping.
+        assert!(a + a_len <= b || b + b_len <= a);
+        // SAFETY: as in `slice_mut`, and the two share no byte (asserted), or one has none.
+        unsafe {
+            [
+                std::slice::from_raw_parts_mut(first.0, first.1),
+                std::slice::from_raw_parts_mut(second.0, second.1),
+            ]
+        }
+    }
 }
 
 impl Drop for Shared {

@@ -82,10 +82,10 @@ impl Interface for Wire {
     fn packet(&self, index: usize) -> RxPacket<'_> {
         self.end.packet(index)
     }
-    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+    fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {
         self.end.receive_split(head_len, memory)
     }
-    fn rejoin(&mut self, memory: &[u8]) {
+    fn rejoin(&mut self, memory: [&[u8]; 2]) {
         self.end.rejoin(memory);
     }
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {

@@ -87,7 +87,7 @@ impl<I: Interface> Interface for Timed<I> {
     fn packet(&self, index: usize) -> RxPacket<'_> {
         self.interface.packet(index)
     }
-    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+    fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {
         let begun = self.receives.begin();
         let split = self.interface.receive_split(head_len, memory)?;
         if matches!(split, Split::Packet { .. }) {
@@ -95,7 +95,7 @@ impl<I: Interface> Interface for Timed<I> {
         }
         Ok(split)
     }
-    fn rejoin(&mut self, memory: &[u8]) {
+    fn rejoin(&mut self, memory: [&[u8]; 2]) {
         self.interface.rejoin(memory);
     }
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {

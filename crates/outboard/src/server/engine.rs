@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use fusewire_base::Instant;
 use fusewire_stack::ip::posix::Bound;
-use fusewire_stack::ip::{Event, SocketId, Stack, State as TcpState};
+use fusewire_stack::ip::{Event, Places, SocketId, Stack, State as TcpState};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -30,6 +30,10 @@ pub use offers::AGAIN;
 /// Turns of a socket that was closed, when somebody wants its port.
 const TURNS_OF_CLOSED: usize = 16;
 
+/// Bytes that are taken before their readers are shown all of them, and the peers are told: two super-frames, so that readers copy
+/// the ones while the next come.
+const AT_ONCE: usize = 128 << 10;
+
 /// Sockets whose bytes are looked at while a user has too many.
 const LOOKS: u32 = 512;
 
@@ -49,8 +53,10 @@ pub struct Engine {
     pub stale: Vec<u32>,
     /// When they were last told.
     refreshed_at: Option<Instant>,
-    /// The leased stream of which most came lately.
-    hot: Option<u32>,
+    /// The leased stream whose ring was full last.
+    crowded: Option<u32>,
+    /// Leased streams of which something was laid into their rings in the batch at hand.
+    laid: Vec<u32>,
     scratch: Box<[u8; DATAGRAM_MAX]>,
     /// Sockets that the interface had no room for.
     pub retry: Vec<u32>,
@@ -68,6 +74,33 @@ pub struct Engine {
     offered_at: Option<Instant>,
     /// Where the next look begins at what sockets have waiting, while somebody has too much.
     looked_at: u32,
+}
+
+/// The rings of leases, as places of what comes.
+struct InRings<'a> {
+    table: &'a mut Table,
+    regions: &'a mut Regions,
+    laid: &'a mut Vec<u32>,
+}
+
+impl Places for InRings<'_> {
+    fn room(&mut self, id: SocketId, len: usize) -> Option<[&mut [u8]; 2]> {
+        let socket = self.table.at(self.table.by_id(id)?)?;
+        if socket.peer_is_told {
+            return None;
+        }
+        self.regions.room(socket.lease.as_mut()?, len)
+    }
+
+    fn landed(&mut self, id: SocketId, len: usize) {
+        let Some(index) = self.table.by_id(id) else { return };
+        if let Some(lease) = self.table.at(index).and_then(|socket| socket.lease.as_mut()) {
+            self.regions.landed(lease, len);
+        }
+        if !self.laid.contains(&index) {
+            self.laid.push(index);
+        }
+    }
 }
 
 /// Datagrams that a stack has sent, and copies of them that it has given to sockets of its own.
@@ -94,7 +127,8 @@ impl Engine {
             xtp,
             stale: Vec::new(),
             refreshed_at: None,
-            hot: None,
+            crowded: None,
+            laid: Vec::new(),
             scratch: scratch.try_into().expect("of this length"),
             retry: Vec::new(),
             bells: Vec::new(),
@@ -124,36 +158,33 @@ impl Engine {
         epoll::modify(&self.epoll, &socket.q, data, wanted(is_leased))
     }
 
-    /// Takes a batch of packets, of which the payload of the one stream that has most goes straight to its reader; how many
-    /// bytes of it came. `None`: there is no such stream, and nothing was taken.
+    /// Takes a batch of packets, of which what is the next of a leased stream goes straight into its ring; true if there were
+    /// some.
     ///
     /// # Errors
     /// The interface's.
-    pub fn place(&mut self, stack: &mut Stack, now: Instant) -> io::Result<Option<usize>> {
-        let Some(index) = self.hot else { return Ok(None) };
-        let Some(mut socket) = self.table.take(index) else {
-            self.hot = None;
-            return Ok(None);
-        };
-        let laid = self.regions.lay_waiting(&mut socket, stack);
-        let placed = self.regions.place(&mut socket, stack, now);
-        self.table.put(index, socket);
-        if laid > 0 {
-            self.table.mark(index);
-        }
-        match placed? {
-            Some(len) => {
-                if len > 0 {
-                    // For what there is besides: its end, room that it waits for.
-                    self.table.mark(index);
-                }
-                Ok(Some(len))
-            }
-            None => {
-                self.hot = None;
-                Ok(None)
+    pub fn receive(&mut self, stack: &mut Stack, now: Instant) -> io::Result<bool> {
+        if let Some(index) = self.crowded.take()
+            && let Some(Socket { lease: Some(lease), state: State::Stream(id), .. }) =
+                self.table.at(index)
+        {
+            // As long as some wait, all that comes is to wait behind them, and is copied twice.
+            if self.regions.lay_waiting(lease, stack, *id) {
+                self.table.mark(index);
             }
         }
+        let Engine { table, regions, laid, .. } = self;
+        laid.clear();
+        let mut rings = InRings { table: &mut *table, regions: &mut *regions, laid: &mut *laid };
+        let taken = stack.receive_into(now, &mut rings, AT_ONCE)?;
+        for index in laid.drain(..) {
+            if let Some(lease) = table.at(index).and_then(|socket| socket.lease.as_mut()) {
+                regions.defer(lease, taken.has_more);
+            }
+            // For bell and end, and room that it waits for.
+            table.mark(index);
+        }
+        Ok(taken.packets > 0)
     }
 
     /// What applications are told of their connections is what is true, now and then.
@@ -435,8 +466,8 @@ impl Engine {
             self.stale.push(index);
         }
         if let Some(lease) = &socket.lease {
-            if lease.is_hot() {
-                self.hot = Some(index);
+            if lease.is_crowded() {
+                self.crowded = Some(index);
             }
             if lease.owes_bell() {
                 self.bells.push(index);

@@ -29,17 +29,8 @@ use crate::waiter;
 pub use records::{datagrams, untaken};
 pub use regions::{Asked, Regions};
 
-/// Bytes that came lately, from which on the next ones are placed.
-const WORTH_PLACING: u64 = 16 << 10;
 /// Writes to the stack that a turn takes: the application may have cut what it has written as small as it likes.
 const WRITES: usize = 64;
-/// Room in the ring for which that is done.
-const ROOM_MIN: u64 = 16 << 10;
-/// Bytes that are placed before the reader is shown them: two super-frames, so that he copies the ones while the next come.
-const PLACED_AT_ONCE: usize = 128 << 10;
-/// Bytes of a super-frame.
-const LONGEST: usize = 64 << 10;
-
 /// Bytes that went through the placeholder, in the few messages before a lease, from which on its rings are wide.
 pub const MUCH: u64 = 128 << 10;
 /// Memory of the rings that are wide.
@@ -64,8 +55,6 @@ pub struct Lease {
     told_at: Option<Instant>,
     /// It is not what was written.
     is_stale: bool,
-    /// Bytes that came in the last turn.
-    came: u64,
     /// More comes at once, and the bell is for that.
     defers: bool,
     /// It was said that there is more than room.
@@ -116,9 +105,9 @@ impl Lease {
         Ok(())
     }
 
-    /// Much came of it lately.
-    pub fn is_hot(&self) -> bool {
-        self.came >= WORTH_PLACING
+    /// More has come of it than there is room for.
+    pub fn is_crowded(&self) -> bool {
+        self.wants_room && !self.is_over
     }
 }
 
@@ -364,7 +353,6 @@ fn arrive(
     slot: &Slot<'_>,
 ) -> Result<bool, End> {
     let (mut left, mut goes, mut wants) = (QUANTUM, false, false);
-    lease.came /= 2;
     match lay_down(lease, stack, id, slot, &mut left)? {
         Laid::All => {
             let at_end = stack.tcp_read(id, &mut [])?.is_some();
@@ -433,7 +421,6 @@ fn lay_down(
         let len = a.len() + b.len();
         lease.progress.show(slot, len as u64);
         stack.tcp_consume(id, len)?;
-        lease.came += len as u64;
         *left -= len;
     }
 }

@@ -235,6 +235,11 @@ impl Server {
         self.engine.table.len()
     }
 
+    /// What its stack has counted.
+    pub fn counters(&self) -> ip::Counters {
+        *lock(&self.stack).counters()
+    }
+
     /// Serves until it is stopped; then connections are reset, and every placeholder shows a hangup.
     ///
     /// # Errors
@@ -306,10 +311,8 @@ impl Server {
 
     /// What there is to do now, of all a part. True if there was something.
     fn turn(&mut self, stack: &mut Stack, now: Instant) -> io::Result<bool> {
-        let mut worked = match self.engine.place(stack, now)? {
-            Some(len) => stack.poll_rest(now)? || len > 0,
-            None => stack.poll(now)?,
-        };
+        let received = self.engine.receive(stack, now)?;
+        let mut worked = stack.poll_rest(now)? || received;
         while let Some((id, event)) = stack.poll_event() {
             self.engine.happened(id, event);
         }

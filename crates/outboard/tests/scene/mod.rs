@@ -128,7 +128,9 @@ pub struct Scene {
     pub rings: Rings,
     pub path: PathBuf,
     stop: Stop,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<ip::Counters>>,
+    /// The interface shows super-frames before they are taken.
+    pub shows_super_frames: bool,
     pub kernel: Child,
     says: Mutex<Receiver<String>>,
     _host: Peer,
@@ -164,14 +166,30 @@ impl Scene {
             carrier: on_interface::Carrier::Udp,
         };
         let (stack, clock) = on_interface::stack(&settings, config).unwrap();
+        let is_so = |note: &String| note.contains("wait beside the ring");
+        let shows_super_frames = stack.capabilities().notes.iter().any(is_so);
         let name = format!("fusewire-leases-{}.sock", std::process::id());
         let path: PathBuf = std::env::temp_dir().join(name);
         let settings = Settings { budget, ..Settings::at(&path) };
         let mut server = Server::new(stack, clock, settings).unwrap();
         let stop = server.stop();
-        let thread = Some(std::thread::spawn(move || server.run().unwrap()));
+        let run = move || {
+            server.run().unwrap();
+            server.counters()
+        };
+        let thread = Some(std::thread::spawn(run));
         let (client, rings) = (Client::new(&path).unwrap(), Rings::new().unwrap());
-        let mut scene = Scene { client, rings, path, stop, thread, kernel, says, _host: host };
+        let mut scene = Scene {
+            client,
+            rings,
+            path,
+            stop,
+            thread,
+            shows_super_frames,
+            kernel,
+            says,
+            _host: host,
+        };
         scene.hears("ready");
         scene
     }
@@ -186,6 +204,12 @@ impl Scene {
         let patience = std::time::Duration::from_secs(30);
         let says = self.says.get_mut().unwrap();
         says.recv_timeout(patience).expect("a line in time").trim_end().into()
+    }
+
+    /// Ends it; what its outboard has counted.
+    pub fn end(mut self) -> ip::Counters {
+        self.stop.stop();
+        self.thread.take().unwrap().join().unwrap()
     }
 
     pub fn socket(&self, port: u16) -> Socket<'_> {
@@ -215,7 +239,7 @@ pub fn connected<'a>(client: &'a Client, rings: &'a Rings, port: u16) -> Socket<
 impl Drop for Scene {
     fn drop(&mut self) {
         self.stop.stop();
-        let _ = self.thread.take().unwrap().join();
+        let _ = self.thread.take().map(JoinHandle::join);
         let _ = self.kernel.kill();
         let _ = self.kernel.wait();
     }

@@ -85,7 +85,7 @@ impl Below {
         self.device.receive().or_else(|error| self.bear(error, 0))
     }
 
-    pub fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+    pub fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {
         self.device
             .receive_split(head_len, memory)
             .or_else(|error| self.bear(error, Split::Nothing))

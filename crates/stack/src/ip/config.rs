@@ -259,6 +259,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Counters {
     /// Packets or super-frames that the interface gave.
     pub received: u64,
+    /// Those of them whose payload it put where the stream's reader has it, without a copy of ours.
+    pub placed: u64,
     /// Packets or super-frames that the interface took.
     pub sent: u64,
     /// UDP messages delivered.

@@ -11,7 +11,8 @@ use fusewire_wire::tcp::{Flags, Header};
 use fusewire_wire::{tcp, udp, xtp};
 
 use super::config::{Error, Event};
-use super::reader::Reader;
+use super::placed::Places;
+use super::reader::{Parts, Reader};
 use super::stack::Core;
 use super::table::{Flow, Protocol, Socket};
 use super::tcp::{Segment, Stream};
@@ -26,6 +27,8 @@ pub enum Direct<'a> {
     Udp { index: u32, taker: &'a mut dyn Taker, taken: usize },
     /// The stream of a connection.
     Stream { index: u32, reader: &'a mut dyn Reader },
+    /// Streams of whose readers' memory this one knows.
+    Streams(&'a mut dyn Places),
 }
 
 impl Direct<'_> {
@@ -35,7 +38,7 @@ impl Direct<'_> {
         match self {
             Direct::Stream { reader, .. } => reader.is_full_for(packet.bytes.len()),
             Direct::Udp { taker, .. } => taker.is_full_for(packet.bytes.len()),
-            Direct::None => false,
+            Direct::None | Direct::Streams(_) => false,
         }
     }
 }
@@ -452,10 +455,16 @@ impl Core {
         match index.filter(|_| yielding.is_none()) {
             Some(index) => {
                 self.last = Some((flow, index));
+                let id = self.table.id(index);
                 if let Some(stream) = self.table.stream_at(index) {
+                    let mut parts = None;
                     let reader: Option<&mut dyn Reader> = match direct {
                         Direct::Stream { index: wanted, reader } if *wanted == index => {
                             Some(&mut **reader)
+                        }
+                        Direct::Streams(places) if !segment.payload.is_empty() => {
+                            parts = places.room(id, segment.len).map(Parts::new);
+                            parts.as_mut().map(|parts| parts as &mut dyn Reader)
                         }
                         _ => None,
                     };
@@ -466,6 +475,11 @@ impl Core {
                     }
                     let kind = stream.handle_segment(now, &segment, reader);
                     self.watch.became(kind);
+                    let filled = parts.map_or(0, |parts| parts.filled);
+                    if let (Direct::Streams(places), 1..) = (direct, filled) {
+                        stream.consume(0);
+                        places.landed(id, filled);
+                    }
                     self.mark(index);
                 }
             }

@@ -64,6 +64,7 @@ pub use load::Load;
 pub use messages::Framing;
 pub use observe::{observe, observe_with};
 pub use options::SendFlags;
+pub use placed::{Places, Taken as TakenInto};
 pub use readiness::Readiness;
 pub use sharing::Sharing;
 pub use snapshot::{Snapshot, SocketKind, SocketView};

@@ -61,6 +61,50 @@ impl Reader for Place<'_> {
     }
 }
 
+/// Both parts of the place that [`Places`](super::placed::Places) gives.
+pub struct Parts<'a> {
+    memory: [&'a mut [u8]; 2],
+    /// Bytes that are there, verified and in order.
+    pub filled: usize,
+    /// Bytes that are not judged.
+    taken: usize,
+}
+
+impl<'a> Parts<'a> {
+    pub fn new(memory: [&'a mut [u8]; 2]) -> Parts<'a> {
+        Parts { memory, filled: 0, taken: 0 }
+    }
+}
+
+impl Reader for Parts<'_> {
+    fn take(&mut self, _: &[u8], bytes: &[u8], mover: &mut Mover) -> usize {
+        let [first, second] = &mut self.memory;
+        let (front, rest) = bytes.split_at(bytes.len().min(first.len()));
+        let rest = &rest[..rest.len().min(second.len())];
+        mover.copy(front, &mut first[..front.len()]);
+        mover.copy(rest, &mut second[..rest.len()]);
+        self.taken = front.len() + rest.len();
+        self.taken
+    }
+
+    fn judge(&mut self, is_right: bool) {
+        let mut taken = std::mem::take(&mut self.taken);
+        if is_right {
+            self.filled = taken;
+            return;
+        }
+        for part in &mut self.memory {
+            let len = taken.min(part.len());
+            part[..len].fill(0);
+            taken -= len;
+        }
+    }
+
+    fn is_full_for(&self, _: usize) -> bool {
+        false
+    }
+}
+
 /// The same, when a pipeline runs over the bytes on their way there.
 pub struct Piped<'a, S> {
     pub pipeline: &'a S,

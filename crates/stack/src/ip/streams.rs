@@ -278,37 +278,12 @@ impl Stack {
         id: SocketId,
         out: &mut [u8],
     ) -> io::Result<Result<Option<usize>, Error>> {
-        self.read_into(now, id, out, true)
-    }
-
-    /// As [`Stack::tcp_read_into`] of memory that others see while it is filled: nothing of another stream's is ever put
-    /// there, not even to be wiped.
-    ///
-    /// # Errors
-    /// As [`Stack::tcp_read_into`].
-    pub fn tcp_read_into_shared(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        out: &mut [u8],
-    ) -> io::Result<Result<Option<usize>, Error>> {
-        self.read_into(now, id, out, false)
-    }
-
-    /// `is_alone`: nobody else sees `out`.
-    fn read_into(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        out: &mut [u8],
-        is_alone: bool,
-    ) -> io::Result<Result<Option<usize>, Error>> {
         match self.tcp_read(id, out) {
             Ok(None) => {}
             done => return Ok(done),
         }
         let mut place = Place::new(out);
-        if self.receive_placed(now, id.index, &mut place, is_alone)?.is_none() {
+        if self.receive_placed(now, id.index, &mut place)?.is_none() {
             self.receive(now, &mut Direct::Stream { index: id.index, reader: &mut place })?;
         }
         let (filled, out) = (place.filled, place.memory);

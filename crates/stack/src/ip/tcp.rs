@@ -31,7 +31,7 @@ use super::backlog::Backlog;
 use super::config::{Error, Event, Events, Marking, Result, SocketId};
 use super::mover::Mover;
 use super::pieces::{BLOCK_MAX, Way, pass_in, pass_out};
-use super::reader::{Place, Reader};
+use super::reader::Reader;
 use super::ring::Ring;
 use super::send_memory::SendMemory;
 use super::sharing::Sharing;
@@ -522,19 +522,29 @@ impl Stream {
         kind
     }
 
-    /// Where the payload of the next segment begins in its frame, when that segment could go to the reader's
-    /// memory as it comes: nothing waits to be read before it, and nothing lies behind a hole.
-    pub fn next_head(&self) -> Option<usize> {
+    /// The next segment could go to the reader's memory as it comes: nothing waits to be read before it, and nothing lies behind
+    /// a hole.
+    pub fn is_clear(&self) -> bool {
         let open =
             matches!(self.tcp.state(), State::Established | State::FinWait1 | State::FinWait2);
         let next = self.tcp.rcv_nxt_offset();
-        let clear = self.read_offset == next && self.recv_end <= next && self.orphaned.is_none();
-        (open && clear && self.head_len > 0).then_some(self.head_len)
+        open && self.read_offset == next && self.recv_end <= next && self.orphaned.is_none()
     }
 
-    /// As [`Stream::handle_segment`] of a payload that lies where it belongs if it is the next: it is verified
-    /// there. False, and nothing was done, when it is not the next.
-    pub fn handle_landed(&mut self, now: Instant, s: &Segment<'_>, place: &mut Place<'_>) -> bool {
+    /// Where the payload of the next segment begins in its frame, when that segment could go to the reader's
+    /// memory as it comes.
+    pub fn next_head(&self) -> Option<usize> {
+        (self.is_clear() && self.head_len > 0).then_some(self.head_len)
+    }
+
+    /// As [`Stream::handle_segment`] of a payload that lies where it belongs if it is the next, where `verifies` looks at it;
+    /// whether it is right. `None`, and nothing was done, when it is not the next.
+    pub fn handle_landed(
+        &mut self,
+        now: Instant,
+        s: &Segment<'_>,
+        verifies: impl FnOnce(Level) -> bool,
+    ) -> Option<bool> {
         let initial = self.tcp.handle_initial(now, s.header, s.len as u32);
         match &initial {
             Initial::Payload(plan)
@@ -542,20 +552,18 @@ impl Stream {
                     && !plan.duplicate
                     && plan.len as usize == s.len
                     && plan.offset == self.read_offset => {}
-            _ => return false,
+            _ => return None,
         }
-        let bytes = &mut place.memory[place.filled..place.filled + s.len];
-        let verdict = if s.head.is_none_or(|head| (head + sum(self.level, bytes)).verifies()) {
-            place.filled += s.len;
+        let is_right = verifies(self.level);
+        let verdict = if is_right {
             self.read_offset += s.len as u64;
             self.recv_end = self.read_offset;
             Verdict::Accept { len: s.len as u32 }
         } else {
-            bytes.fill(0);
             Verdict::Reject(DropCause::Checksum)
         };
         self.conclude(now, s, &initial, verdict);
-        true
+        Some(is_right)
     }
 
     /// The integrated step: to the reader's memory or the ring, verified in the same pass.

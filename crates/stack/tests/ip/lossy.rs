@@ -205,7 +205,7 @@ impl Interface for End {
             segmentation: Segmentation::None,
         }
     }
-    fn receive_split(&mut self, head_len: usize, memory: &mut [u8]) -> io::Result<Split> {
+    fn receive_split(&mut self, head_len: usize, [memory, _]: [&mut [u8]; 2]) -> io::Result<Split> {
         let mut wire = self.wire.lock().unwrap();
         let now = wire.now;
         let Some(mut packet) = wire.ways[1 - self.which].poll(now) else {
@@ -218,7 +218,7 @@ impl Interface for End {
         (self.cut, self.batch) = (Some(head_len.min(len)), vec![packet]);
         Ok(Split::Packet { len })
     }
-    fn rejoin(&mut self, memory: &[u8]) {
+    fn rejoin(&mut self, [memory, _]: [&[u8]; 2]) {
         let at = self.cut.take().unwrap();
         let behind = &mut self.batch[0].0[at..];
         behind.copy_from_slice(&memory[..behind.len()]);

@@ -1,7 +1,6 @@
 //! The memory that processes share with the outboard, a region each time, and who has a lease in it: leases are given, taken
 //! back and ended here.
 
-use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +11,7 @@ use fusewire_stack::ip::{SocketId, Stack};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::{
-    INFO_EVERY, LONGEST, Lease, PLACED_AT_ONCE, ROOM_MIN, WORTH_PLACING, lay_down, ring_bell,
-};
+use super::{INFO_EVERY, Lease, lay_down, ring_bell};
 use crate::placeholder::is_left;
 use crate::protocol::KEY_LEN;
 use crate::region::{
@@ -23,7 +20,7 @@ use crate::region::{
 };
 use crate::ring::{Progress, Words};
 use crate::server::pipe::QUANTUM;
-use crate::server::table::{Socket, State, is_same};
+use crate::server::table::is_same;
 use crate::waiter;
 
 /// The memory that a process shares with the outboard.
@@ -159,7 +156,6 @@ impl Regions {
             is_over: false,
             is_quiet: false,
             told_at: None,
-            came: 0,
             defers: false,
             is_stale: false,
             wants_room: false,
@@ -275,60 +271,41 @@ impl Regions {
         Ok(())
     }
 
-    /// Lays into its ring what has come of this stream; how many bytes. As long as some wait, all that comes is to wait behind
-    /// them, and is copied once more. Bell and end are for the socket's turn.
-    pub fn lay_waiting(&self, socket: &mut Socket, stack: &mut Stack) -> usize {
-        let (Some(lease), State::Stream(id)) = (&mut socket.lease, &socket.state) else { return 0 };
+    /// Lays into its ring what has come of this stream; true if there was something. Bell and end are for the socket's turn.
+    pub fn lay_waiting(&self, lease: &mut Lease, stack: &mut Stack, id: SocketId) -> bool {
         let mut left = QUANTUM;
         if !lease.is_over {
             // What is wrong the turn finds, too.
-            let _ = lay_down(lease, stack, *id, &self.of(lease), &mut left);
+            let _ = lay_down(lease, stack, id, &self.of(lease), &mut left);
         }
-        QUANTUM - left
+        left < QUANTUM
     }
 
-    /// Takes a batch of packets, of which the next bytes of this stream go straight into its ring, verified on the way; how
-    /// many they were. `None`: this is not the way, for now.
-    ///
-    /// # Errors
-    /// The interface's.
-    pub fn place(
-        &mut self,
-        socket: &mut Socket,
-        stack: &mut Stack,
-        now: Instant,
-    ) -> io::Result<Option<usize>> {
-        let (Some(lease), State::Stream(id)) = (&mut socket.lease, &socket.state) else {
-            return Ok(None);
-        };
-        let is_empty = stack.tcp_peek(*id).is_ok_and(|(a, _)| a.is_empty());
-        if lease.is_over || lease.came < WORTH_PLACING || socket.peer_is_told || !is_empty {
-            return Ok(None);
+    /// Where the next `len` bytes of a stream go in its ring; `None`: there is no room for all of them.
+    pub fn room(&mut self, lease: &mut Lease, len: usize) -> Option<[&mut [u8]; 2]> {
+        if lease.is_over {
+            return None;
         }
-        let slot = self.of(lease);
-        let Ok((position, room)) = lease.progress.room(&slot) else { return Ok(None) };
-        if room < ROOM_MIN {
-            return Ok(None);
+        let (position, room) = lease.progress.room(&self.of(lease)).ok()?;
+        if (len as u64) > room {
+            return None;
         }
-        let most = PLACED_AT_ONCE.min(room as usize);
-        let [(at, len), _] = places(lease.slot, Way::In, position, most);
-        let Some(region) = self.all[lease.region].as_mut() else { return Ok(None) };
-        let out = region.rings.slice_mut(at, len);
-        let Ok(Some(len)) = stack.tcp_read_into_shared(now, *id, out)? else {
-            return Ok(Some(0));
-        };
+        let region = self.all[lease.region].as_mut()?;
+        Some(region.rings.slices_mut(places(lease.slot, Way::In, position, len)))
+    }
+
+    /// They lie there: the reader is shown them.
+    pub fn landed(&self, lease: &mut Lease, len: usize) {
+        lease.progress.show(&self.of(lease), len as u64);
+    }
+
+    /// The bell for what lies there waits, if more comes at once and the reader has less than half of the ring: to wake him costs
+    /// as much as many of these.
+    pub fn defer(&self, lease: &mut Lease, more_comes: bool) {
         let slot = self.of(lease);
-        lease.progress.show(&slot, len as u64);
-        lease.came += len as u64;
-        // It was full, so the next come at once: to wake a reader costs as much as many of these.
         let half = slot.ring_bytes() / 2;
-        let is_little = lease.progress.unread(&slot).is_ok_and(|(_, unread)| unread < half);
-        lease.defers = is_little && len + LONGEST > most;
-        if !lease.defers {
-            // What is wrong the turn finds, too.
-            let _ = lease.announce(&slot, &socket.q);
-        }
-        Ok(Some(len))
+        let is_little = |(_, unread): (u64, u64)| unread < half;
+        lease.defers = more_comes && lease.progress.unread(&slot).is_ok_and(is_little);
     }
 
     /// Wakes who waits for this lease and others, if he still sleeps: once for all that came for him meanwhile.
