@@ -140,8 +140,12 @@ pub unsafe fn handed(header: *const libc::msghdr) {
         let end = (*header).msg_control as usize + (*header).msg_controllen;
         let mut item = libc::CMSG_FIRSTHDR(header);
         while let Some(head) = item.as_ref() {
-            let begin = libc::CMSG_DATA(item) as usize;
-            let item_end = (item as usize).saturating_add(head.cmsg_len).min(end);
+            // Behind what is no item, as the kernel has it, nothing is handed on.
+            let left = end.saturating_sub(item as usize);
+            if !(size_of::<libc::cmsghdr>()..=left).contains(&head.cmsg_len) {
+                break;
+            }
+            let (begin, item_end) = (libc::CMSG_DATA(item) as usize, item as usize + head.cmsg_len);
             if (head.cmsg_level, head.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
                 for at in (begin..item_end).step_by(size_of::<c_int>()) {
                     elsewhere((at as *const c_int).read_unaligned());
