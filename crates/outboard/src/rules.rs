@@ -4,7 +4,7 @@
 //! ```text
 //!  line     = owner *condition                  ; or nothing; "#" begins a comment, ";" ends a line too
 //!  owner    = "outboard" / "kernel"
-//!  condition = "program" name                   ; base name of what runs
+//!  condition = "program" name                   ; base name of what runs, or as it was called
 //!            / "connect" / "bind"               ; whom it asks, or sends to; where it is asked
 //!            / "tcp" / "udp"
 //!            / address ["/" length]             ; the other end's for connect, its own for bind
@@ -114,11 +114,19 @@ impl Rules {
     /// # Errors
     /// A line is no rule; there are more than [`RULES_MAX`].
     pub fn parse(text: &str, program: &str) -> Result<Rules, Malformed> {
+        Rules::parse_for(text, &[program])
+    }
+
+    /// The same for a program that has several names.
+    ///
+    /// # Errors
+    /// As [`Rules::parse`].
+    pub fn parse_for(text: &str, programs: &[&str]) -> Result<Rules, Malformed> {
         let mut rules = Rules::default();
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or("");
             for part in line.split(';') {
-                let rule = Rule::parse(part, program);
+                let rule = Rule::parse(part, programs);
                 let wrong = |(expected, found): (_, &str)| Malformed {
                     line: number + 1,
                     expected,
@@ -173,7 +181,7 @@ impl Rule {
     }
 
     /// Reads a line; `None` for one without words, or for another program.
-    fn parse<'a>(line: &'a str, program: &str) -> Found<'a, Option<Rule>> {
+    fn parse<'a>(line: &'a str, programs: &[&str]) -> Found<'a, Option<Rule>> {
         let mut words = line.split_ascii_whitespace();
         let mut rule = match words.next() {
             None => return Ok(None),
@@ -186,7 +194,7 @@ impl Rule {
             let is_first = match word {
                 "program" => {
                     let name = words.next().ok_or(("the name of a program", ""))?;
-                    is_ours.replace(name == program).is_none()
+                    is_ours.replace(programs.contains(&name)).is_none()
                 }
                 "connect" => rule.purpose.replace(Purpose::Connect).is_none(),
                 "bind" => rule.purpose.replace(Purpose::Bind).is_none(),

@@ -39,7 +39,7 @@ pub struct Received {
 
 impl Received {
     /// So much of a stream.
-    fn of(len: usize) -> Received {
+    pub fn of(len: usize) -> Received {
         Received { len, from: None, beside: Ancillary::default(), flags: 0 }
     }
 }
@@ -71,9 +71,13 @@ fn receive_stream(
     if !is_begun(library, socket) {
         return Err(Errno::NOTCONN);
     }
-    let asked = pieces.iter().any(|piece| !piece.is_empty());
+    if pieces.iter().all(|piece| piece.is_empty()) {
+        // Who asks for nothing waits for something, and leaves it.
+        let (mut byte, only) = ([0; 1], flags & RecvFlags::DONTWAIT | RecvFlags::PEEK);
+        let mut one = [IoSliceMut::new(&mut byte)];
+        return receive_stream(library, socket, &mut one, only).map(|_| Received::of(0));
+    }
     let received = match library.rings(socket) {
-        Some((_, way)) if !asked && way.is_leased() => Ok(0),
         Some((rings, way)) => {
             let (p, handle) = (socket.p(), socket.handle);
             rings.recv(&library.client, (p, handle, way), pieces, flags)
@@ -86,7 +90,6 @@ fn receive_stream(
             library.watch(socket);
             Ok(Received::of(len))
         }
-        Ok(len) if !asked => Ok(Received::of(len)),
         // The end of the stream, or of the connection.
         Ok(_) => match shown_end(library, socket) {
             Some(error) => Err(error),
@@ -118,7 +121,7 @@ fn why(library: &Library, socket: &mut Socket) -> Option<Errno> {
     if socket.is(stage::CONNECTING) {
         library.table.change(socket, stage::DEAD, stage::CONNECTING);
     }
-    match library.client.error(socket.handle) {
+    match library.said(socket, library.client.error(socket.handle)) {
         Ok(error) => error,
         // It is long over, and forgotten.
         Err(Errno::BADF) => None,
@@ -152,9 +155,9 @@ fn receive_datagram(
     };
     let Some(Datagram { len, from, beside, is_cut }) = came.map_err(gone)? else {
         // It was shut down, or the outboard is gone.
-        return match library.client.local(socket.handle) {
-            Err(Errno::NETDOWN) => Err(Errno::NETDOWN),
-            _ => Ok(Received::of(0)),
+        return match library.client.is_gone(socket.p()) {
+            true => Err(Errno::NETDOWN),
+            false => Ok(Received::of(0)),
         };
     };
     if !socket.is(stage::USED) {
@@ -192,6 +195,10 @@ pub fn send_beside(
     let mut kept = SendFlags::from_bits_retain((flags & libc::MSG_DONTWAIT) as u32);
     kept |= SendFlags::NOSIGNAL;
     if !socket.is_stream() {
+        if socket.is(stage::SHUT_WRITE) {
+            // There is no signal of datagrams.
+            return Some(Err(Errno::PIPE));
+        }
         return send_datagram(library, socket, pieces, (to, beside), kept);
     }
     kept |= SendFlags::from_bits_retain((flags & libc::MSG_MORE) as u32);
@@ -257,6 +264,7 @@ fn send_datagram(
         Err(error) => return Some(Err(error)),
     };
     match to {
+        Some(to) if to.port() == 0 => return Some(Err(Errno::INVAL)),
         Some(to) if !socket.is(stage::USED | stage::CONNECTED) => {
             if library.owner(Purpose::Connect, socket.of.kind, to) == Owner::Kernel {
                 return sockets::give_up(library, socket);
@@ -274,6 +282,12 @@ fn send_datagram(
     }
     if let Err(error) = fits(socket, pieces, to) {
         return Some(Err(error));
+    }
+    if let Some(to) = to
+        && library.is_for_all(to.ip())
+        && !sockets::may_send_to_all(library, socket)
+    {
+        return Some(Err(Errno::ACCESS));
     }
     let heading = Heading { address: to, beside };
     let (p, handle, has_peer) = (socket.p(), socket.handle, socket.is(stage::CONNECTED));

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fusewire_outboard::client::{Client, Rings, Way, Welcome};
+use fusewire_outboard::client::{self, Client, Rings, Way, Welcome};
 use fusewire_outboard::placeholder;
 use fusewire_outboard::protocol::Kind;
 use fusewire_outboard::rules::{Owner, Place, Purpose, Rules, Wanted};
@@ -229,6 +229,14 @@ impl Library {
         self.table.learn(socket)
     }
 
+    /// What is said of a socket. Of one whose outboard is gone another knows nothing: it says what was said while there was none.
+    pub fn said<T>(&self, socket: &Socket, said: client::Result<T>) -> client::Result<T> {
+        match said {
+            Err(Errno::BADF) if self.client.is_gone(socket.p()) => Err(Errno::NETDOWN),
+            said => said,
+        }
+    }
+
     /// A number is what was known of it.
     fn is_still(&self, socket: &Socket) -> bool {
         rustix::net::sockopt::socket_cookie(socket.p()) == Ok(socket.cookie)
@@ -309,6 +317,13 @@ impl Library {
         self.welcome().is_none_or(|welcome| welcome.addresses().iter().any(is_alike))
     }
 
+    /// It is the address of all on a network of the outboard's, or of all.
+    pub fn is_for_all(&self, ip: IpAddr) -> bool {
+        // What is no such address of any network is not looked for.
+        let may_be = matches!(ip, IpAddr::V4(ip) if ip.to_bits() & 3 == 3);
+        may_be && self.welcome().is_some_and(|welcome| is_all(&welcome, ip))
+    }
+
     /// Whose a socket is that is wanted for an address.
     pub fn owner(&self, purpose: Purpose, kind: Kind, address: SocketAddr) -> Owner {
         let Some(welcome) = self.welcome() else { return Owner::Outboard };
@@ -363,11 +378,19 @@ fn rules(given: Option<OsString>) -> Option<Rules> {
         true => std::fs::read_to_string(&given).map_err(|error| error.to_string()),
         false => given.into_string().map_err(|_| "it is no text".into()),
     };
-    let program = std::env::current_exe().unwrap_or_default();
-    let program = program.file_name().and_then(OsStr::to_str).unwrap_or("").to_owned();
+    let (file, called) = (std::env::current_exe().unwrap_or_default(), called());
+    let programs = [&file, &called].map(|path| path.file_name().and_then(OsStr::to_str));
+    let programs = programs.map(Option::unwrap_or_default);
     let rules =
-        text.and_then(|text| Rules::parse(&text, &program).map_err(|error| error.to_string()));
+        text.and_then(|text| Rules::parse_for(&text, &programs).map_err(|error| error.to_string()));
     rules.map_err(|error| say(format_args!("{RULES}: {error}"))).ok()
+}
+
+/// What the program was called by who started it.
+fn called() -> PathBuf {
+    let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let first = line.split(|byte| *byte == 0).next().unwrap_or(&[]);
+    PathBuf::from(OsStr::from_bytes(first))
 }
 
 /// What who started the program has to know.

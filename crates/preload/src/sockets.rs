@@ -73,6 +73,8 @@ const REPLAYED: &[(i32, i32)] = &[
 ];
 /// Options whose meaning the placeholder has: how long calls on it wait, and for how much.
 const OF_PLACEHOLDER: [i32; 3] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, libc::SO_RCVLOWAT];
+/// The option by which a socket has an interface.
+const SCOPE: (i32, i32) = (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX);
 /// `SO_COOKIE` of Linux, of the placeholder no other socket's either.
 const SO_COOKIE: i32 = 57;
 
@@ -152,7 +154,7 @@ pub fn bind(number: i32, address: &[u8]) -> Option<Result<()>> {
     if is_fresh && owner() == Owner::Kernel {
         return give_up(library, &socket);
     }
-    let bound = library.client.bind(socket.handle, local);
+    let bound = library.said(&socket, library.client.bind(socket.handle, local));
     if bound.is_ok() {
         let any = if local.port() == 0 { stage::ANY_PORT } else { 0 };
         library.table.change(&mut socket, stage::BOUND | any, 0);
@@ -176,7 +178,7 @@ fn is_of_another_version(library: &Library, socket: &Socket, local: SocketAddr) 
 pub fn listen(number: i32, backlog: i32) -> Option<Result<()>> {
     let (library, mut socket) = commanded(number)?;
     // What is negative is much, as a number without a sign.
-    let done = library.client.listen(socket.handle, backlog as u32);
+    let done = library.said(&socket, library.client.listen(socket.handle, backlog as u32));
     if done.is_ok() {
         library.table.change(&mut socket, stage::LISTENING, 0);
     }
@@ -204,7 +206,7 @@ pub fn accept(number: i32, flags: i32) -> Option<Result<(i32, Laid)>> {
     let with_cloexec = flags & libc::SOCK_CLOEXEC != 0;
     let accepted = match client::accept(listener.p(), with_cloexec) {
         Ok(accepted) => accepted,
-        Err(Errno::NETDOWN) if library.client.local(listener.handle) != Err(Errno::NETDOWN) => {
+        Err(Errno::NETDOWN) if !library.client.is_gone(listener.p()) => {
             // Nobody listens any more: it was shut down.
             return Some(Err(Errno::INVAL));
         }
@@ -213,6 +215,9 @@ pub fn accept(number: i32, flags: i32) -> Option<Result<(i32, Laid)>> {
     let done = (|| {
         let cookie = rustix::net::sockopt::socket_cookie(&accepted.p)?;
         set_flags(&accepted.p, flags & libc::SOCK_NONBLOCK != 0, true)?;
+        if listener.is(stage::TIMED) {
+            inherit(listener.p(), &accepted.p)?;
+        }
         let number = accepted.p.into_raw_fd();
         let addresses = Some((accepted.local, accepted.peer));
         let socket = Socket::new(number, accepted.handle, listener.of, cookie);
@@ -236,10 +241,17 @@ pub fn connect(number: i32, address: &[u8]) -> Option<Result<()>> {
     {
         return give_up(library, &socket);
     }
+    if let Some(remote) = remote
+        && !socket.is(is_used)
+        && let Some(error) = nowhere(library, &socket, remote)
+    {
+        return Some(Err(error));
+    }
     Some(match socket.is_stream() {
         true => connect_stream(library, &mut socket, remote),
         false => {
             let done = library.client.connect(socket.p(), socket.handle, remote);
+            let done = library.said(&socket, done);
             if done.is_ok() {
                 let all = stage::CONNECTED | stage::TO_V4;
                 let set = remote.map_or(0, |remote| stage::of_peer(remote.ip()));
@@ -251,27 +263,70 @@ pub fn connect(number: i32, address: &[u8]) -> Option<Result<()>> {
     })
 }
 
+/// Why nobody is asked there: of a stream all of a network, a group, or port 0; what needs an interface and has none.
+fn nowhere(library: &Library, socket: &Socket, remote: SocketAddr) -> Option<Errno> {
+    let (ip, is_for_all) = (remote.ip(), library.is_for_all(remote.ip()));
+    match remote {
+        _ if socket.is_stream() && (ip.is_multicast() || is_for_all) => Some(Errno::NETUNREACH),
+        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => {
+            (!was_set(library, socket, SCOPE)).then_some(Errno::INVAL)
+        }
+        _ if socket.is_stream() => (remote.port() == 0).then_some(Errno::CONNREFUSED),
+        _ => (is_for_all && !may_send_to_all(library, socket)).then_some(Errno::ACCESS),
+    }
+}
+
+/// The option was set of a socket in this process.
+fn was_set(library: &Library, socket: &Socket, option: (i32, i32)) -> bool {
+    let bit = REPLAYED.iter().position(|&known| known == option);
+    bit.is_some_and(|bit| library.table.options(socket.number) & 1 << bit != 0)
+}
+
+/// `SO_BROADCAST` is on.
+pub fn may_send_to_all(library: &Library, socket: &Socket) -> bool {
+    let (mut value, option) = ([0; 4], (libc::SOL_SOCKET, libc::SO_BROADCAST));
+    let name = OptionName { level: option.0, name: option.1 };
+    library.client.option(socket.handle, name, &mut value).is_err() || value != [0; 4]
+}
+
 fn connect_stream(
     library: &Library,
     socket: &mut Socket,
     remote: Option<SocketAddr>,
 ) -> Result<()> {
+    if remote.is_none() {
+        let is_fresh =
+            !socket.is(stage::CONNECTED | stage::CONNECTING | stage::LISTENING | stage::DEAD);
+        // A new one in its place, with nobody at its other end.
+        return match is_fresh {
+            true => Ok(()),
+            false => {
+                library.give_up(socket);
+                renew(library, socket).map(drop)
+            }
+        };
+    }
     if socket.is(stage::DEAD) {
         *socket = renew(library, socket)?;
     }
     let begun = library.client.connect(socket.p(), socket.handle, remote);
     let is_waiting = !is_nonblocking(socket.p())?;
     match begun {
-        Ok(()) => library.table.change(socket, stage::CONNECTING, 0),
+        Ok(()) => library.table.change(socket, stage::CONNECTING | stage::UNTOLD, 0),
         Err(Errno::ALREADY) if is_waiting => {}
         // It was begun, and nobody has asked what became of it.
         Err(Errno::ISCONN | Errno::BADF) if socket.is(stage::CONNECTING) => {
-            return settle(library, socket).map(drop);
+            return settle(library, socket).map(|_| library.table.change(socket, 0, stage::UNTOLD));
+        }
+        // Who begins to connect without waiting calls once more to be told.
+        Err(Errno::ISCONN) if socket.is(stage::UNTOLD) => {
+            library.table.change(socket, 0, stage::UNTOLD);
+            return Ok(());
         }
         Err(error) => return Err(error),
     }
     match is_waiting {
-        true => wait(library, socket),
+        true => wait(library, socket).map(|()| library.table.change(socket, 0, stage::UNTOLD)),
         false => Err(Errno::INPROGRESS),
     }
 }
@@ -320,8 +375,23 @@ pub fn shutdown(number: i32, how: i32) -> Option<Result<()>> {
         let now = library.stage(&socket);
         library.table.change(&mut socket, now, 0);
     }
-    Some(match (socket.is(is_used), socket.is_stream()) {
+    if how != Shutdown::Read
+        && socket.is(stage::CONNECTED)
+        && socket.is_stream()
+        && !socket.is(stage::NAMED | stage::NOTED)
+        && let Ok(local) = library.client.local(socket.handle)
+    {
+        // When the peer has finished too, the outboard has forgotten it.
+        library.table.note_local(&mut socket, local);
+    }
+    let is_over = socket.is_stream()
+        && socket.is(stage::CONNECTED)
+        // Otherwise it is by itself that its placeholder shows so.
+        && !(socket.is(stage::SHUT_READ) && socket.is(stage::SHUT_WRITE))
+        && shown(socket.p(), PollFlags::empty()).is_ok_and(|shown| shown.contains(PollFlags::HUP));
+    let done = match (socket.is(is_used), socket.is_stream()) {
         (false, _) => Err(Errno::NOTCONN),
+        _ if is_over => Err(Errno::NOTCONN),
         (true, true) => match library.rings(&socket) {
             Some((rings, way)) => rings.shutdown(socket.p(), way, how),
             None => rustix::net::shutdown(socket.p(), how),
@@ -332,7 +402,16 @@ pub fn shutdown(number: i32, how: i32) -> Option<Result<()>> {
             library.give_up(&socket);
             rustix::net::shutdown(socket.p(), Shutdown::Read)
         }
-    })
+    };
+    let ended = match how {
+        Shutdown::Read => stage::SHUT_READ,
+        Shutdown::Write => stage::SHUT_WRITE,
+        Shutdown::Both => stage::SHUT_READ | stage::SHUT_WRITE,
+    };
+    if done.is_ok() {
+        library.table.change(&mut socket, ended, 0);
+    }
+    Some(done)
 }
 
 /// Both addresses of a stream about which nobody may be asked.
@@ -349,7 +428,14 @@ pub fn local(number: i32) -> Option<Result<Laid>> {
     let (library, socket) = commanded(number)?;
     let local = match socket.addresses {
         Some((local, _)) => Ok(local),
-        None => library.client.local(socket.handle),
+        None => match library.said(&socket, library.client.local(socket.handle)) {
+            // It is over, and forgotten.
+            Err(Errno::BADF) if socket.is_stream() => {
+                let any = socket.of.family.unspecified();
+                Ok(library.table.noted_local(&socket).unwrap_or(any))
+            }
+            local => local,
+        },
     };
     Some(local.map(|local| sockaddr::emit(socket.of.family, local)))
 }
@@ -371,6 +457,8 @@ pub fn peer(number: i32) -> Option<Result<Laid>> {
         }
         None => library.client.peer(socket.handle).map_err(|error| match error {
             Errno::BADF => Errno::NOTCONN,
+            // So is one whose outboard is gone.
+            Errno::NETDOWN if socket.is_stream() && socket.is(stage::CONNECTED) => Errno::NOTCONN,
             error => error,
         }),
     };
@@ -383,9 +471,13 @@ fn is_connecting(library: &Library, mut socket: Socket) -> bool {
 
 /// `setsockopt`
 pub fn set_option(number: i32, level: i32, name: i32, value: &[u8]) -> Option<Result<()>> {
-    let (library, socket) = commanded(number)?;
+    let (library, mut socket) = commanded(number)?;
     if level == libc::SOL_SOCKET && OF_PLACEHOLDER.contains(&name) {
-        return Some(sys::set_option(socket.p(), level, name, value));
+        let done = sys::set_option(socket.p(), level, name, value);
+        if done.is_ok() {
+            library.table.change(&mut socket, stage::TIMED, 0);
+        }
+        return Some(done);
     }
     if (level, name) == (libc::IPPROTO_TCP, libc::TCP_CORK)
         && let Some(value) = value.first_chunk()
@@ -404,13 +496,18 @@ pub fn set_option(number: i32, level: i32, name: i32, value: &[u8]) -> Option<Re
     }
     let value = &value[..value.len().min(VALUE_MAX)];
     let done = library.client.set_option(socket.handle, OptionName { level, name }, value);
+    let done = library.said(&socket, done);
     let bit = REPLAYED.iter().position(|&known| known == (level, name));
     if let (Ok(()), Some(bit)) = (done, bit) {
         library.table.add_option(number, bit as u32);
     }
     Some(match done {
         // A connection that is over and forgotten takes any that there is.
-        Err(Errno::BADF) if socket.is_stream() && bit.is_some() => Ok(()),
+        Err(Errno::BADF | Errno::NETDOWN)
+            if socket.is_stream() && socket.is(stage::CONNECTED | stage::DEAD) && bit.is_some() =>
+        {
+            Ok(())
+        }
         Err(Errno::BADF) => Err(Errno::NOPROTOOPT),
         done => done,
     })
@@ -477,6 +574,12 @@ pub fn option(number: i32, level: i32, name: i32, value: &mut [u8]) -> Option<Re
         _ => {
             let option = OptionName { level, name };
             let found = library.client.option(socket.handle, option, value);
+            let found = match library.said(&socket, found) {
+                Err(Errno::BADF) if socket.is_stream() => {
+                    forgotten(library, &socket, option, value)
+                }
+                found => found,
+            };
             return Some(found.map(|len| len.min(value.len())));
         }
     };
@@ -484,6 +587,24 @@ pub fn option(number: i32, level: i32, name: i32, value: &mut [u8]) -> Option<Re
     let len = bytes.len().min(value.len());
     value[..len].copy_from_slice(&bytes[..len]);
     Some(Ok(len))
+}
+
+/// An option of a connection that is over and forgotten: what a new socket has, and what was on is.
+fn forgotten(
+    library: &Library,
+    socket: &Socket,
+    option: OptionName,
+    value: &mut [u8],
+) -> Result<usize> {
+    let (_p, fresh) = library.client.socket(socket.of)?;
+    let len = library.client.option(fresh, option, value)?;
+    let is_set = was_set(library, socket, (option.level, option.name));
+    if let (true, Some(int)) = (is_set && len == 4, value.first_chunk_mut::<4>())
+        && *int == [0; 4]
+    {
+        *int = 1i32.to_ne_bytes();
+    }
+    Ok(len)
 }
 
 /// `SO_ERROR`
@@ -496,7 +617,7 @@ fn error(library: &Library, socket: &mut Socket) -> Result<i32> {
         None if socket.is_stream() => library.client.error(socket.handle),
         None => library.client.take_error((socket.p(), socket.handle)),
     };
-    match found {
+    match library.said(socket, found) {
         Ok(error) => Ok(error.map_or(0, Errno::raw_os_error)),
         // It is long over, and forgotten.
         Err(Errno::BADF) => Ok(0),
@@ -597,15 +718,21 @@ fn renew(library: &Library, socket: &Socket) -> Result<Socket> {
     }
 }
 
-/// Puts `new` over the number of a socket, with the flags that it has, and watched as it is.
-fn put(library: &Library, socket: &Socket, new: OwnedFd) -> Result<()> {
-    let p = socket.p();
+/// Gives another placeholder how long calls on `p` wait.
+fn inherit(p: BorrowedFd<'_>, new: &OwnedFd) -> Result<()> {
     for name in OF_PLACEHOLDER {
         let mut value = [0; 16];
         if let Ok(len) = sys::option(p, libc::SOL_SOCKET, name, &mut value) {
-            sys::set_option(&new, libc::SOL_SOCKET, name, &value[..len])?;
+            sys::set_option(new, libc::SOL_SOCKET, name, &value[..len])?;
         }
     }
+    Ok(())
+}
+
+/// Puts `new` over the number of a socket, with the flags that it has, and watched as it is.
+fn put(library: &Library, socket: &Socket, new: OwnedFd) -> Result<()> {
+    let p = socket.p();
+    inherit(p, &new)?;
     rustix::io::ioctl_fionbio(&new, is_nonblocking(p)?)?;
     let with_cloexec = rustix::io::fcntl_getfd(p)?.contains(FdFlags::CLOEXEC);
     sys::replace(socket.number, new, with_cloexec)?;

@@ -43,6 +43,16 @@ pub mod stage {
     pub const ANY_PORT: u32 = 1 << 12;
     /// Datagrams go to a peer of IPv4, whatever the socket's family.
     pub const TO_V4: u32 = 1 << 13;
+    /// Its own address was noted, for when the outboard has forgotten it.
+    pub const NOTED: u32 = 1 << 14;
+    /// The program has ended what comes.
+    pub const SHUT_READ: u32 = 1 << 15;
+    /// The program has ended what goes.
+    pub const SHUT_WRITE: u32 = 1 << 16;
+    /// It was told to connect without waiting, and no such call has said yet that it is connected.
+    pub const UNTOLD: u32 = 1 << 17;
+    /// How long calls on it wait was set.
+    pub const TIMED: u32 = 1 << 18;
 
     /// Of datagrams that go to such a peer.
     pub fn of_peer(ip: std::net::IpAddr) -> u32 {
@@ -206,7 +216,8 @@ impl Table {
         put(HANDLE + 2, word(high));
         put(COOKIE, socket.cookie);
         [WATCH, WATCH + 1, OPTIONS, WAY].into_iter().for_each(|index| put(index, 0));
-        let mut bits = OURS | socket.stage & !(OWNER | IS_V6 | IS_DATAGRAM | stage::NAMED);
+        let mut bits =
+            OURS | socket.stage & !(OWNER | IS_V6 | IS_DATAGRAM | stage::NAMED | stage::NOTED);
         if let Some((local, peer)) = socket.addresses {
             bits |= stage::NAMED;
             for (first, address) in [(LOCAL, local), (PEER, peer)] {
@@ -279,6 +290,26 @@ impl Table {
             ((word >> 32) as u32 == socket.said).then(|| word >> 32 << 32 | u64::from(bits))
         };
         let _ = place[0].fetch_update(Ordering::Release, Ordering::Relaxed, same);
+    }
+
+    /// Notes a stream's own address, for when the outboard has forgotten it.
+    pub fn note_local(&self, socket: &mut Socket, local: SocketAddr) {
+        let Some(place) = self.place(socket.number) else { return };
+        if place[0].load(Ordering::Acquire) >> 32 != u64::from(socket.said)
+            || socket.is(stage::NAMED | stage::NOTED)
+        {
+            return;
+        }
+        let bytes = emit_address(Some(local));
+        let words = bytes.chunks(8).map(word).enumerate();
+        words.for_each(|(at, word)| place[LOCAL + at].store(word, Ordering::Relaxed));
+        self.change(socket, stage::NOTED, 0);
+    }
+
+    /// The address that was noted.
+    pub fn noted_local(&self, socket: &Socket) -> Option<SocketAddr> {
+        let place = self.place(socket.number).filter(|_| socket.is(stage::NOTED))?;
+        address(place, LOCAL)
     }
 
     /// How a socket's bytes go: by the placeholder, or by rings.

@@ -380,6 +380,12 @@ def reset():
     return said(s.recv, 10), said(s.recv, 10), said(s.send, b"x", socket.MSG_NOSIGNAL)
 
 
+def options_left(s):
+    # Of a connection that is over.
+    return (said(s.getsockopt, socket.IPPROTO_TCP, socket.TCP_NODELAY), said(s.getsockopt, socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+            len(said(s.getsockopt, socket.IPPROTO_TCP, socket.TCP_INFO, 104)), said(s.setsockopt, socket.IPPROTO_TCP, socket.TCP_NODELAY, 0))
+
+
 @step
 def names_after_the_end():
     s = tcp((FAR, 7003))
@@ -389,7 +395,107 @@ def names_after_the_end():
     said(s.recv, 10)
     return (s.getsockname() == name, s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), said(s.getpeername),
             said(s.send, b"x", socket.MSG_NOSIGNAL), s.getsockname() == name,
-            said(s.setsockopt, socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)))
+            said(s.setsockopt, socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)), options_left(s))
+
+
+@step
+def names_after_both_ends():
+    out = []
+    for to in ECHO, SINK:
+        s = tcp(to)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        name = s.getsockname()
+        s.sendall(b"12345")
+        s.shutdown(socket.SHUT_WR)
+        out.append((exactly(s, 100), s.recv(1)))
+        time.sleep(0.3)
+        out.append((s.getsockname() == name, s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), said(s.getpeername), options_left(s),
+                    said(s.shutdown, socket.SHUT_RDWR)))
+    return out
+
+
+@step
+def shut_down_again():
+    s = tcp((FAR, 7003))
+    s.sendall(b"go")
+    time.sleep(0.3)
+    reset = said(s.shutdown, socket.SHUT_WR), said(s.recv, 1)
+    s = tcp()
+    twice = [said(s.shutdown, how) for how in (socket.SHUT_RD, socket.SHUT_RD)]
+    # What goes is not ended by that, and comes back to nobody.
+    return reset, twice, said(s.send, b"x"), said(new().shutdown, socket.SHUT_WR)
+
+
+@step
+def told_once_that_it_is_connected():
+    out = []
+    for asks in True, False:
+        s = new()
+        s.setblocking(False)
+        begun = name_of(s.connect_ex(ECHO))
+        select.select([], [s], [], 10)
+        error = s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) if asks else 0
+        out.append((begun in ("EINPROGRESS", 0), error, name_of(s.connect_ex(ECHO)), name_of(s.connect_ex(ECHO))))
+    return out, name_of(tcp().connect_ex(ECHO))
+
+
+@step
+def dissolved():
+    # By an address of no family, once connected and before.
+    libc = ctypes.CDLL(None, use_errno=True)
+    s, nobody = tcp(), bytes(16)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 77)
+    done = libc.connect(s.fileno(), nobody, 16), said(s.getpeername)
+    s.connect(ECHO)
+    s.sendall(b"again")
+    return done, exactly(s, 5), s.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), libc.connect(new().fileno(), nobody, 16)
+
+
+@step
+def to_where_nobody_is():
+    out = [said(new().connect, (FAR, 0))]
+    if IS_V6:
+        return out, said(new().connect, ("fe80::1", 80)), said(new().connect, ("ff02::1", 80)), said(new(socket.SOCK_DGRAM).connect, ("fe80::1", 80))
+    out += [said(new().connect, (to, 80)) for to in ("255.255.255.255", "224.0.0.1", OWN.rpartition(".")[0] + ".255")]
+    s = new(socket.SOCK_DGRAM)
+    all = OWN.rpartition(".")[0] + ".255", 7011
+    out.append((said(s.sendto, b"x", all), said(s.connect, all)))
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    return out, said(s.sendto, b"x", all)
+
+
+@step
+def datagrams_that_are_ended():
+    s = new(socket.SOCK_DGRAM)
+    zero = said(s.sendto, b"x", (FAR, 0))
+    s.connect(ECHO)
+    seen = []
+    s.shutdown(socket.SHUT_WR)
+    before = signal.signal(signal.SIGPIPE, lambda *_: seen.append(1))
+    done = said(s.send, b"x"), said(s.send, b"x", socket.MSG_NOSIGNAL), said(s.sendto, b"x", ECHO)
+    signal.signal(signal.SIGPIPE, before)
+    return zero, done, seen
+
+
+@step
+def nothing_asked():
+    # By the names of files it is had at once; by those of sockets it waits for something, which stays.
+    libc, room = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(8)
+    s, no = tcp(), socket.MSG_DONTWAIT
+
+    def done(f, *args):
+        n = f(s.fileno(), *args)
+        return n if n >= 0 else name_of(ctypes.get_errno())
+
+    def all():
+        return (done(libc.read, room, 0), done(libc.read, None, 0), done(libc.readv, None, 0), os.readv(s.fileno(), [bytearray()] * 3),
+                done(libc.write, room, 0), done(libc.recv, room, 0, no), done(libc.recv, None, 0, no | socket.MSG_PEEK),
+                said(lambda: s.recvmsg(0, 0, no)[0]))
+
+    empty = all()
+    s.sendall(b"there")
+    readable(s, 5)
+    return empty, all(), exactly(s, 5)
 
 
 @step
@@ -1045,13 +1151,15 @@ def of_the_kernels_version():
 def accepted():
     l = new()
     l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 9, 0))
     l.bind((OWN, 0))
     l.listen(8)
     call = tcp((FAR, 7004))
     call.sendall(b"%d\n" % l.getsockname()[1])
     c, who = l.accept()
     l.setblocking(False)
-    return (who[0] == FAR, c.getpeername() == who, c.getsockname() == l.getsockname(), exactly(c, 5),
+    limit = struct.pack("ll", 9, 0)
+    return (who[0] == FAR, c.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, 16) == limit, c.getpeername() == who, c.getsockname() == l.getsockname(), exactly(c, 5),
             l.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN), said(l.accept), said(c.listen))
 
 

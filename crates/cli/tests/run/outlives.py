@@ -49,27 +49,51 @@ def writes():
 
 
 def accepts():
-    socket.create_server((HERE, 8003)).accept()
+    kept["accepts"] = server = socket.create_server((HERE, 8003))
+    server.accept()
 
 
 def receives():
-    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    kept["receives"] = datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     datagrams.bind((HERE, 8004))
     datagrams.recv(10)
 
 
-told = {}
+def asks():
+    kept["asks"] = stream = connected()
+    stream.recv(1)
+
+
+told, kept = {}, {}
 
 
 def waits(way):
+    told[way.__name__] = said(way)
+
+
+def said(way):
     try:
-        way()
-        told[way.__name__] = "no error"
+        return way() or "no error"
     except OSError as error:
-        told[way.__name__] = "gone" if error.errno in GONE else str(error)
+        return "gone" if error.errno in GONE else str(error)
 
 
-threads = [threading.Thread(target=waits, args=[way]) for way in (reads, polls, watches, writes, accepts, receives)]
+def of_what_is_left():
+    # What the sockets say whose outboard is gone.
+    server, datagrams, stream = [kept[name] for name in ("accepts", "receives", "asks")]
+    calls = [server.accept, lambda: datagrams.recv(10), lambda: datagrams.sendto(b"x", SERVER), lambda: stream.recv(1),
+             lambda: stream.send(b"x"), server.getsockname, lambda: server.listen(5), datagrams.getsockname,
+             lambda: datagrams.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)]
+    shown = []
+    for each in server, datagrams, stream:
+        waits = select.poll()
+        waits.register(each, select.POLLIN)
+        shown.append(bool(waits.poll(0)[0][1] & select.POLLHUP))
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return [said(call) for call in calls], shown
+
+
+threads = [threading.Thread(target=waits, args=[way]) for way in (reads, polls, watches, writes, accepts, receives, asks)]
 for thread in threads:
     thread.start()
 time.sleep(1)
@@ -77,6 +101,10 @@ print("ready", flush=True)
 for thread in threads:
     thread.join()
 print(sorted(told.items()), flush=True)
+without = of_what_is_left()
+if without != (["gone"] * 9, [True] * 3):
+    sys.exit(f"without an outboard: {without}")
+print("looked", flush=True)
 
 while True:
     try:
@@ -86,6 +114,9 @@ while True:
         if error.errno != errno.ENETDOWN:
             raise
         time.sleep(0.02)
+after = of_what_is_left()
+if after != without:
+    sys.exit(f"with the next outboard: {after}")
 stream.sendall(b"GET /file HTTP/1.0\r\n\r\n")
 length = sum(len(part) for part in iter(lambda: stream.recv(65536), b""))
 sys.exit(0 if length > 3_000_000 else f"{length} bytes of the file")

@@ -129,6 +129,15 @@ impl Client {
         Ok(Welcome { instance, addresses: all, count })
     }
 
+    /// The outboard of a placeholder is gone, whether or not another has its place: nothing of the socket is left.
+    pub fn is_gone(&self, p: BorrowedFd<'_>) -> bool {
+        let of = placeholder::identity(p).map(|(instance, _)| instance);
+        match self.welcome() {
+            Ok(welcome) => of.is_some_and(|instance| instance != welcome.instance),
+            Err(error) => error == Errno::NETDOWN,
+        }
+    }
+
     /// A new socket: its placeholder, which closes at `exec`, and the right to command it.
     ///
     /// # Errors

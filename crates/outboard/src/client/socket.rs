@@ -511,6 +511,7 @@ impl Socket {
     fn why(&self, end: &End) -> Option<Errno> {
         match self.client().error(end.handle) {
             Ok(error) => error,
+            Err(Errno::BADF) if self.client().is_gone(end.p.as_fd()) => Some(Errno::NETDOWN),
             // It has told.
             Err(Errno::BADF) => None,
             Err(error) => Some(error),
@@ -574,10 +575,8 @@ impl Socket {
             Err(Errno::CONNRESET) => Err(Errno::NETDOWN),
             Err(error) => Err(error),
             Ok(Some(datagram)) => Ok(Some(datagram)),
-            Ok(None) => match self.client().local(end.handle) {
-                Err(Errno::NETDOWN) => Err(Errno::NETDOWN),
-                _ => Ok(None),
-            },
+            Ok(None) if self.client().is_gone(end.p.as_fd()) => Err(Errno::NETDOWN),
+            Ok(None) => Ok(None),
         }
     }
 

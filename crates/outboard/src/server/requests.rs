@@ -158,7 +158,13 @@ impl Engine {
                     let (of, options) = self.table.epitaph_options(&handle)?;
                     let kind = kind_of(of);
                     kind.asks(name.level).map_err(Errno::from_raw_os_error)?;
-                    let value = value_of(stack, options, name, kind.is_tcp)?;
+                    let value = match (name.level, name.name) {
+                        (libc::IPPROTO_TCP, libc::TCP_INFO) => unconnected_tcp_info(false),
+                        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => {
+                            options.segment().to_ne_bytes().to_vec()
+                        }
+                        _ => value_of(stack, options, name, kind.is_tcp)?,
+                    };
                     Ok(Answer::Value(value))
                 }
             },

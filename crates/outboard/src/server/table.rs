@@ -240,7 +240,7 @@ struct Obituary {
     /// Why, until it was told.
     error: Option<Errno>,
     local: Option<SocketAddr>,
-    /// Of a stream that was never connected, what it was told, of which kind it was: another may take its place.
+    /// Of a stream what it was told, of which kind it was: its application may ask, and another may take its place.
     told: Option<Box<(SocketType, Options)>>,
 }
 
@@ -384,8 +384,8 @@ impl Table {
     /// forget nothing.
     pub fn bury(&mut self, socket: &Socket, error: Errno, local: Option<SocketAddr>) {
         let Socket { payer, handle, .. } = *socket;
-        let is_refused = matches!(socket.state, State::Connecting { .. });
-        let told = is_refused.then(|| Box::new((socket.of, socket.options.clone())));
+        let is_stream = matches!(socket.state, State::Connecting { .. } | State::Stream(_));
+        let told = is_stream.then(|| Box::new((socket.of, socket.options.clone())));
         if self.obituaries.len() == OBITUARIES_MAX {
             let is_his = |dead: &Obituary| dead.payer == payer;
             let has_half = self.obituaries.iter().filter(|dead| is_his(dead)).count();
@@ -416,7 +416,7 @@ impl Table {
         Ok(self.obituaries[at].local)
     }
 
-    /// Of which kind it was, and the options that it had, where it was a stream that was never connected.
+    /// Of which kind it was, and the options that it had, where it was a stream.
     ///
     /// # Errors
     /// As [`Table::exhume`].

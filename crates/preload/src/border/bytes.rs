@@ -32,7 +32,11 @@ fn on(fd: c_int, call: impl FnOnce(&Library, &mut Socket) -> Ours) -> Ours {
 interposed! {
     /// Reads.
     fn read = SYS_read(fd: c_int, at: *mut c_void, len: size_t) -> ssize_t {
-        on(fd, |library, socket| receive(library, socket, (at, len), 0, null_mut(), null_mut()))
+        // What asks for nothing by a name of files has it, whatever waits.
+        on(fd, |library, socket| match len {
+            0 => Some(Ok(0)),
+            _ => receive(library, socket, (at, len), 0, null_mut(), null_mut()),
+        })
     }
 
     /// Reads into pieces.
@@ -272,7 +276,11 @@ unsafe fn scatter(
     let mut heading = [0; HEADING_LEN];
     // SAFETY: the caller's obligation.
     let mut all = unsafe { Scatter::new(&mut heading, (at, count), socket.is_stream()) }?;
-    bytes::receive(library, socket, all.pieces(), 0)
+    match all.pieces() {
+        // As of `read`.
+        [_] => Ok(Received::of(0)),
+        pieces => bytes::receive(library, socket, pieces, 0),
+    }
 }
 
 /// # Safety
