@@ -1,7 +1,7 @@
 //! `--device`: what carries the bytes of a transfer, and what `auto` takes.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -48,14 +48,39 @@ pub struct Carrying {
 pub struct OwnAddresses {
     /// On an interface, an address of our own that no host has, of either IP version [default: the kernel's address, which
     /// keeps all other ports].
-    #[arg(long = "address", value_name = "ADDRESS/PREFIX")]
+    #[arg(long = "address", value_name = "ADDRESS/PREFIX", value_parser = own_address)]
     addresses: Vec<Cidr>,
     /// With --address, the router to all who are not in its network.
     #[arg(long = "gateway", value_name = "ADDRESS", requires = "addresses")]
     gateways: Vec<IpAddr>,
 }
 
+/// An address that a host may have, and its network.
+fn own_address(text: &str) -> std::result::Result<Cidr, String> {
+    let own: Cidr = text.parse().map_err(|error| format!("{error}"))?;
+    let ip = own.address();
+    let is_all = match (ip, own.prefix_len()) {
+        (IpAddr::V4(ip), prefix @ 1..=30) => ip.to_bits() | u32::MAX >> prefix == ip.to_bits(),
+        _ => ip == IpAddr::V4(Ipv4Addr::BROADCAST),
+    };
+    Err(match () {
+        () if !text.contains('/') => {
+            let most = if ip.is_ipv4() { "24" } else { "64" };
+            format!("how long is the prefix of its network, as in {ip}/{most}?")
+        }
+        () if ip.is_unspecified() => "it is nobody's address".into(),
+        () if ip.is_multicast() => "it is a group's address".into(),
+        () if is_all => "it is the address of all of its network".into(),
+        () => return Ok(own),
+    })
+}
+
 impl OwnAddresses {
+    /// There is one.
+    pub fn is_some(&self) -> bool {
+        !self.addresses.is_empty()
+    }
+
     /// Each with its router.
     ///
     /// # Errors

@@ -44,7 +44,8 @@ pub struct Outboard {
     #[arg(long, requires = "addresses")]
     loopback: bool,
     /// Most sockets that a user may have.
-    #[arg(long, value_name = "COUNT", default_value_t = Budget::default().sockets)]
+    #[arg(long, value_name = "COUNT", default_value_t = Budget::default().sockets,
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     sockets_max: usize,
     /// Most MiB of a user's data that wait: sent and not acknowledged, received and not read. When he has them his writers wait,
     /// and his connections' windows close.

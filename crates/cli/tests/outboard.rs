@@ -108,6 +108,29 @@ fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
         let other = ["outboard", "--device", "packet:v0", "--address", "10.9.0.3/24"];
         let done = Done::of(command(&other).spawn().unwrap());
         assert!(done.code == 1 && done.err.contains("somebody listens there already"), "{done:?}");
+        assert_eq!(done.err.matches(path.to_str().unwrap()).count(), 1, "{done:?}");
+
+        // What is no socket stays.
+        let file = world.here("file");
+        std::fs::write(&file, "kept").unwrap();
+        let done = Done::of(command(&other).args(["--socket", "file"]).spawn().unwrap());
+        assert!(done.code == 1 && done.err.contains("something else than a socket"), "{done:?}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"kept");
+
+        // Addresses that no host has.
+        for (own, why) in [
+            ("0.0.0.0/0", "nobody's"),
+            ("224.0.0.5/24", "a group's"),
+            ("ff02::5/64", "a group's"),
+            ("10.9.0.255/24", "all of its network"),
+            ("10.9.0.3", "how long is the prefix of its network"),
+        ] {
+            let args = ["outboard", "--device", "packet:v0", "--address", own];
+            let done = Done::of(command(&args).spawn().unwrap());
+            assert!(done.code == 2 && done.err.contains(why), "{own}: {done:?}");
+        }
+        let none = Done::of(command(&other).args(["--sockets-max", "0"]).spawn().unwrap());
+        assert!(none.code == 2 && none.err.contains("--sockets-max"), "{none:?}");
 
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         assert!(child.wait().unwrap().success());

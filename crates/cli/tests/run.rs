@@ -149,6 +149,22 @@ fn a_programs_end_is_its_own_and_leaves_nothing_behind() {
         std::fs::write(hosts.world.here("rules"), "kernel\nkernl\n").unwrap();
         let wrong = hosts.done(&["--rules", "rules"], &["true"]);
         assert!(wrong.code == 2 && wrong.err.contains("line 2: expected outboard"), "{wrong:?}");
+        for (given, why) in [("kernl", "expected outboard"), ("/no/such/rules", "No such file")] {
+            let mut run = hosts.run(&[], &["true"]);
+            let wrong = Done::of(run.env("FUSEWIRE_RULES", given).spawn().unwrap());
+            assert!(wrong.code == 2 && wrong.err.contains(why), "{wrong:?}");
+        }
+        let alone = hosts.done(&OURS[2..], &["true"]);
+        assert!(alone.code == 2 && alone.err.contains("--device"), "{alone:?}");
+        let library = hosts.done(&[&OURS[..], &["--library", "text"]].concat(), &["true"]);
+        assert!(library.code == 1 && library.err.contains("no library that"), "{library:?}");
+
+        // One that is started only now is waited for.
+        let late = hosts.run(&[], &["true"]).spawn().unwrap();
+        let mut outboard = hosts.outboard(&OURS);
+        Done::of(late).ok();
+        kill_process(Pid::from_child(&outboard), Signal::TERM).unwrap();
+        outboard.wait().unwrap();
 
         // Killed, it takes its outboard with it.
         let mut run = hosts.run(&OURS, &["sleep", "30"]).spawn().unwrap();
@@ -407,6 +423,8 @@ fn what_rules_leave_to_the_kernel_is_its_own_from_the_beginning() {
         };
         assert_eq!(out("kernel tcp\n"), "92\n");
         assert_eq!(out("kernel program nobody; kernel udp\n"), "None\n");
+        // By the name that it was called by: its file may have a longer one.
+        assert_eq!(out("kernel program python3\n"), "None\n");
     });
 }
 

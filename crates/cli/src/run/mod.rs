@@ -2,7 +2,7 @@
 
 mod reach;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use fusewire_outboard::client::Client;
@@ -25,6 +26,9 @@ use crate::output::{Code, Failure, Result, printable};
 
 /// What is loaded into the program.
 const LIBRARY: &str = "libfusewire_preload.so";
+
+/// How long one is waited for that is not there: it may have been started just now.
+const COMING: Duration = Duration::from_secs(5);
 
 /// What `--help` says of exit codes.
 const RUN_EXIT_CODES: &str = "\
@@ -69,6 +73,11 @@ pub struct Run {
 
 /// Runs the program; comes back only with what went wrong before.
 pub fn run(run: &Run) -> Result {
+    if run.device.is_none() && run.own.is_some() {
+        let what = "--address is of an outboard that --device starts: name the interface, or leave it to the outboard \
+                    that runs";
+        return Err(Failure::new(Code::Usage, what).into());
+    }
     let library = library(run.library.as_deref())?;
     let rules = rules(run.rules.as_deref())?;
     let [program, arguments @ ..] = &run.command[..] else {
@@ -85,7 +94,7 @@ pub fn run(run: &Run) -> Result {
     let own = run.device.as_ref().map(|device| Own::start(device, run)).transpose()?;
     let place = own.as_ref().map(|own| own.place.clone()).or_else(|| run.outboard.clone());
     let place = std::path::absolute(place.unwrap_or_else(default_path))?;
-    is_there(&place)?;
+    is_there(&place, run.quiet)?;
 
     let mut command = Command::new(&path);
     command.arg0(program).args(arguments);
@@ -120,7 +129,12 @@ fn library(named: Option<&Path>) -> Result<PathBuf> {
             ["deps", "", "../lib/fusewire", "../lib"].map(|at| folder.join(at).join(LIBRARY)).into()
         }
     };
-    places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
+    let found = places.iter().find(|place| place.is_file()).cloned();
+    if let Some(path) = found.as_ref().filter(|path| !reach::is_library(path)) {
+        let what = format!("{}: it is no library that this program can load", path.display());
+        return Err(Failure::new(Code::Failed, what).into());
+    }
+    found.ok_or_else(|| {
         let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
         let what = format!(
             "no library to load: expected {}; cargo builds it beside the program, --library names another",
@@ -132,12 +146,25 @@ fn library(named: Option<&Path>) -> Result<PathBuf> {
 
 /// The rules' text, as the library takes them: it is read and checked once, here.
 fn rules(file: Option<&Path>) -> Result<Option<String>> {
-    let Some(file) = file else { return Ok(None) };
+    let Some(file) = file else {
+        return std::env::var_os("FUSEWIRE_RULES").map_or(Ok(None), |given| rules_given(&given));
+    };
     let wrong = |what: String| Failure::new(Code::Usage, format!("{}: {what}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     Rules::parse(&text, "").map_err(|error| wrong(error.to_string()))?;
     // What begins as a path would be taken for one.
     Ok(Some(format!("\n{text}")))
+}
+
+/// The same of what the library would read itself: without them all would be the kernel's.
+fn rules_given(given: &OsStr) -> Result<Option<String>> {
+    if given.as_bytes().starts_with(b"/") || given.as_bytes().starts_with(b".") {
+        return rules(Some(Path::new(given)));
+    }
+    let wrong = |what: String| Failure::new(Code::Usage, format!("FUSEWIRE_RULES: {what}"));
+    let text = given.to_str().ok_or_else(|| wrong("it is no text".into()))?;
+    Rules::parse(text, "").map_err(|error| wrong(error.to_string()))?;
+    Ok(Some(text.into()))
 }
 
 /// The value of `LD_PRELOAD`: ours before what is loaded anyway.
@@ -157,8 +184,18 @@ fn preload(library: &Path) -> Result<OsString> {
 }
 
 /// That an outboard is where the program will look for one.
-fn is_there(place: &Path) -> Result {
-    let welcome = Client::new(place)?.welcome();
+fn is_there(place: &Path, is_quiet: bool) -> Result {
+    let client = Client::new(place)?;
+    let (mut welcome, begun) = (client.welcome(), Instant::now());
+    if welcome == Err(Errno::NETDOWN) && !is_quiet {
+        let seconds = COMING.as_secs();
+        let place = place.to_string_lossy();
+        eprintln(format_args!("{}: waiting {seconds} s for an outboard", printable(&place)));
+    }
+    while welcome == Err(Errno::NETDOWN) && begun.elapsed() < COMING {
+        std::thread::sleep(Duration::from_millis(20));
+        welcome = client.welcome();
+    }
     welcome.map(drop).map_err(|error| {
         let why = match error {
             Errno::NETDOWN => {

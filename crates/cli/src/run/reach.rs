@@ -17,6 +17,10 @@ const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 /// `PT_INTERP`
 const INTERPRETER: u32 = 3;
+/// `ET_DYN`
+const SHARED: usize = 3;
+/// Bytes of the names of sections that are looked at.
+const NAMES_MAX: u64 = 1 << 16;
 
 /// The file that a name means, by PATH.
 pub fn find(name: &OsStr) -> Option<PathBuf> {
@@ -76,19 +80,52 @@ fn has_rights(about: &Metadata, path: &Path) -> Option<&'static str> {
     (uid != 0 && has_capabilities.is_ok_and(|len| len > 0)).then_some("it has file capabilities")
 }
 
-/// Why a dynamic linker does not load ours into an ELF file.
-fn unlinked(file: &File) -> Option<&'static str> {
+/// A file that a dynamic linker of this kind loads into programs.
+pub fn is_library(path: &Path) -> bool {
+    let header = File::open(path).ok().and_then(|file| header(&file));
+    header.is_some_and(|header| is_alike(&header) && half(&header, 16) == SHARED)
+}
+
+/// The header of an ELF file.
+fn header(file: &File) -> Option<[u8; HEADER]> {
     let mut header = [0; HEADER];
     file.read_exact_at(&mut header, 0).ok()?;
-    let half =
-        |bytes: &[u8], at: usize| usize::from(u16::from_ne_bytes([bytes[at], bytes[at + 1]]));
-    if !header.starts_with(b"\x7fELF") {
-        return None;
-    }
-    // Of this class and byte order, as this program is.
-    let little = if cfg!(target_endian = "little") { 1 } else { 2 };
-    if header[4] != 2 || header[5] != little {
+    header.starts_with(b"\x7fELF").then_some(header)
+}
+
+/// Of this class and byte order, as this program is.
+fn is_alike(header: &[u8; HEADER]) -> bool {
+    header[4] == 2 && header[5] == if cfg!(target_endian = "little") { 1 } else { 2 }
+}
+
+fn half(bytes: &[u8], at: usize) -> usize {
+    usize::from(u16::from_ne_bytes([bytes[at], bytes[at + 1]]))
+}
+
+/// A program that was written in Go, which a section's name says.
+fn is_of_go(file: &File, header: &[u8; HEADER]) -> Option<bool> {
+    let (size, names) = (half(header, 58), half(header, 62));
+    let sections = u64::from_ne_bytes(*header[40..].first_chunk()?);
+    // Of the section that has the names: where it lies, and how long it is.
+    let at = sections.checked_add((names * size) as u64)?.checked_add(24)?;
+    let mut place = [0; 16];
+    file.read_exact_at(&mut place, at).ok()?;
+    let offset = u64::from_ne_bytes(*place.first_chunk()?);
+    let len = u64::from_ne_bytes(*place[8..].first_chunk()?).min(NAMES_MAX);
+    let mut names = vec![0; len as usize];
+    file.read_exact_at(&mut names, offset).ok()?;
+    let of_go: [&[u8]; 2] = [b".note.go.buildid", b".go.buildinfo"];
+    Some(names.split(|byte| *byte == 0).any(|name| of_go.contains(&name)))
+}
+
+/// Why a dynamic linker does not load ours into an ELF file, or in vain.
+fn unlinked(file: &File) -> Option<&'static str> {
+    let header = header(file)?;
+    if !is_alike(&header) {
         return Some("it is for another kind of processor than the library");
+    }
+    if is_of_go(file, &header) == Some(true) {
+        return Some("it is written in Go, and makes system calls by itself");
     }
     let offset = u64::from_ne_bytes(*header[32..].first_chunk()?);
     let (size, count) = (half(&header, 54), half(&header, 56));
@@ -124,6 +161,20 @@ mod tests {
         bytes
     }
 
+    /// The same with sections of these names.
+    fn of_go(mut bytes: Vec<u8>, names: &[u8]) -> Vec<u8> {
+        let begin = bytes.len() as u64;
+        bytes.extend_from_slice(names);
+        let sections = bytes.len() as u64;
+        bytes[40..48].copy_from_slice(&sections.to_ne_bytes());
+        (bytes[58], bytes[60]) = (64, 1);
+        let mut section = [0; 64];
+        section[24..32].copy_from_slice(&begin.to_ne_bytes());
+        section[32..40].copy_from_slice(&(names.len() as u64).to_ne_bytes());
+        bytes.extend_from_slice(&section);
+        bytes
+    }
+
     #[test]
     fn programs_without_a_dynamic_linker_are_seen() {
         let folder = tempfile::tempdir().unwrap();
@@ -134,6 +185,18 @@ mod tests {
         };
         assert_eq!(why("dynamic", &elf(&[1, 6, 3])), None);
         assert_eq!(why("static", &elf(&[1, 6])), Some("it is statically linked"));
+        let go = of_go(elf(&[1, 6, 3]), b"\0.text\0.go.buildinfo\0");
+        assert!(why("go", &go).unwrap().contains("written in Go"));
+        assert_eq!(why("not go", &of_go(elf(&[1, 6, 3]), b"\0.text\0.no.go.buildinfo\0")), None);
+        for len in HEADER..go.len() {
+            why("cut", &go[..len]);
+        }
+        let mut library = elf(&[1, 2]);
+        library[16] = SHARED as u8;
+        for (bytes, is_it) in [(&library[..], true), (&elf(&[1]), false), (b"text", false)] {
+            std::fs::write(folder.path().join("library"), bytes).unwrap();
+            assert_eq!(is_library(&folder.path().join("library")), is_it);
+        }
         let mut other = elf(&[1]);
         other[4] = 1;
         assert!(why("other", &other).unwrap().contains("another kind of processor"));

@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Capture {
     /// The processes; each of their stacks becomes an interface of the file.
-    #[arg(value_name = "PID", required_unless_present = "all")]
+    #[arg(value_name = "PID")]
     pids: Vec<u32>,
     /// All processes that this user may ask.
     #[arg(long, conflicts_with = "pids")]
@@ -58,6 +58,10 @@ enum News {
 
 /// Captures until it is enough.
 pub fn run(capture: &Capture) -> Result {
+    if capture.pids.is_empty() && !capture.all {
+        let what = "which processes? PID..., or --all of this user (fusewire ss names them)";
+        return Err(Failure::new(Code::Usage, what).into());
+    }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.clone())?;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -355,6 +355,10 @@ fn is_for_strangers(request: &Request<'_>) -> bool {
     !matches!(request, Request::Hello { .. } | Request::Socket(_) | Request::Region)
 }
 
+fn is_socket(path: &Path) -> io::Result<bool> {
+    Ok(std::fs::symlink_metadata(path)?.file_type().is_socket())
+}
+
 /// A socket that listens at the place of the settings.
 fn bound(settings: &Settings) -> io::Result<OwnedFd> {
     let path = &settings.path;
@@ -371,9 +375,13 @@ fn bound(settings: &Settings) -> io::Result<OwnedFd> {
         let probe = socket_with(unix, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
         match connect(&probe, &address) {
             // One that was killed has left it.
-            Err(Errno::CONNREFUSED) => std::fs::remove_file(path)?,
+            Err(Errno::CONNREFUSED) if is_socket(path)? => std::fs::remove_file(path)?,
+            Err(Errno::CONNREFUSED) => {
+                let what = "it is something else than a socket, and stays";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+            }
             _ => {
-                let what = format!("{}: somebody listens there already", path.display());
+                let what = "somebody listens there already";
                 return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
             }
         }
