@@ -27,7 +27,7 @@ pub struct Config {
     /// Retransmission memory of a connection, in bytes.
     pub send_ring_bytes: usize,
     /// The longest ADU that this side takes, in bytes, and for which all memory is sized: windows, the
-    /// retransmission memory, the session's `body_len_max`. What cannot be held is refused
+    /// retransmission memory, the session's `body_len_max`. What is longer than a record is refused
     /// ([`Error::MaxAdu`](crate::Error::MaxAdu)). `None`: as `body_len_max` says, but no more than fits into
     /// the initial window of `transport`.
     pub max_adu: Option<u32>,

@@ -38,7 +38,8 @@ impl Stack {
         self.config.datagram_bytes.map_or(most, |bytes| bytes.min(most))
     }
 
-    /// The largest window that the settings want and the device can hold.
+    /// The largest window that the settings want and the device can hold. The longest ADU may need more: what the device has no
+    /// room for at once is sent again.
     fn recv_window(&self) -> u32 {
         let buffer = u32::try_from(self.device.caps().receive_buffer_bytes).unwrap_or(u32::MAX);
         settings(&self.config).sizes().recv_window.min(buffer.max(64 << 10))
@@ -68,16 +69,12 @@ impl Stack {
     /// [`Error::MaxAdu`] when it cannot.
     pub fn check_max_adu(&self) -> Result<()> {
         let Some(wanted) = self.config.max_adu else { return Ok(()) };
-        let buffer =
-            self.device.caps().receive_buffer_bytes.saturating_sub(4 * RECORD_OVERHEAD as usize);
-        let device = u32::try_from(buffer).unwrap_or(u32::MAX);
-        let bounds = [
-            (BODY_LEN_MAX, "no record is longer"),
-            (device, "the device holds no more that waits"),
-        ];
-        match bounds.into_iter().min_by_key(|(max, _)| *max) {
-            Some((max, why)) if wanted > max => Err(Error::MaxAdu { wanted, max, why }),
-            _ if wanted == 0 => Err(Error::Misuse("the longest ADU must have a byte")),
+        match wanted {
+            0 => Err(Error::Misuse("the longest ADU must have a byte")),
+            wanted if wanted > BODY_LEN_MAX => {
+                let why = "no record is longer";
+                Err(Error::MaxAdu { wanted, max: BODY_LEN_MAX, why })
+            }
             _ => Ok(()),
         }
     }
