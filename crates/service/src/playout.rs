@@ -7,8 +7,8 @@
 //!                     └ delay ┘
 //! ```
 //! The clocks of the two have nothing to do with each other: what is known is how much longer than the fastest an ADU was on
-//! its way. So delays are counted from the fastest of the last ADUs, half of [`WINDOW`] to all of it, and of no more than [`AGE_MAX`],
-//! which follows clocks that drift apart.
+//! its way. So delays are counted from the fastest of the last ADUs, half of [`WINDOW`] to all of it, or more where those come in less
+//! than five seconds, and of no more than [`AGE_MAX`], which follows clocks that drift apart.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -20,6 +20,8 @@ pub const WINDOW: usize = 512;
 /// What came before that says nothing any more of how long one takes: clocks that drift by 1 in 10,000 are 60 ms apart by then. Of
 /// one that comes behind nothing newer nobody knows how old it is.
 pub const AGE_MAX: Duration = Duration::from_secs(600);
+/// For so long half of them is looked at at least: what comes fast is not forgotten sooner than a queue stands.
+const HALF_MIN: Duration = Duration::from_secs(5);
 /// ADUs after which the quantile is taken anew.
 const EVERY: usize = 16;
 /// A delay that is too long falls by this share of the time that passes: nobody hears that.
@@ -202,9 +204,10 @@ pub(crate) struct Times {
     /// Of them, so many are there.
     count: usize,
     sorted: Box<[i64]>,
-    /// The least of this half of the window, and of the half before; since when each is.
+    /// The least of this half of the window, and of the half before; since when each is, and ADUs of this one.
     least: [i64; 2],
     since: [Instant; 2],
+    half: usize,
     /// The quantile, as it was taken last.
     quantile: Option<i64>,
     /// ADUs in a row that say that the sender's clock has leapt back, and since when.
@@ -221,6 +224,7 @@ impl Times {
             sorted: none(),
             least: [i64::MAX; 2],
             since: [Instant::ZERO; 2],
+            half: 0,
             quantile: None,
             leapt: (0, Instant::ZERO),
         }
@@ -247,21 +251,22 @@ impl Times {
     }
 
     fn forget(&mut self) {
-        (self.next, self.count, self.least) = (0, 0, [i64::MAX; 2]);
+        (self.next, self.count, self.least, self.half) = (0, 0, [i64::MAX; 2], 0);
         (self.quantile, self.leapt.0) = (None, 0);
     }
 
-    /// A half of the window is over when it has its ADUs, or half of the time. Nothing counts for longer than all of that.
+    /// A half of the window is over when it has its ADUs and its least time, or half of the most. Nothing counts for longer than all of that.
     fn turn(&mut self, now: Instant) {
         if self.count == 0 {
             self.since = [now; 2];
             return;
         }
         let age = |since: Instant| now.saturating_since(since);
-        let is_full = self.next.is_multiple_of(WINDOW / 2);
+        let is_full = self.half >= WINDOW / 2 && age(self.since[0]) >= HALF_MIN;
         if self.least[0] < i64::MAX && (is_full || age(self.since[0]) >= AGE_MAX / 2) {
             self.least = [i64::MAX, self.least[0]];
             self.since = [now, self.since[0]];
+            self.half = 0;
         }
         if age(self.since[1]) >= AGE_MAX {
             self.least[1] = i64::MAX;
@@ -284,6 +289,7 @@ impl Times {
             return Duration::from_nanos(took.abs_diff(self.fastest()));
         }
         self.least[0] = self.least[0].min(took);
+        self.half += 1;
         self.last[self.next] = took;
         self.next = (self.next + 1) % WINDOW;
         self.count = (self.count + 1).min(WINDOW);
@@ -438,6 +444,27 @@ mod tests {
             assert_eq!(playout.poll_timeout().map(|due| due <= now + ms(100)), Some(true));
             // Forward it leaps at once.
             assert!(playout.push(now, Instant::from_ms(100_000), Duration::MAX, 0).is_ok());
+        }
+    }
+
+    /// However often they come, a queue that stands for four seconds is one, and behind ten it is the way.
+    #[test]
+    fn how_old_one_is_does_not_depend_on_how_many_come() {
+        for hz in [10u64, 150, 1000, 10_000] {
+            let mut playout = Playout::new(Mode::None, 1);
+            let mut behind = |from_s: u64, to_s: u64, late: Duration| {
+                for n in from_s * hz..to_s * hz {
+                    let sent = Instant::from_ns(n * 1_000_000_000 / hz);
+                    playout.push(sent + late, sent, Duration::MAX, ()).unwrap();
+                    while playout.poll(sent + late).is_some() {}
+                }
+                playout.behind()
+            };
+            assert_eq!(behind(0, 6, ms(0)), ms(0));
+            assert_eq!(behind(6, 10, ms(300)), ms(300), "{hz}");
+            if hz >= 150 {
+                assert_eq!(behind(10, 17, ms(300)), ms(0), "{hz}");
+            }
         }
     }
 

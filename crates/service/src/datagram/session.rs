@@ -49,7 +49,7 @@ pub struct Came {
 /// How an ADU came that was sent beside datagrams, until it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// How old it is: what it took longer than the fastest of the last 512 that came so, and half of the least round trip.
+    /// How old it is: what it took longer than the fastest of the last ones that came so, and half of the least round trip.
     pub age: Duration,
     /// It came after its deadline.
     pub is_late: bool,
@@ -106,7 +106,8 @@ pub enum Told {
         /// It is the least, and more than the path has.
         is_below: bool,
     },
-    /// Nothing is sent any more: what is sent at a fixed rate is lost, or nobody reports (RFC 8084).
+    /// Nothing is sent any more: what is sent at a fixed rate is lost, or nobody reports (RFC 8084). [`Session::close_breaker`] is for
+    /// who knows that the path is good again.
     Tripped(Cause),
     /// The peer has ended: behind what was there of datagrams by then. It is said again, each second time at least where there is
     /// something else, as what is one's own goes on, and what comes of datagrams.
