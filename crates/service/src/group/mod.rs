@@ -19,6 +19,7 @@
 
 mod door;
 mod ear;
+mod opener;
 mod receiver;
 mod sender;
 mod wait;

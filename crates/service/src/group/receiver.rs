@@ -12,7 +12,8 @@ use fusewire_stack::group::{ReceiverConfig, ReceiverEvent};
 use fusewire_stack::{self as stack, Clock, Connection, Endpoint};
 use zeroize::Zeroizing;
 
-use super::ear::{Ear, HOLDING};
+use super::ear::Ear;
+use super::opener::HOLDING;
 use super::wait::{STREAMS, Sleeper};
 use super::wire::{self, Head, Keys, TOLD_MAX, Welcome};
 use super::{ONCE, Place, RESENT, TURN, body_max, buffer, code, door, stream_of};
@@ -221,7 +222,7 @@ impl<P: Profile> Receiver<P> {
                 return Err(stack::Error::Elapsed.into());
             }
             let timers = self.ears.iter().flatten().filter_map(|ear| ear.receiver.next_timeout());
-            let most = match self.ears.iter().flatten().any(Ear::is_waiting) {
+            let most = match self.ears.iter().flatten().any(|ear| ear.opener.is_waiting()) {
                 true => LOOK_EVERY.min(HOLDING[ONCE] / 4),
                 false => LOOK_EVERY,
             };
@@ -295,6 +296,8 @@ impl<P: Profile> Receiver<P> {
                 },
                 Poll::Ready(Ok(None)) => {
                     self.has_ended = Some(Instant::now());
+                    let ears = self.ears.iter_mut().flatten();
+                    ears.for_each(|ear| ear.opener.has_all_keys = true);
                     return;
                 }
                 Poll::Ready(Err(error)) => {
@@ -307,7 +310,7 @@ impl<P: Profile> Receiver<P> {
 
     /// As many epochs of what must arrive are told as can be kept.
     fn is_full(&self) -> bool {
-        self.ears[RESENT].as_ref().is_some_and(Ear::is_full)
+        self.ears[RESENT].as_ref().is_some_and(|ear| ear.opener.is_full())
     }
 
     /// What the session says has waited, and need not any more.
@@ -318,7 +321,7 @@ impl<P: Profile> Receiver<P> {
     fn learn(&mut self, keys: &Keys) -> Result<()> {
         let told = keys.epochs.iter().zip(keys.begins);
         for (ear, (key, begins)) in self.ears.iter_mut().zip(told) {
-            ear.as_mut().map_or(Ok(()), |ear| ear.learn(key, begins))?;
+            ear.as_mut().map_or(Ok(()), |ear| ear.opener.learn(key, begins))?;
         }
         Ok(())
     }
@@ -373,8 +376,8 @@ impl<P: Profile> Receiver<P> {
     fn is_over(&self) -> Result<bool> {
         let Some(since) = self.has_ended else { return Ok(false) };
         match &self.ears[RESENT] {
-            Some(ear) => match ear.has_finished && !ear.is_waiting() {
-                true if !ear.is_spoiled => Ok(true),
+            Some(ear) => match ear.has_finished && !ear.opener.is_waiting() {
+                true if !ear.opener.is_spoiled => Ok(true),
                 // All keys were told before the session's end; a stream's may be heard behind it.
                 false if since.elapsed() <= ENDING => Ok(false),
                 _ => Err(Error::Group("has ended, and not all has come")),
