@@ -1,7 +1,11 @@
 //! Generates the ends of each specification.
 
 fn main() {
-    for name in ["again", "both", "cast", "many", "mixed", "names", "rich", "short", "swift"] {
+    let all = [
+        "again", "both", "cast", "fast", "many", "mixed", "names", "note", "rich", "short", "slow",
+        "swift",
+    ];
+    for name in all {
         fusewire_generate::build(format!("specifications/{name}.toml"));
     }
 }

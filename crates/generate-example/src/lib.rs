@@ -45,3 +45,18 @@ pub mod mixed {
 pub mod many {
     include!(concat!(env!("OUT_DIR"), "/many.rs"));
 }
+
+/// More a second than ages are remembered of, and parity behind what is long.
+pub mod fast {
+    include!(concat!(env!("OUT_DIR"), "/fast.rs"));
+}
+
+/// What a group is sent seldom.
+pub mod slow {
+    include!(concat!(env!("OUT_DIR"), "/slow.rs"));
+}
+
+/// What has no bound.
+pub mod note {
+    include!(concat!(env!("OUT_DIR"), "/note.rs"));
+}

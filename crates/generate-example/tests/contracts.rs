@@ -44,3 +44,18 @@ mod many {
     use fusewire_generate_example::many::{Adu, Session};
     include!(concat!(env!("OUT_DIR"), "/many_contract.rs"));
 }
+
+mod fast {
+    use fusewire_generate_example::fast::{Left, Right};
+    include!(concat!(env!("OUT_DIR"), "/fast_contract.rs"));
+}
+
+mod slow {
+    use fusewire_generate_example::slow::{Sink, Source};
+    include!(concat!(env!("OUT_DIR"), "/slow_contract.rs"));
+}
+
+mod note {
+    use fusewire_generate_example::note::{Reader, Writer};
+    include!(concat!(env!("OUT_DIR"), "/note_contract.rs"));
+}

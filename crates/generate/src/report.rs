@@ -26,6 +26,10 @@ pub struct Clause {
     pub column: u32,
     /// The nearest value with which, all else being as it is, it could be had.
     pub passes: Option<String>,
+    /// Of what would be chosen with that no code is made yet.
+    pub passes_without_code: bool,
+    /// Without it, all else being as it is, it could be had.
+    pub goes: bool,
     /// If there is none: the nearest value with which this conflict would end, though another stands behind it.
     pub ends: Option<String>,
 }
@@ -117,6 +121,8 @@ pub fn refused(checked: &Checked, refusal: &Refusal) -> Refused {
             line: at.line,
             column: at.column,
             passes: one.passes.clone(),
+            passes_without_code: one.is_without_code,
+            goes: one.goes,
             ends: one.ends.clone(),
         }
     };
@@ -134,9 +140,10 @@ impl Refused {
         match self.clauses.len() {
             0 => {}
             1 => text += "\nthis clause alone stands against it:",
-            _ => {
+            _ if self.clauses.iter().chain(&self.defaults).all(|one| one.goes) => {
                 text += "\nthese clauses do not go together; without any one of them the others do:"
             }
+            _ => text += "\nthese clauses do not go together, and behind them is another conflict:",
         }
         for one in &self.clauses {
             let Clause { clause, value, line, column, .. } = one;
@@ -154,9 +161,11 @@ impl Refused {
 }
 
 fn passes(of: &Clause) -> String {
+    let code = if of.passes_without_code { ", of which no code is made yet" } else { "" };
     match (&of.passes, &of.ends) {
-        (Some(value), _) => format!(", and would pass as {value}"),
+        (Some(value), _) => format!(", and would pass as {value}{code}"),
         (None, Some(value)) => format!(", and as {value} there would be another conflict"),
-        (None, None) => String::new(),
+        (None, None) if of.goes => ", and no value of it would pass, but none at all".to_owned(),
+        (None, None) => ", without which there would be another conflict".to_owned(),
     }
 }

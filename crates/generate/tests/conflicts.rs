@@ -311,3 +311,115 @@ fn a_conflict_behind_another_is_said_to_be_there() {
     assert!(!names.contains(&"peers.floor_kbit"), "{names:?}");
     assert!(names.contains(&"adu.Alarm.deadline_ms"), "{names:?}");
 }
+
+/// Beside a module that has the types that are carried, and no other.
+fn of_text(text: &str) -> Checked {
+    let types = [
+        ("Small", "SEQUENCE { n INTEGER (0..9) }"),
+        ("Mid", "SEQUENCE { bytes OCTET STRING (SIZE (1..5600)) }"),
+        ("Large", "SEQUENCE { bytes OCTET STRING (SIZE (1..60000)) }"),
+    ];
+    let carried = types.iter().filter(|(name, _)| text.contains(&format!("\"M.{name}\"")));
+    let carried: String = carried.map(|(name, ty)| format!("{name} ::= {ty}\n")).collect();
+    let module = format!("M DEFINITIONS AUTOMATIC TAGS ::= BEGIN\n{carried}END");
+    let text = format!("{ROLES}{text}");
+    let modules = vec![Source::new("M.asn1", module.as_bytes())];
+    let checked = check(Source::new("s.toml", text.as_bytes()), modules);
+    assert!(checked.is_ok(), "{text}: {}", checked.wrong());
+    checked
+}
+
+fn plan_of(text: &str) -> fusewire_generate::Plan {
+    let checked = of_text(text);
+    choose(&checked.specification, None).unwrap_or_else(|why| panic!("{text}: {why:?}")).plan
+}
+
+fn refusal_of(text: &str) -> (Checked, Box<Refusal>) {
+    let checked = of_text(text);
+    let refusal = choose(&checked.specification, None).map(|choice| choice.plan);
+    (checked, refusal.expect_err(text))
+}
+
+/// A packet of parity is as long as the longest behind which it goes, however short the last one is.
+#[test]
+fn parity_is_counted_as_long_as_it_is() {
+    let plan = plan_of(
+        "network = {rtt_ms = [10, 40], rate_mbit = [10, 100], loss = 0.01}\n\
+         adu.X = {type = \"M.Mid\", rate_hz = 20, reliability = \"avoid\", order = \"newest\", loss = 0.02, deadline_ms = 150}\n\
+         adu.Y = {type = \"M.Small\"}\n",
+    );
+    let adu = &plan.adus[0];
+    assert!(!adu.fec.is_empty());
+    let least = 20 * 8 * (adu.size_bytes.1 + u64::from(plan.payload_bytes));
+    let counted = adu.load_bits_per_s.1.unwrap();
+    assert!(counted > least, "{counted} bit/s, and more than {least} are sent");
+}
+
+/// What the other end sends is in nobody's way.
+#[test]
+fn an_end_waits_for_what_it_sends_itself() {
+    let text = |from: &str| {
+        format!(
+            "network = {{rtt_ms = [10, 20], rate_mbit = [0.1, 1], loss = 0, control = \"reserved\"}}\n\
+             adu.X = {{type = \"M.Small\", deadline_ms = 100, late = \"deliver\"}}\n\
+             adu.Y = {{type = \"M.Large\", from = \"{from}\"}}\n"
+        )
+    };
+    plan_of(&text("b"));
+    let (_, refusal) = refusal_of(&text("a"));
+    assert!(refusal.why.contains("queue"), "{}", refusal.why);
+}
+
+/// Where nothing else is sent, what a stream sends again is lost with what was lost before it.
+#[test]
+fn losses_in_a_row_take_what_is_sent_again_too() {
+    let text = |burst: u32, other: &str| {
+        format!(
+            "network = {{rtt_ms = [10, 50], rate_mbit = [1, 10], loss = 0.02, loss_burst = {burst}}}\n\
+             adu.X = {{type = \"M.Small\", deadline_ms = 400, late = \"deliver\"}}\n{other}"
+        )
+    };
+    plan_of(&text(1, ""));
+    let (_, refusal) = refusal_of(&text(10, ""));
+    let clauses: Vec<_> = refusal.clauses.iter().map(|one| one.clause.name.as_str()).collect();
+    assert!(clauses.contains(&"network.loss_burst"), "{clauses:?}");
+    plan_of(&text(10, "adu.Y = {type = \"M.Small\", rate_hz = [500, 500]}\n"));
+}
+
+/// Sizes that no codec can have are refused; those that some cannot are for others.
+#[test]
+fn a_codec_is_chosen_that_can_be_so_short() {
+    let network = "network = {rtt_ms = 10, rate_mbit = 10, loss = 0}\n";
+    let plan = plan_of(&format!("{network}adu.X = {{type = \"M.Small\", size_bytes = [1, 2]}}\n"));
+    assert_eq!(plan.adus[0].codec, fusewire_generate::plan::Codec::Oer);
+    assert!(plan.adus[0].size_bytes.0 <= plan.adus[0].size_bytes.1);
+}
+
+/// What is said to pass contradicts nothing that is written; what does not pass says what would; and why says what is so.
+#[test]
+fn a_refusal_says_what_is_so() {
+    let network = "network = {rtt_ms = [7, 8], rate_mbit = [2, 39], loss = 0.01}\n";
+    let adu = |with: &str| format!("{network}adu.X = {{type = \"M.Small\", {with}}}\n");
+    let (_, refusal) = refusal_of(&adu("reliability = \"prohibit\", loss = 0.001"));
+    let passes = |name: &str| {
+        let one = refusal.clauses.iter().find(|one| one.clause.name == name);
+        one.and_then(|one| one.passes.clone())
+    };
+    assert_ne!(passes("adu.X.reliability").as_deref(), Some("\"require\""), "{refusal:?}");
+    assert!(!refusal.why.contains("in time"), "{}", refusal.why);
+    // Behind the first conflict is another: nobody says that there is none.
+    let (checked, refusal) = refusal_of(
+        "network = {rtt_ms = [1, 50], rate_mbit = [12, 960], loss = 0.001}\nplatform = {device = \"shm\"}\n\
+         adu.X = {type = \"M.Small\", reliability = \"avoid\", deadline_ms = 92}\n",
+    );
+    let text = fusewire_generate::report::refused(&checked, &refusal).text("s.toml");
+    let all_go = refusal.clauses.iter().chain(&refusal.defaults).all(|one| one.goes);
+    assert_eq!(text.contains("without any one of them the others do"), all_go, "{text}");
+    for one in refusal.clauses.iter().chain(&refusal.defaults) {
+        let mut without = checked.specification.clone();
+        without.clause_mut(&one.clause.name).unwrap().relax();
+        assert_eq!(choose(&without, None).is_ok(), one.goes, "{}: {text}", one.clause.name);
+    }
+    assert!(text.lines().skip(2).all(|line| line.contains(", ") || line.ends_with(':')), "{text}");
+    assert!(!text.contains("explicit delayed"), "{text}");
+}

@@ -143,6 +143,49 @@ fn the_format_of_what_goes_beside_datagrams_is_a_clause() {
     assert!(!alone.iter().any(|term| term.contains("format.")), "{alone:?}");
 }
 
+/// Of what is feasible that is chosen of which code is made, though another were less work; and of what was not the reason is said.
+#[test]
+fn what_has_code_is_chosen() {
+    let text = "roles = [\"a\", \"b\"]\n\
+        network = {rtt_ms = [20, 150], rate_mbit = [0.5, 20], loss = 0.02, jitter_ms = 20, mtu_bytes = 1280}\n\
+        adu.X = {type = \"Mm.U\", rate_hz = [10, 50], reliability = \"avoid\", order = \"newest\", loss = 0.05, deadline_ms = 500}\n\
+        adu.Y = {type = \"Mm.T\", order = \"none\", deadline_ms = 2000, late = \"deliver\"}\n\
+        adu.Z = {type = \"Mm.T\", from = \"b\", order = \"none\", after = [\"W\"]}\n\
+        adu.W = {type = \"Mm.T\", from = \"b\", order = \"none\", profile = \"scavenger\"}\n";
+    let files = made_of_all(MODULE, text).unwrap();
+    let explanation = &files.iter().find(|file| file.path == Path::new("EXPLAIN.md")).unwrap().text;
+    let says = "  - xtp: no, no code is made of it yet: ";
+    assert!(explanation.contains("**machine: datagram**"), "{explanation}");
+    assert!(explanation.contains(says), "{explanation}");
+}
+
+/// A request that is dropped when it is late is a call that ends.
+#[test]
+fn a_request_may_be_dropped_when_it_is_late() {
+    for reliability in ["prefer", "none"] {
+        let lines = format!(
+            "adu.Y = {{type = \"Mm.U\", reply = \"Z\", reliability = \"{reliability}\", deadline_ms = 500}}\n\
+             adu.Z = {{type = \"Mm.T\", from = \"b\"}}\n"
+        );
+        let files = made(&lines).unwrap_or_else(|error| panic!("{reliability}: {error}"));
+        let contract = &files.iter().find(|file| file.path.ends_with("contract.rs")).unwrap().text;
+        assert!(contract.contains("contract::expires::<A, B>"), "{contract}");
+    }
+}
+
+/// What no record holds is refused with what one does; of what has no bound that is assumed.
+#[test]
+fn what_is_longer_than_a_record_is_refused() {
+    let module = |size: &str| MODULE.replace("OCTET STRING (SIZE (0..1000))", size);
+    let lines = "adu.X = {type = \"Mm.T\"}\nadu.W = {type = \"Mm.U\"}\n";
+    for size in ["OCTET STRING", "OCTET STRING (SIZE (0..16000000))"] {
+        made_of(&module(size), lines).unwrap_or_else(|error| panic!("{size}: {error}"));
+    }
+    let error = made_of(&module("OCTET STRING (SIZE (0..17000000))"), lines).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("16777200]` would pass") && error.contains("size_bytes"), "{error}");
+}
+
 const HEAD: &str = "roles = [\"a\", \"b\"]\nnetwork.rtt_ms = [1, 20]\nnetwork.rate_mbit = [100, 1000]\nnetwork.loss = 0.001\n";
 const MODULE: &str = "Mm DEFINITIONS AUTOMATIC TAGS ::= BEGIN
 T ::= SEQUENCE { a INTEGER (0..10), b OCTET STRING (SIZE (0..1000)) }

@@ -39,7 +39,8 @@ pub enum Error {
         /// The most.
         max: usize,
     },
-    /// As many ADUs wait as may, and none of them is less important.
+    /// As many ADUs wait as may, and none of them is less important. There is room once an end's `recv` has sent one or told that it has
+    /// expired; of what goes beside datagrams, once some have arrived.
     #[error("no room for {adu}: as many ADUs wait as may")]
     NoRoom {
         /// The ADU's type.

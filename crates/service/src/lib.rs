@@ -14,7 +14,7 @@ mod error;
 /// What stands beside generated ends; a role or a type of theirs that is called so is in its place.
 pub mod ends {
     pub use crate::stream::Listener;
-    pub use crate::{Allow, Error, Fingerprint, Identity, Result};
+    pub use crate::{Allow, Error, Fingerprint, Identity, Result, codec};
 }
 pub mod fec;
 pub mod group;

@@ -1,6 +1,8 @@
 //! One type of ADU at every corner of the network: what it loses, how long it takes, what it loads, with each way to
 //! recover that is left.
 
+mod again;
+
 use super::channel::{Channel, Overtaking, run_share};
 use crate::catalogue::{Function, Mechanism as M, Set};
 use crate::language::specification::{Adu, CODECS, Preference, Specification};
@@ -20,12 +22,12 @@ pub const XTP_BYTES: f64 = 40.0;
 /// Bytes of a datagram's id, of length and number of a packet in it, and of what goes before a piece of an ADU, the ADU's own
 /// header with it (`docs/service.md`).
 pub const DATAGRAM_BYTES: f64 = 26.0;
+/// Bytes of parity beside the longest packet that it is made of: number, length, and what goes before it (`docs/service.md`).
+const PARITY_BYTES: f64 = 16.0;
 /// Bytes of a tag.
 pub const TAG_BYTES: f64 = 16.0;
-/// Bytes of an ADU that has no bound.
-pub const ADU_BYTES_MAX: f64 = 16_777_216.0;
-/// The shortest timer of TCP and XTP (their settings' `rto_min`, `wtimer_min`).
-const TIMER_MS_MIN: f64 = 200.0;
+/// Bytes of an ADU that has no bound: what a record holds beside the longest header of an ADU, a group's.
+pub const ADU_BYTES_MAX: f64 = 16_777_200.0;
 /// How many may miss a deadline behind which they are still delivered.
 pub const LATE_SHARE_MAX: f64 = 0.001;
 /// More packets of data and parity than these are no block of Reed and Solomon's code over bytes.
@@ -34,21 +36,8 @@ const BLOCK_PACKETS_MAX: u16 = 255;
 const PARITY_MAX: u8 = 32;
 /// Copies that are later than this wait too long for anybody.
 const DISTANCE_MAX: u8 = 16;
-/// Milliseconds between reports of what came (RFC 8698's DELTA), and between those that something is missing, with what those wait
-/// beyond the jitter.
-const REPORT_MS: f64 = 100.0;
-const EARLY_REPORT_MS: f64 = 25.0 + 2.0;
-/// Milliseconds beyond the round trip and the jitter after which a packet of which nobody tells goes again: two reports, of which one
-/// may be lost, and what the second may be late.
-const UNTOLD_MS: f64 = 2.0 * REPORT_MS + 25.0;
-/// ADUs of a type that a receiver of datagrams waits for, from the first that is missing.
-const AHEAD_MAX: f64 = 48.0;
-/// Of a deadline, what is left to whoever asks for what has come.
-const LEFT: f64 = 1.0 / 16.0;
 /// Of what is sent again a path has room for so many times as much: it comes in rows.
 const AGAIN_ROOM: f64 = 4.0;
-/// Times a resending is tried, as far as deadlines are concerned.
-const RESENDS_MAX: u32 = 8;
 /// Runs of losses that are longer than a clause lets may begin with so many ADUs.
 pub const RUN_SHARE_MAX: f64 = 0.001;
 
@@ -291,6 +280,24 @@ impl Subject<'_> {
         packets as u16
     }
 
+    /// Bytes of all packets of an ADU, headers and correction with it. A packet of parity is as long as the longest of those
+    /// behind which it goes, and its headers are those of all of them.
+    fn sent_bytes(&self, bytes: f64, steps: &[FecStep]) -> f64 {
+        let over = self.carrier.overhead();
+        let room = self.carrier.payload(self.of);
+        let whole = |packets: u16| bytes + f64::from(packets) * over;
+        let packets = self.packets(bytes);
+        let repairs = match step_of(steps, packets) {
+            Fec::None => return whole(packets),
+            Fec::Copy { .. } => return 2.0 * whole(packets),
+            Fec::Xor => 1.0,
+            Fec::ReedSolomon { parity } => f64::from(parity),
+        };
+        let room = (room - PARITY_BYTES).max(64.0);
+        let packets = (bytes / room).ceil().clamp(1.0, 60_000.0) as u16;
+        whole(packets) + repairs * (bytes.min(room) + over + PARITY_BYTES)
+    }
+
     fn way(&self, set: Set, resend: M, fec: M, playout: M) -> Result<Way, Failure> {
         let network = &self.of.network;
         let channel = Channel::new(network.loss.value, network.loss_burst.value);
@@ -329,7 +336,7 @@ impl Subject<'_> {
             let overtaken = newer.map_or(0.0, |newer| newer.share(1));
             let all = loss + (1.0 - loss) * overtaken;
             let mut figures = Figures { loss: all, overtaken, resends, load, ..figures };
-            self.check_loss(&figures, wanted)?;
+            self.check_loss(&figures, resend, wanted)?;
             self.check_run(|run| channel.run_loss(loss, packets, run), newer)?;
             figures.time.resends = resend_ms;
             self.check_time(&figures, resend, first)?;
@@ -347,29 +354,6 @@ impl Subject<'_> {
         Ok(Way { set, fec, playout, figures })
     }
 
-    /// Why nothing of it is sent again as long as it comes in time.
-    fn sent_again_in_time(&self, set: Set, fec: M) -> Result<(), Failure> {
-        let adu = self.adu();
-        let fail =
-            |why: String, own: &[&str]| Err(Failure { why, clauses: self.clauses(own, &[]) });
-        if fec != M::NoFec {
-            return fail("what is sent again needs no correction".to_owned(), &["reliability"]);
-        }
-        if set.has(M::Newest) && set.has(M::NoPlayout) {
-            let why = "what is older than the newest is dropped, and what is sent again is older";
-            return fail(why.to_owned(), &["order"]);
-        }
-        let hz = adu.rate_hz.value.map_or(0.0, |rate| rate.high);
-        let ahead = hz * adu.deadline_ms.value.unwrap_or(0.0) / 1000.0;
-        if ahead > AHEAD_MAX {
-            let why = format!(
-                "{ahead:.0} of them come before one is late, and a receiver waits for {AHEAD_MAX}"
-            );
-            return fail(why, &["rate_hz", "deadline_ms"]);
-        }
-        Ok(())
-    }
-
     /// How many a second come at most at a corner: where nobody says how quality and frequency go together, at the largest.
     fn hz_most(&self, hz: f64) -> f64 {
         let adu = self.adu();
@@ -383,48 +367,6 @@ impl Subject<'_> {
             why: why.to_owned(),
             clauses: self.clauses(&["order", "jitter_ms"], &["jitter_ms"]),
         }
-    }
-
-    fn too_late_again(&self, figures: &Figures) -> Failure {
-        let ms = figures.time.all() + self.resend_ms(1);
-        let deadline = self.adu().deadline_ms.value.unwrap_or(0.0);
-        Failure {
-            why: format!("what is sent again comes after {ms:.0} ms, and {deadline} may pass"),
-            clauses: self.clauses(&["deadline_ms"], &["rtt_ms", "jitter_ms"]),
-        }
-    }
-
-    /// What is sent for one packet, with so many times what is lost of it.
-    fn sent_again(&self, resend: M, room: f64) -> f64 {
-        let loss = self.of.network.loss.value.min(0.9);
-        if resend == M::UntilDeadline { 1.0 + room * loss / (1.0 - loss) } else { 1.0 }
-    }
-
-    /// The share of ADUs that are lost with so many resendings of what is lost of them: each packet for itself, by what it loses at
-    /// that time.
-    fn lost_after(&self, resends: u32, packets: u16, first: f64) -> f64 {
-        let network = &self.of.network;
-        let channel = Channel::new(network.loss.value, network.loss_burst.value);
-        // Behind a packet that came, losses are as likely as ever; behind none they go on.
-        let again = if self.is_followed() { network.loss.value } else { channel.again(1) };
-        // It is too late as well where the next one is lost that shows that it is missing, or the report that says so.
-        let is_told = if self.is_told() { (1.0 - network.loss.value).powi(2) } else { 1.0 };
-        let again = 1.0 - (1.0 - again) * is_told;
-        let lost = f64::from(packets) * network.loss.value;
-        first.min((0..resends).fold(lost, |all, _| all * again))
-    }
-
-    /// Whether others follow so soon that they tell of one that is missing.
-    fn is_followed(&self) -> bool {
-        let hz = self.adu().rate_hz.value.map_or(0.0, |rate| rate.low);
-        hz > 0.0 && 1000.0 / hz <= self.of.network.rtt_ms.value.high.max(50.0)
-    }
-
-    /// Whether one that is missing is told of before its time is over: where losses come in rows the next ones are missing, too.
-    fn is_told(&self) -> bool {
-        let network = &self.of.network;
-        let is_short = network.jitter_ms.value <= REPORT_MS / 2.0;
-        self.is_followed() && is_short && network.loss_burst.value <= 1.0
     }
 
     /// The share that may be lost.
@@ -519,9 +461,15 @@ impl Subject<'_> {
         // Milliseconds that bits take at the slowest rate: bits by kilobits a second.
         let leave = |bytes: f64| if rate.is_finite() { bytes * 8.0 / rate } else { 0.0 };
         let load = packets_with(packets, step) / f64::from(packets);
-        let whole = bytes + f64::from(packets) * self.carrier.overhead();
+        let whole = self.sent_bytes(bytes, &[FecStep { packets_max: packets, fec: step }]);
         // What has begun to leave is not taken back, whatever its priority.
-        let others = of.adus.iter().enumerate().filter(|(place, _)| *place != self.place);
+        let from = self.adu().from.value;
+        let shares = |adu: &Adu| {
+            let is_of = |role| adu.from.value.is(role) && from.is(role);
+            is_of(0) || is_of(1)
+        };
+        let others = of.adus.iter().enumerate();
+        let others = others.filter(|(place, adu)| *place != self.place && shares(adu));
         let queue = others.map(|(_, adu)| {
             let one = self.carrier.size(adu).high + self.carrier.overhead();
             leave(one.min(network.mtu_bytes.value))
@@ -532,7 +480,7 @@ impl Subject<'_> {
         };
         // Who adapts makes no more than the path's target, so one has left when the next is made.
         let adapts = !self.adu().adapt.value.is_empty() && hz > 0.0;
-        let left = leave(whole * load);
+        let left = leave(whole);
         let frame = if adapts { left.min(1000.0 / hz) } else { left };
         let time = Time {
             queue: queue.sum(),
@@ -545,73 +493,15 @@ impl Subject<'_> {
         Figures { bytes, packets, load, time, ..Figures::default() }
     }
 
-    /// How often it is sent again in time, and for how long the last of these takes.
-    fn resends(&self, resend: M, figures: &Figures, first: f64, wanted: f64) -> (u32, f64) {
-        let loss = self.of.network.loss.value;
-        let needed = |until: f64| {
-            let (mut left, mut count) = (first, 0);
-            while left > until && count < RESENDS_MAX {
-                left *= loss;
-                count += 1;
-            }
-            count
-        };
-        match resend {
-            M::NoResend => (0, 0.0),
-            M::UntilDeadline => {
-                let deadline = self.adu().deadline_ms.value.unwrap_or(f64::INFINITY);
-                let slack = deadline * (1.0 - LEFT) - figures.time.all();
-                let fit =
-                    (1..=RESENDS_MAX).rev().find(|n| self.resend_ms(*n) <= slack).unwrap_or(0);
-                let is_enough = |n: &u32| self.lost_after(*n, figures.packets, first) <= wanted;
-                let count = fit.min((1..RESENDS_MAX).find(is_enough).unwrap_or(RESENDS_MAX));
-                (count, self.resend_ms(count))
-            }
-            // What must arrive in time does but for a few.
-            _ => {
-                let count = needed(LATE_SHARE_MAX);
-                (count, self.resend_ms(count))
-            }
-        }
-    }
-
-    /// Milliseconds until so many resendings have arrived, behind when the first would have.
-    fn resend_ms(&self, count: u32) -> f64 {
-        let network = &self.of.network;
-        let (rtt, jitter) = (network.rtt_ms.value.high, network.jitter_ms.value);
-        if self.carrier.machine == M::Group {
-            // RFC 5740: NACKs are held back for up to 4 GRTT, and repaired within one.
-            return f64::from(count.min(1)) * 5.0 * rtt;
-        }
-        match self.carrier.machine {
-            M::Tcp | M::Xtp => {
-                let timer = (rtt + 4.0 * jitter).max(TIMER_MS_MIN);
-                // The timer doubles each time.
-                (0..count).fold((0.0, timer), |(all, timer), _| (all + timer, 2.0 * timer)).0
-            }
-            // The next packets tell that one is missing, which is reported when it cannot just be late any more; otherwise time
-            // does. The next one, its report and what is sent again each vary by the jitter; the round trip that is measured by two.
-            _ if self.is_told() => {
-                let hz = self.adu().rate_hz.value.map_or(0.0, |rate| rate.low);
-                f64::from(count) * (rtt + 1000.0 / hz + 3.0 * jitter + EARLY_REPORT_MS)
-            }
-            _ => {
-                let timer = rtt + 3.0 * jitter + UNTOLD_MS;
-                // It doubles each time while no report comes: where nothing follows that would be reported.
-                let more = if self.is_followed() { 1.0 } else { 2.0 };
-                (0..count).fold((0.0, timer), |(all, timer), _| (all + timer, more * timer)).0
-            }
-        }
-    }
-
-    fn check_loss(&self, figures: &Figures, wanted: f64) -> Result<(), Failure> {
+    fn check_loss(&self, figures: &Figures, resend: M, wanted: f64) -> Result<(), Failure> {
         let adu = self.adu();
         if figures.loss > wanted {
-            let again = match figures.resends {
-                0 => "nothing can be sent again in time, and ".to_owned(),
-                n => format!("{n} resending in time, and "),
+            let again = match (resend, figures.resends) {
+                (M::NoResend, _) if adu.reliability.value == Preference::Prohibit => String::new(),
+                (M::NoResend, _) => "where nothing is sent again, ".to_owned(),
+                (_, 1) => "sent again once in time, ".to_owned(),
+                (_, n) => format!("sent again {n} times in time, "),
             };
-            let again = if adu.deadline_ms.value.is_some() { again } else { String::new() };
             let (newer, own, network): (_, &[&str], &[&str]) = match figures.overtaken > 0.0 {
                 true => (
                     format!(", {} as newer ones overtake them", percent(figures.overtaken)),
@@ -686,17 +576,10 @@ impl Subject<'_> {
     /// What it loads, at least and at most.
     fn rates(&self, figures: &mut Figures, steps: &[FecStep], again: f64) {
         let adu = self.adu();
-        let over = self.carrier.overhead();
-        let bits = |kbit: f64, hz: f64| {
-            let bytes = if hz > 0.0 { kbit * 125.0 / hz } else { kbit * 125.0 };
-            let packets = self.packets(bytes);
-            let load = again * packets_with(packets, step_of(steps, packets)) / f64::from(packets);
-            (bytes + f64::from(packets) * over) * load * 8.0 * if hz > 0.0 { hz } else { 1.0 }
-        };
-        let of_rate = |hz: f64, bytes: f64| {
-            let packets = self.packets(bytes);
-            let load = again * packets_with(packets, step_of(steps, packets)) / f64::from(packets);
-            hz * (bytes + f64::from(packets) * over) * load * 8.0
+        let of_rate = |hz: f64, bytes: f64| hz * self.sent_bytes(bytes, steps) * again * 8.0;
+        let bits = |kbit: f64, hz: f64| match hz > 0.0 {
+            true => of_rate(hz, kbit * 125.0 / hz),
+            false => of_rate(1.0, kbit * 125.0),
         };
         let size = self.carrier.size(adu);
         (figures.least_bits, figures.most_bits) = match (adu.bitrate_kbit.value, adu.rate_hz.value)

@@ -1,10 +1,10 @@
 //! What cannot be had: the fewest clauses that cannot hold together, and the nearest values with which they would.
 
 use super::adu::Failure;
-use super::rank::least;
+use super::rank::{any, least};
 use super::rules::Candidates;
-use crate::language::Specification;
 use crate::language::value::{Clause, Origin};
+use crate::language::{Specification, holds_together};
 
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,8 +26,12 @@ pub struct Conflicting {
     pub value: String,
     /// The nearest value with which, all others being as they are, there would be a plan.
     pub passes: Option<String>,
+    /// Of what would be chosen with that no code is made yet.
+    pub is_without_code: bool,
     /// If there is none: the nearest value with which this conflict would end, though another stands behind it.
     pub ends: Option<String>,
+    /// Without it there would be a plan, all others being as they are.
+    pub goes: bool,
 }
 
 /// Values that are tried one behind the other, each demanding less.
@@ -37,8 +41,9 @@ const HALVES: u32 = 10;
 
 /// The fewest clauses of what cannot be had.
 pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
-    let fails = |of: &Specification| least(of, &Candidates::of(of)).err();
+    let fails = |of: &Specification| any(of, &Candidates::of(of)).err();
     let mut left = of.clone();
+    let first = failure.clone();
     let names = |origin: fn(Origin) -> bool| -> Vec<String> {
         let demanding = of.clauses().into_iter().filter(|c| c.is_demanding());
         let of_origin = demanding.filter(|c| origin(c.clause().origin));
@@ -78,40 +83,53 @@ pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
     let conflicting = |name: &String| {
         let clause = of.clauses().into_iter().find(|c| c.clause().name == *name)?;
         let passes = nearest(of, name);
+        let mut without = of.clone();
+        without.clause_mut(name)?.relax();
         Some(Conflicting {
             clause: clause.clause().clone(),
             value: clause.text(),
-            ends: if passes.is_none() { nearest(&left, name) } else { None },
-            passes,
+            ends: if passes.is_none() { nearest(&left, name).map(|(text, _)| text) } else { None },
+            is_without_code: passes.as_ref().is_some_and(|(_, is_without_code)| *is_without_code),
+            goes: fails(&without).is_none(),
+            passes: passes.map(|(text, _)| text),
         })
     };
     let all: Vec<_> = kept.iter().filter_map(conflicting).collect();
     let (clauses, defaults) = all.into_iter().partition(|c| c.clause.origin == Origin::Written);
-    Refusal { why: why.why, clauses, defaults }
+    // The numbers that were found first are those of the specification as it is, if they are of these clauses.
+    let is_first = kept.iter().all(|name| first.clauses.contains(name));
+    Refusal { why: if is_first { first.why } else { why.why }, clauses, defaults }
 }
 
-/// The nearest value of a clause with which there is a plan, if it has an order or other words and there is one.
-fn nearest(of: &Specification, name: &str) -> Option<String> {
+/// The nearest value of a clause with which there is a plan and nothing contradicts it, if it has an order or other words and there
+/// is one; and whether no code is made of what would be chosen.
+fn nearest(of: &Specification, name: &str) -> Option<(String, bool)> {
+    // Where clauses were left out, what is left may contradict itself already.
+    let is_whole = holds_together(of);
     let with = |share: f64| {
         let mut loosened = of.clone();
         let clause = loosened.clause_mut(name)?;
         let text = clause.loosened(share)?;
         clause.loosen(share);
-        least(&loosened, &Candidates::of(&loosened)).ok().map(|_| text)
+        let passes = any(&loosened, &Candidates::of(&loosened)).is_ok()
+            && (!is_whole || holds_together(&loosened));
+        passes.then_some((text, loosened))
     };
     // One behind the other: what demands less may inform less, and so not pass again further on.
     let share = |step: u32| f64::from(step) / f64::from(STEPS);
-    let (step, mut text) = (1..=STEPS).find_map(|step| Some((step, with(share(step))?)))?;
+    let (step, mut best) = (1..=STEPS).find_map(|step| Some((step, with(share(step))?)))?;
     let (mut fails, mut passes) = (share(step - 1), share(step));
     for _ in 0..HALVES {
         let middle = (fails + passes) / 2.0;
         match with(middle) {
             Some(found) => {
                 passes = middle;
-                text = found;
+                best = found;
             }
             None => fails = middle,
         }
     }
-    Some(text)
+    let (text, loosened) = best;
+    let chosen = least(&loosened, &Candidates::of(&loosened));
+    Some((text, chosen.is_ok_and(|chosen| chosen.score.is_without_code)))
 }

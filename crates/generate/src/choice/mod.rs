@@ -4,7 +4,7 @@
 pub mod adu;
 pub mod channel;
 pub mod conflict;
-mod plans;
+pub(crate) mod plans;
 pub mod rank;
 pub mod rules;
 

@@ -3,11 +3,13 @@
 use std::cmp::Ordering;
 
 use super::adu::{Carrier, Failure, Subject, Way, percent};
-use super::rules::{Candidates, fits};
+use super::plans::plan;
+use super::rules::{Candidates, any_of, fits};
 use crate::catalogue::{Function, Mechanism as M, Set};
 use crate::language::specification::{Control, Integrity, Prefer, Preference, Specification};
 use crate::language::value::{Clause, Origin, rounded};
 use crate::plan::{Playout, Profile};
+use crate::rust::has_code;
 
 /// The share of the slowest rate that what must be sent may take.
 const RATE_SHARE: f64 = 0.9;
@@ -62,6 +64,8 @@ pub struct Score {
     pub broken_default: u32,
     /// It sends in the clear: only who is to, or would rather, does.
     pub is_bare: bool,
+    /// No code is made of it yet.
+    pub is_without_code: bool,
     /// What `prefer` and profiles name, in their order.
     pub preferred: Vec<f64>,
     /// Work.
@@ -74,7 +78,7 @@ pub struct Score {
 
 impl Score {
     fn order(&self, other: &Score) -> Ordering {
-        let first = |of: &Score| (of.broken, of.broken_default, of.is_bare);
+        let first = |of: &Score| (of.broken, of.broken_default, of.is_bare, of.is_without_code);
         let pairs = self.preferred.iter().zip(&other.preferred);
         let preferred = pairs.map(|(a, b)| a.total_cmp(b)).find(|o| o.is_ne());
         first(self)
@@ -86,15 +90,55 @@ impl Score {
     }
 }
 
-/// The least of what is feasible.
+/// The least of what is feasible: of that of which code is made, if there is such.
 ///
 /// # Errors
 /// Nothing is: why, of what comes nearest.
 pub fn least(of: &Specification, candidates: &Candidates) -> Result<Combination, Failure> {
+    let mut best: Option<Combination> = None;
+    let found = feasible_ones(of, candidates, |mut one| {
+        let is_less =
+            |one: &Combination| best.as_ref().is_none_or(|b| one.score.order(&b.score).is_lt());
+        // Whether there is code is asked of what would be chosen if there were.
+        if is_less(&one) {
+            one.score.is_without_code = !has_code(of, &plan(of, &one, None).0);
+            if is_less(&one) {
+                best = Some(one);
+            }
+        }
+        true
+    });
+    match best {
+        Some(best) => Ok(best),
+        None => Err(found.err().unwrap_or_else(|| nothing_fits(candidates))),
+    }
+}
+
+/// Whether anything is feasible.
+///
+/// # Errors
+/// Nothing is: why, of what comes nearest.
+pub fn any(of: &Specification, candidates: &Candidates) -> Result<(), Failure> {
+    let mut is_any = false;
+    let found = feasible_ones(of, candidates, |_| {
+        is_any = true;
+        false
+    });
+    if is_any { Ok(()) } else { Err(found.err().unwrap_or_else(|| nothing_fits(candidates))) }
+}
+
+/// Gives what is feasible as long as it is taken.
+///
+/// # Errors
+/// The first reason why something is not, if there was one.
+fn feasible_ones(
+    of: &Specification,
+    candidates: &Candidates,
+    mut take: impl FnMut(Combination) -> bool,
+) -> Result<(), Failure> {
     if let Some((function, place)) = candidates.missing() {
         return Err(nothing_left(of, candidates, function, place));
     }
-    let mut best: Option<Combination> = None;
     let mut failure: Option<Failure> = None;
     let mut carried: Vec<(Carrier, Result<Ways, Failure>)> = Vec::new();
     for shared in combinations(candidates.shared) {
@@ -117,14 +161,15 @@ pub fn least(of: &Specification, candidates: &Candidates) -> Result<Combination,
         };
         match ways.as_ref().map_err(Clone::clone).and_then(|ways| joined(of, shared, carrier, ways))
         {
-            Ok(one) if best.as_ref().is_none_or(|b| one.score.order(&b.score).is_lt()) => {
-                best = Some(one)
+            Ok(one) => {
+                if !take(one) {
+                    break;
+                }
             }
-            Ok(_) => {}
             Err(why) => failure = failure.or(Some(why)),
         }
     }
-    best.ok_or_else(|| failure.unwrap_or_else(|| nothing_fits(candidates)))
+    failure.map_or(Ok(()), Err)
 }
 
 /// Why mechanisms will not do where neither a tag nor a sum tells a type that was changed by accident. Shared memory changes
@@ -161,7 +206,7 @@ fn all_ways(
             }
             _ => {
                 let mut scored: Vec<_> =
-                    good.into_iter().map(|way| (way_score(of, place, &way), way)).collect();
+                    good.into_iter().map(|way| (way_score(&subject, &way), way)).collect();
                 scored.sort_by(|a, b| a.0.order(&b.0));
                 all.push(scored.into_iter().map(|(_, way)| way).collect());
             }
@@ -182,12 +227,10 @@ fn joined(
         match ways.iter().find(|way| fits(shared, &[way.set])) {
             Some(way) => chosen.push(way.clone()),
             None => {
-                let why = format!(
-                    "{}: no way of it goes together with {}",
-                    of.adus[place].name,
-                    names(shared)
-                );
-                return Err(Failure { why, clauses: Vec::new() });
+                let name = &of.adus[place].name;
+                let why = ways.first().and_then(|way| misfit(shared, way.set));
+                let why = why.unwrap_or_else(|| "no way of it goes together with the rest".into());
+                return Err(Failure { why: format!("{name}: {why}"), clauses: Vec::new() });
             }
         }
     }
@@ -212,6 +255,23 @@ fn joined(
     check_bucket(of, shared, carrier, &chosen)?;
     let score = score(of, shared, &chosen, &totals);
     Ok(Combination { shared, ways: chosen, carrier, totals, score })
+}
+
+/// Of a way of a type and what all share, what needs something that is not there.
+fn misfit(shared: Set, own: Set) -> Option<String> {
+    let both = Function::ALL.into_iter().flat_map(|f| {
+        let set = if f.is_of_adu() { own } else { shared };
+        set.of_function(f)
+    });
+    both.collect::<Vec<_>>().iter().find_map(|one| {
+        let entry = one.entry();
+        let is_there = |need: &[M]| {
+            let is_of_adu = need.first().is_some_and(|n| n.entry().function.is_of_adu());
+            (if is_of_adu { own } else { shared }).has_any(need)
+        };
+        let need = entry.needs.iter().find(|need| !is_there(need))?;
+        Some(format!("{} {} needs {}", entry.function.name(), entry.name, any_of(need)))
+    })
 }
 
 /// One mechanism of each function that all share.
@@ -508,6 +568,7 @@ fn score(of: &Specification, shared: Set, ways: &[Way], totals: &Totals) -> Scor
         broken: written,
         broken_default: by_default,
         is_bare: shared.has(M::Plain),
+        is_without_code: false,
         preferred: preferred.collect(),
         work,
         mechanisms,
@@ -515,8 +576,11 @@ fn score(of: &Specification, shared: Set, ways: &[Way], totals: &Totals) -> Scor
     }
 }
 
-fn way_score(of: &Specification, place: usize, way: &Way) -> Score {
+fn way_score(subject: &Subject<'_>, way: &Way) -> Score {
+    let Subject { of, place, carrier } = *subject;
     let adu = &of.adus[place];
+    // Ends over streams send again what is missing.
+    let is_stream = matches!(carrier.machine, M::Tcp | M::Xtp);
     let resends = !way.set.has(M::NoResend);
     let is_broken = is_against(adu.reliability.value, resends);
     let is_written = adu.reliability.clause.origin == Origin::Written;
@@ -534,6 +598,7 @@ fn way_score(of: &Specification, place: usize, way: &Way) -> Score {
         broken: u32::from(is_broken && is_written),
         broken_default: u32::from(is_broken && !is_written),
         is_bare: false,
+        is_without_code: is_stream && !way.set.has(M::Selective),
         preferred: preferred.collect(),
         // What is sent costs everybody more than what is computed.
         work: way.figures.load * 100.0 + cpu,

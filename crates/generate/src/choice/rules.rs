@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::adu::mechanism_of;
 use crate::catalogue::{CATALOGUE, Function, Mechanism, Mechanism as M, Set};
-use crate::language::specification::{Adu, Foreign, Integrity, Preference, Shape, Specification};
+use crate::language::specification::{
+    Adu, CODECS, Foreign, Integrity, Preference, Shape, Specification,
+};
 use crate::plan::{Device, Late, Order};
 
 /// Why a mechanism is no candidate.
@@ -191,6 +194,21 @@ impl Candidates {
         }
         self.rates(adu, of);
         self.protection(adu);
+        self.sizes(adu);
+    }
+
+    /// Codecs in which no value is as long as it is to be.
+    fn sizes(&mut self, adu: &Adu) {
+        let Some(size) = adu.size_bytes.value.filter(|size| size.high > 0.0) else { return };
+        for ((codec, _), extent) in CODECS.into_iter().zip(adu.extents) {
+            let why = match extent.high {
+                _ if size.high < extent.low as f64 => format!("at least {}", extent.low),
+                Some(high) if size.low > high as f64 => format!("at most {high}"),
+                _ => continue,
+            };
+            let why = format!("a value of {} takes {why} bytes", adu.name);
+            self.remove(mechanism_of(codec), None, why, &[&adu.size_bytes.clause.name]);
+        }
     }
 
     fn recovery(&mut self, at: Option<usize>, adu: &Adu) {
@@ -211,7 +229,10 @@ impl Candidates {
                 let by = [adu.deadline_ms.clause.name.as_str()];
                 self.remove(M::UntilDeadline, at, "there is no deadline".to_owned(), &by);
             }
-            (Some(_), Late::Drop) if adu.reliability.value != Preference::Require => {
+            // Of a request who asks is told when its time is over: what is under way goes on, and nobody waits for it.
+            (Some(_), Late::Drop)
+                if adu.reliability.value != Preference::Require && adu.reply.value.is_none() =>
+            {
                 let by = [adu.deadline_ms.clause.name.as_str(), &adu.late.clause.name];
                 let why = "what is late is dropped, and this sends on";
                 self.remove_all(&[M::Selective, M::GoBackN], at, why, &by);

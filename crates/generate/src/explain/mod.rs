@@ -12,13 +12,14 @@ use serde::Serialize;
 
 use crate::catalogue::{Function, Mechanism, Set};
 use crate::choice::adu::Failure;
+use crate::choice::plans::plan;
 use crate::choice::rank::{self, Combination, Score, profiled};
 use crate::choice::rules::any_of;
 use crate::choice::{Choice, broken, preferred};
 use crate::language::specification::{Prefer, Specification};
 use crate::language::value::{Clausal, Origin};
 use crate::language::{Checked, keys::Word};
-use crate::rust::not_applied;
+use crate::rust::{not_applied, why_no_code};
 
 /// A clause that something comes of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -204,6 +205,15 @@ impl Why<'_> {
             // Of what the chosen ones need it is enough to say which does, not why no other is left.
             Err(Failure { why, clauses }) => {
                 of(Outcome::Breaks, self.clash(other).unwrap_or(why), &clauses)
+            }
+            Ok(found)
+                if found.score.is_without_code
+                    && !self.choice.combination.score.is_without_code =>
+            {
+                let plan = plan(self.of, &found, None).0;
+                let (why, clause) = why_no_code(self.of, &plan).unwrap_or_default();
+                let clauses: Vec<_> = clause.into_iter().collect();
+                of(Outcome::Breaks, format!("no code is made of it yet: {why}"), &clauses)
             }
             Ok(found) => {
                 let (why, clauses) = self.price(&found);

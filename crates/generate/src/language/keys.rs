@@ -91,7 +91,7 @@ pub const NETWORK: &[Key] = &[
     ),
     key(
         "loss",
-        "a share of packets, from 0 to 1",
+        "a share of packets, from 0 to 0.9",
         "must be there",
         "packets that are lost, at most",
     ),

@@ -58,6 +58,14 @@ pub fn files(source: &Source) -> Vec<String> {
     read::read(&mut Reader::new(source), source).specification.asn1
 }
 
+/// Whether no clause of a specification contradicts another, whatever the network is like.
+pub(crate) fn holds_together(of: &Specification) -> bool {
+    let source = Source::new("", b"");
+    let mut reader = Reader::new(&source);
+    contradictions::check(&mut reader, of);
+    reader.diagnostics.is_empty()
+}
+
 /// A file of ASN.1 that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {

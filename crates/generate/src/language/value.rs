@@ -141,7 +141,7 @@ pub trait Clausal {
     /// The value that is so far from this one, 0, to where it demands least, 1; of words those that come next. Nothing
     /// if it has neither an order nor other words.
     fn loosened(&self, share: f64) -> Option<String>;
-    /// Takes that value.
+    /// Takes that value, as if it were written.
     fn loosen(&mut self, share: f64);
 }
 
@@ -169,6 +169,7 @@ impl<T: Written + Clone + PartialEq> Clausal for Value<T> {
     fn loosen(&mut self, share: f64) {
         if let Some(value) = self.value.loosened(self.looser, share) {
             self.value = value;
+            self.clause.origin = Origin::Written;
         }
     }
 }

@@ -6,6 +6,8 @@ use crate::plan::{AduPlan, Fec, Machine, Plan};
 
 /// Bytes of what has come over a stream and was not taken, at most.
 pub const STREAM_WINDOW_BYTES: u64 = 4 << 20;
+/// Bytes of a record beside its ADU, and no fewer.
+const RECORD: u64 = 260;
 /// ADUs that wait to be sent as datagrams (`Profile::ADUS`).
 const ADUS: u64 = 32;
 /// ADUs of a type that are put together from parity at once.
@@ -24,11 +26,18 @@ pub fn words(plan: &Plan) -> String {
     let kib = |bytes: u64| format!("{} KiB", bytes.div_ceil(1024));
     match plan.machine {
         Machine::Tcp | Machine::Xtp => {
-            let ring = STREAM_RING_BYTES;
+            // The longest ADU lies in either as a whole.
+            let longest = plan.adus.iter().map(|adu| adu.size_bytes.1 + RECORD).max().unwrap_or(0);
+            let ring = STREAM_RING_BYTES.max(longest);
+            let window = STREAM_WINDOW_BYTES.max(longest);
+            let whose = match window > STREAM_WINDOW_BYTES || ring > STREAM_RING_BYTES {
+                true => "by the longest ADU",
+                false => "those of every stream, whatever clauses say",
+            };
             let mut says = format!(
-                "{} to send from, and up to {} of what has come and was not taken: those of every stream, whatever clauses say",
+                "{} to send from, and up to {} of what has come and was not taken: {whose}",
                 kib(ring),
-                kib(STREAM_WINDOW_BYTES)
+                kib(window)
             );
             if plan.ring_bytes > ring {
                 says += &format!("; to fill the fastest path would take {}", kib(plan.ring_bytes));

@@ -28,7 +28,7 @@ use crate::plan::{AduPlan, Codec, Plan};
 
 pub use files::{drift, write_files};
 pub use manifest::Against;
-pub(crate) use supported::not_applied;
+pub(crate) use supported::{has_code, not_applied, why_no_code};
 
 /// What a crate is made of.
 #[derive(Clone, Debug)]

@@ -2,11 +2,12 @@
 
 use super::datagrams::{is_beside, piece};
 use super::{Error, group};
+use crate::choice::adu::ADU_BYTES_MAX;
 use crate::choice::rank::STREAM_RING_BYTES;
 use crate::explain::{Figure, cause};
 use crate::language::Checked;
-use crate::language::specification::{Adu, Foreign, Integrity, Preference};
-use crate::language::value::{Clausal, Origin, Value};
+use crate::language::specification::{Adu, Foreign, Integrity, Preference, Specification};
+use crate::language::value::{Clausal, Clause, Origin, Value};
 use crate::plan::{
     Acknowledge, AduPlan, Device, Execution, Fec, Late, Machine, Order, Plan, Resend, Sender,
     SetUp, Suite, Sum,
@@ -17,8 +18,10 @@ const PACKETS_MAX: u64 = 200;
 /// What is no ADU, in what an end over datagrams gets.
 const TOLD: &str = "Told";
 
+/// What is not opened by a handshake before the first ADU.
+const FIRST: &str = "a session that its first packet opens";
 /// Bytes of a record's body, without what stands before an ADU to a group.
-const BODY_MAX: u64 = (1 << 24) - 16;
+const BODY_MAX: u64 = ADU_BYTES_MAX as u64;
 
 /// Whether code is made of all of a plan.
 ///
@@ -26,20 +29,45 @@ const BODY_MAX: u64 = (1 << 24) - 16;
 /// [`Error::NotApplied`] with each clause that an end would not keep.
 pub fn check(checked: &Checked, plan: &Plan) -> Result<(), Error> {
     if plan.set_up == SetUp::First {
-        return Err(Error::Unsupported("a session that its first packet opens".to_owned()));
+        return Err(Error::Unsupported(FIRST.to_owned()));
     }
-    let mut broken = Broken { checked, lines: Vec::new() };
+    let line = |Lack { clause, value, why }: Lack| {
+        let (place, name) = (checked.place(&clause), &clause.name);
+        let value = checked.value(&clause, value);
+        format!("{place}: cannot be generated yet: `{name} = {value}`: {why}")
+    };
+    let lines: Vec<_> = lacks(&checked.specification, plan).into_iter().map(line).collect();
+    if lines.is_empty() { Ok(()) } else { Err(Error::NotApplied(lines)) }
+}
+
+/// Whether code is made of all of a plan.
+pub(crate) fn has_code(of: &Specification, plan: &Plan) -> bool {
+    plan.set_up != SetUp::First && lacks(of, plan).is_empty()
+}
+
+/// Why no code is made of a plan, in words, and by which clause.
+pub(crate) fn why_no_code(of: &Specification, plan: &Plan) -> Option<(String, Option<String>)> {
+    if plan.set_up == SetUp::First {
+        return Some((FIRST.to_owned(), None));
+    }
+    let Lack { clause, why, .. } = lacks(of, plan).into_iter().next()?;
+    Some((why, Some(clause.name)))
+}
+
+/// What ends would not keep.
+fn lacks(specification: &Specification, plan: &Plan) -> Vec<Lack> {
+    let mut broken = Broken { specification, lacks: Vec::new() };
     broken.session(plan);
-    if !broken.lines.is_empty() {
+    if !broken.lacks.is_empty() {
         // What is of other sessions is not asked of these.
-        return broken.into_result();
+        return broken.lacks;
     }
     if plan.machine == Machine::Group {
         broken.group(plan);
-        return broken.into_result();
+        return broken.lacks;
     }
     broken.shared(plan);
-    for (adu, of) in checked.specification.adus.iter().zip(&plan.adus) {
+    for (adu, of) in specification.adus.iter().zip(&plan.adus) {
         if is_beside(plan, of) {
             broken.beside(plan, adu, of);
             continue;
@@ -57,7 +85,7 @@ pub fn check(checked: &Checked, plan: &Plan) -> Result<(), Error> {
             broken.clause(&adu.after, &why);
         }
     }
-    broken.into_result()
+    broken.lacks
 }
 
 fn at(plan: &Plan, number: u8) -> &AduPlan {
@@ -83,26 +111,28 @@ fn is_written(clause: &dyn Clausal) -> bool {
     clause.clause().origin == Origin::Written
 }
 
-/// Clauses that would not be kept.
-struct Broken<'c> {
-    checked: &'c Checked,
-    lines: Vec<String>,
+/// A clause that would not be kept, and why.
+struct Lack {
+    clause: Clause,
+    value: String,
+    why: String,
 }
 
-impl Broken<'_> {
-    fn into_result(self) -> Result<(), Error> {
-        if self.lines.is_empty() { Ok(()) } else { Err(Error::NotApplied(self.lines)) }
-    }
+/// Clauses that would not be kept.
+struct Broken<'s> {
+    specification: &'s Specification,
+    lacks: Vec<Lack>,
+}
 
+impl<'s> Broken<'s> {
     fn clause(&mut self, clause: &dyn Clausal, why: &str) {
-        let (place, name) = (self.checked.place(clause.clause()), &clause.clause().name);
-        let value = self.checked.value(clause.clause(), clause.text());
-        self.lines.push(format!("{place}: cannot be generated yet: `{name} = {value}`: {why}"));
+        let (value, why) = (clause.text(), why.to_owned());
+        self.lacks.push(Lack { clause: clause.clause().clone(), value, why });
     }
 
     /// Of what is no session over UDP that is sealed.
     fn session(&mut self, plan: &Plan) {
-        let specification = &self.checked.specification;
+        let specification: &'s Specification = self.specification;
         if plan.device != Device::Udp {
             let why = "an end goes over UDP: `\"udp\"` would pass";
             self.clause(&specification.platform.device, why);
@@ -130,7 +160,8 @@ impl Broken<'_> {
     }
 
     fn shared(&mut self, plan: &Plan) {
-        let platform = &self.checked.specification.platform;
+        let specification: &'s Specification = self.specification;
+        let platform = &specification.platform;
         if platform.memory_kib.value.is_some() {
             let why = match plan.machine {
                 Machine::Datagram => "an end over datagrams has buffers by its lengths and windows",
@@ -145,7 +176,7 @@ impl Broken<'_> {
             (_, Sum::Internet | Sum::Cxor | Sum::Crc32c) => {}
         }
         let is_summed = |adu: &&Adu| adu.integrity.value == Integrity::Full;
-        for adu in self.checked.specification.adus.iter().filter(is_summed) {
+        for adu in specification.adus.iter().filter(is_summed) {
             self.clause(&adu.integrity, "what is sealed has no such sum beside its tag");
         }
     }
@@ -164,13 +195,17 @@ impl Broken<'_> {
                 under_way / 1024.0,
                 STREAM_RING_BYTES / 1024
             );
-            self.clause(&self.checked.specification.network.rtt_ms, &why);
+            let specification: &'s Specification = self.specification;
+            self.clause(&specification.network.rtt_ms, &why);
         }
     }
 
     fn adu(&mut self, plan: &Plan, adu: &Adu, of: &AduPlan) {
         let is_request = of.reply.is_some();
         let drops = of.deadline_us.is_some() && of.late == Late::Drop;
+        if of.size_bytes.1 > BODY_MAX {
+            self.too_long(adu, of);
+        }
         if drops && !is_request {
             let why = "what is late is dropped, and a sealed stream sends it until it has arrived";
             self.clause(&adu.deadline_ms, why);
@@ -201,8 +236,18 @@ impl Broken<'_> {
         }
     }
 
+    /// Of what no record holds.
+    fn too_long(&mut self, adu: &Adu, of: &AduPlan) {
+        let least = of.size_bytes.0;
+        let why = format!("a record holds no more: `[{least}, {BODY_MAX}]` would pass");
+        self.clause(&adu.size_bytes, &why);
+    }
+
     /// Of a type in the stream beside datagrams: what it waits for is there.
     fn beside(&mut self, plan: &Plan, adu: &Adu, of: &AduPlan) {
+        if of.size_bytes.1 > BODY_MAX {
+            self.too_long(adu, of);
+        }
         let is_lane = |n: &&u8| !is_beside(plan, at(plan, **n));
         if let Some(other) = of.after.iter().find(is_lane) {
             let other = &at(plan, *other).name;
@@ -264,7 +309,7 @@ impl Broken<'_> {
 
     /// Of a group: what its ends would not keep.
     fn group(&mut self, plan: &Plan) {
-        let specification = &self.checked.specification;
+        let specification: &'s Specification = self.specification;
         if specification.platform.memory_kib.value.is_some() {
             let why = "sessions of receivers have buffers of the stack's own size";
             self.clause(&specification.platform.memory_kib, why);
@@ -325,7 +370,7 @@ impl Broken<'_> {
             self.clause(&adu.adapt, "an end of a group tells its application no target");
         }
         if of.size_bytes.1 > BODY_MAX {
-            self.clause(&adu.size_bytes, "a message of a group has at most 16777200 bytes");
+            self.too_long(adu, of);
         }
         let waits = |n: &u8| {
             let other = at(plan, *n);

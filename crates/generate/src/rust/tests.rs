@@ -58,11 +58,20 @@ fn any(_: &Plan, _: &AduPlan) -> bool {
 /// Bytes by which contracts tell ADUs apart, and those that a listener looks for: of shorter types there are no tests.
 const NUMBER_LEN: u64 = 4;
 const MARK_LEN: u64 = 16;
+/// Bytes of the longest that a test sends to a group, and of the packets around it.
+const TEST_LEN: u64 = 1503;
+const PACKETS: u64 = 320;
 /// Nor are there of types that a test would wait for longer, in microseconds.
 const DEADLINE_US_MAX: u64 = 10_000_000;
 
 fn is_told_apart(plan: &Plan, adu: &AduPlan) -> bool {
-    is_message(plan, adu) && adu.size_bytes.1 >= NUMBER_LEN
+    is_message(plan, adu) && adu.size_bytes.1 >= NUMBER_LEN && !is_slow(plan, adu)
+}
+
+/// Of what a group is sent once, less than one a second: who waits for thirty of them waits long.
+fn is_slow(plan: &Plan, adu: &AduPlan) -> bool {
+    let rates = group::rates(plan).filter(|_| !group::is_resent(adu));
+    rates.is_some_and(|[_, once]| adu.size_bytes.1.min(TEST_LEN) + PACKETS > once.into())
 }
 
 fn is_of_loss(plan: &Plan, adu: &AduPlan) -> bool {

@@ -23,7 +23,7 @@ pub mod udp;
 /// What stands beside generated ends; a role or a type of theirs that is called so is in its place.
 pub mod ends {
     pub use super::session::{Arrived, Came, Listener, Told};
-    pub use crate::{Allow, Error, Fingerprint, Identity, Result};
+    pub use crate::{Allow, Error, Fingerprint, Identity, Result, codec};
 }
 
 use core::fmt;
