@@ -47,6 +47,8 @@ const BLOCK_LEN: usize = 512;
 const PIPED: usize = 8;
 /// In a block: how many lay there when the lease began.
 const BEFORE: usize = 16;
+/// In a block: how far the outboard has taken what was written, some of which it may need yet ([`Word::Taken`]).
+const GIVEN: usize = 24;
 /// In a block: what has become of the connection.
 const OVER: usize = 80;
 /// In a block: how often `TCP_INFO` was written, odd while it is; its length, its bytes.
@@ -180,6 +182,16 @@ impl Slot<'_> {
         self.blocks.load(self.block() + BEFORE)
     }
 
+    /// How far the outboard has taken what the application has written; what of it is not free it needs where it lies.
+    pub fn given(&self) -> u64 {
+        self.blocks.load(self.block() + GIVEN)
+    }
+
+    /// Sets [`Slot::given`].
+    pub fn set_given(&self, position: u64) {
+        self.blocks.store(self.block() + GIVEN, position);
+    }
+
     /// The outboard needs the processor that the caller has: who looks without sleeping keeps it from its work.
     pub fn shares_processor(&self) -> bool {
         self.blocks.load(PROCESSOR) == processor()
@@ -205,6 +217,7 @@ impl Slot<'_> {
         self.set_cork(is_corked);
         self.set_pushed(0);
         self.set_piped(0);
+        self.set_given(0);
         self.blocks.store(self.block() + BEFORE, before);
         self.set_over(0);
         self.blocks.store(self.block() + INFO + 8, 0);

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!  out   Taken (outboard's)       Sent (both's)          Sent: how far the application has written, and REVOKED
-//!         │ outboard takes ──▶      │ application writes
+//!         │ outboard takes ──▶      │ application writes   Taken: how far the outboard needs nothing any more
 //!  ───────┼─────────────────────────┼──────── free ──── Taken + n
 //!  in    Read (both's)            Head (outboard's)      Read: how far the application has read, and flags
 //!         │ application reads       │ outboard writes
@@ -46,7 +46,7 @@ pub enum Word {
     Sent,
     /// How far it has read, and flags.
     Read,
-    /// How far the outboard has taken what was written.
+    /// How far the application may write over what it has written: the outboard has taken it, and needs it no more.
     Taken,
     /// How far it has laid down what came.
     Head,
@@ -314,8 +314,10 @@ pub fn give_up(words: &impl Words) -> bool {
 /// How far the outboard is in both rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// [`Word::Taken`]
+    /// How far what was written is taken.
     taken: u64,
+    /// [`Word::Taken`]
+    freed: u64,
     /// [`Word::Sent`], as last checked.
     sent: u64,
     /// [`Word::Head`]
@@ -346,16 +348,33 @@ impl Progress {
     /// # Errors
     /// An index that cannot be.
     pub fn written(&mut self, words: &impl Words) -> Result<(u64, u64), Violation> {
-        let most = self.taken + words.ring_bytes();
+        let most = self.freed + words.ring_bytes();
         self.sent = check("write index", words.load(Word::Sent), self.sent, most)?;
         Ok((self.taken, self.sent - self.taken))
     }
 
-    /// Has taken so much of it.
+    /// Has taken so much of it, and needs nothing of what lies before any more.
     pub fn take(&mut self, words: &impl Words, len: u64) {
+        self.borrow(len);
+        self.free(words, self.taken);
+    }
+
+    /// Has taken so much of it, which stays where it is until it is [freed](Progress::free).
+    pub fn borrow(&mut self, len: u64) {
         debug_assert!(self.taken + len <= self.sent);
         self.taken += len;
-        words.store(Word::Taken, self.taken);
+    }
+
+    /// Needs nothing of what lies before `position` any more.
+    pub fn free(&mut self, words: &impl Words, position: u64) {
+        debug_assert!((self.freed..=self.taken).contains(&position));
+        self.freed = position;
+        words.store(Word::Taken, position);
+    }
+
+    /// How far what was written is taken, and how much of that is not [free](Progress::free).
+    pub fn taken(&self) -> (u64, u64) {
+        (self.taken, self.taken - self.freed)
     }
 
     /// Where what comes is laid down, and how much there is room for.

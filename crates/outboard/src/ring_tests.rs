@@ -56,6 +56,25 @@ fn only_a_possible_index_is_believed() {
 }
 
 #[test]
+fn what_is_borrowed_is_no_room() {
+    let (words, mut progress, mut taken) = (Plain::default(), Progress::default(), 0);
+    commit(&words, 0, 100).unwrap();
+    progress.written(&words).unwrap();
+    progress.borrow(80);
+    assert_eq!((progress.written(&words), progress.taken()), (Ok((80, 20)), (80, 80)));
+    assert_eq!(room(&words, &mut taken, RING_BYTES), Ok((100, RING_BYTES - 100)));
+    words.store(Word::Sent, RING_BYTES + 1);
+    assert!(progress.written(&words).is_err(), "over what the outboard needs");
+    words.store(Word::Sent, 100);
+    progress.free(&words, 60);
+    assert_eq!(progress.taken(), (80, 20));
+    assert_eq!(room(&words, &mut taken, RING_BYTES), Ok((100, RING_BYTES - 40)));
+    progress.take(&words, 20);
+    assert_eq!(progress.taken(), (100, 0));
+    assert_eq!(room(&words, &mut taken, RING_BYTES), Ok((100, RING_BYTES)));
+}
+
+#[test]
 fn the_bell_rings_once_for_each_arming_and_only_for_something() {
     let (words, mut progress) = (Plain::default(), Progress::default());
     assert_eq!(arm(&words), Ok(After::Rest));

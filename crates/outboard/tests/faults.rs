@@ -2,6 +2,7 @@
 //! and each datagram that comes is one that was sent, by placeholders and by rings.
 
 mod memory;
+mod nonsense;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,10 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fusewire_device::Shared;
 use fusewire_device::interface::memory::{Config, Memory, pair};
 use fusewire_device::interface::{Interface, Link, TxPacket};
 use fusewire_outboard::client::{self, Client, Rings, Way};
-use fusewire_outboard::protocol::{Family, HEADING_LEN, Handle, Kind, SocketType};
+use fusewire_outboard::protocol::{Family, HEADING_LEN, Handle, Kind, Reply, Request, SocketType};
+use fusewire_outboard::region::{self, BLOCKS_LEN, RINGS_LEN, Slot, places};
+use fusewire_outboard::ring::{self, RING_BYTES};
 use fusewire_stack::Clock;
 use fusewire_testkit::Random;
 use fusewire_testkit::content::Content;
@@ -54,9 +58,9 @@ impl Packet for Ip {
     }
 }
 
-/// Carries packets between the outer ends of two links until it is told to stop.
-fn carry(mut ends: [Memory; 2], seed: u64, stop: &AtomicBool) -> [Counts; 2] {
-    let impairments = Impairments {
+/// All that goes wrong.
+fn spoilt() -> Impairments {
+    Impairments {
         delay: Duration::from_micros(100),
         loss: 0.05,
         reorder: 0.05,
@@ -64,7 +68,15 @@ fn carry(mut ends: [Memory; 2], seed: u64, stop: &AtomicBool) -> [Counts; 2] {
         duplicate: 0.02,
         corrupt: 0.02,
         ..Impairments::default()
-    };
+    }
+}
+
+/// Carries packets between the outer ends of two links until it is told to stop.
+fn carry(
+    mut ends: [Memory; 2],
+    (seed, impairments): (u64, Impairments),
+    stop: &AtomicBool,
+) -> [Counts; 2] {
     let (clock, mut random) = (Clock::new(), Random::new(seed));
     let mut ways = [0, 1].map(|_| OneWay::new(impairments.clone(), random.fork()));
     while !stop.load(Ordering::Relaxed) {
@@ -97,7 +109,12 @@ struct Net {
 }
 
 impl Net {
+    /// With a link that spoils packets.
     fn new(seed: u64) -> Net {
+        Net::over(spoilt(), seed)
+    }
+
+    fn over(impairments: Impairments, seed: u64) -> Net {
         let config =
             Config { link: Link::Ip, checksum: false, segmentation: false, ..Config::default() };
         let [(a, x), (y, b)] = [0, 1].map(|_| pair(config).unwrap());
@@ -107,7 +124,7 @@ impl Net {
         ];
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let thread = std::thread::spawn(move || carry([x, y], seed, &stopped));
+        let thread = std::thread::spawn(move || carry([x, y], (seed, impairments), &stopped));
         Net { outboards, stop, thread }
     }
 
@@ -118,10 +135,15 @@ impl Net {
             .map(|outboard| Process { client: outboard.client(), rings: Rings::new().unwrap() })
     }
 
+    /// Ends it.
+    fn stop(self) -> [Counts; 2] {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+
     /// Ends it; everything that goes wrong did.
     fn end(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for counts in self.thread.join().unwrap() {
+        for counts in self.stop() {
             let Counts { lost, reordered, duplicated, corrupted, .. } = counts;
             let least = [lost, reordered, duplicated, corrupted].into_iter().min();
             assert!(least > Some(10), "{counts:?}");
@@ -268,6 +290,212 @@ fn streams_are_what_was_sent_over_a_link_that_spoils_packets() {
         drop(processes);
         net.end();
     }
+}
+
+/// Takes all that comes until the end, which is to be this.
+fn takes(socket: &Socket<'_>, wanted: &[u8]) {
+    let (mut at, mut bytes) = (0, vec![0; 70_000]);
+    while at < wanted.len() {
+        let len = socket.recv(&mut bytes).unwrap();
+        assert_ne!(len, 0, "the end after {at} of {}", wanted.len());
+        assert!(wanted.get(at..at + len) == Some(&bytes[..len]), "{len} bytes at {at}");
+        at += len;
+    }
+    assert_eq!(socket.recv(&mut bytes), Ok(0));
+}
+
+fn contents<const N: usize>(len: usize) -> [Vec<u8>; N] {
+    std::array::from_fn(|seed| {
+        let mut bytes = vec![0; len];
+        Content::new(seed as u64 + 1).fill(0, &mut bytes);
+        bytes
+    })
+}
+
+/// Whoever has the rings next writes over what the first has sent and its peer has not acknowledged.
+#[test]
+fn what_is_under_way_when_a_lease_is_taken_back_is_kept() {
+    let (net, mut random) = (Net::new(21), Random::new(21));
+    let processes = net.processes();
+    let [sent, other] = contents(600_000);
+    for round in 0..12 {
+        let [near, far] = connected(&processes, true);
+        let [next, next_far] = connected(&processes, false);
+        let when = random.below(sent.len() as u64) as usize;
+        let send_all = |socket: &Socket<'_>, mut bytes: &[u8]| {
+            while !bytes.is_empty() {
+                bytes = &bytes[socket.send(&bytes[..bytes.len().min(50_000)]).unwrap()..];
+            }
+        };
+        let Process { client, rings } = &processes[0];
+        let finish = |socket: &Socket<'_>| {
+            rings.shutdown(socket.p.as_fd(), &socket.way, Shutdown::Write).unwrap();
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                send_all(&near, &sent[..when]);
+                match round % 3 {
+                    0 => drop(client.attach(near.p.as_fd()).unwrap()),
+                    _ => rings.give_up(near.p.as_fd(), &near.way),
+                }
+                // Its rings, which are free as soon as nobody is in them.
+                let end = Instant::now() + Duration::from_secs(30);
+                while rings.lease(client, next.p.as_fd(), next.handle, &next.way).is_err() {
+                    assert!(Instant::now() < end, "no lease");
+                }
+                send_all(&next, &other);
+                finish(&next);
+                if round % 3 < 2 {
+                    send_all(&near, &sent[when..]);
+                }
+                finish(&near);
+            });
+            scope.spawn(|| takes(&next_far, &other));
+            takes(&far, if round % 3 < 2 { &sent } else { &sent[..when] });
+        });
+        assert!(!near.way.is_leased() && next.way.is_leased(), "round {round}");
+        [near, far, next, next_far].into_iter().for_each(Socket::close);
+    }
+    drop(processes);
+    net.end();
+}
+
+/// What it has written is sent though nobody has its memory any more.
+#[test]
+fn what_is_under_way_when_an_application_ends_arrives() {
+    let net = Net::new(22);
+    let [sent] = contents(300_000);
+    for _ in 0..8 {
+        let processes = net.processes();
+        let [near, far] = connected(&processes, true);
+        std::thread::scope(|scope| {
+            let came = scope.spawn(|| takes(&far, &sent));
+            let mut at = 0;
+            while at < sent.len() {
+                at += near.send(&sent[at..]).unwrap();
+            }
+            drop(near);
+            came.join().unwrap();
+        });
+        far.close();
+    }
+    assert!(net.stop().iter().all(|counts| counts.lost > 0));
+}
+
+/// What the stack has of what lies in the ring is not said to be both's; how much was sent.
+fn what_is_under_way_is_counted_once(socket: &Socket<'_>, bytes: &[u8]) -> usize {
+    let Process { client, rings } = socket.process;
+    let mut sent = 0;
+    for part in bytes.chunks(40_000).take(20) {
+        assert_eq!(socket.send(part), Ok(part.len()));
+        sent += part.len();
+        loop {
+            let untaken = rings.untaken(socket.p.as_fd(), &socket.way).unwrap();
+            match (untaken, client.unsent(socket.handle).unwrap()) {
+                (0, 1..) => return sent,
+                // It was acknowledged before anybody has looked.
+                (0, 0) => break,
+                _ => std::thread::yield_now(),
+            }
+        }
+    }
+    panic!("what was acknowledged alone is taken");
+}
+
+/// The windows of a long path let more under way than a ring holds.
+#[test]
+fn a_ring_full_of_what_is_not_acknowledged_bounds_no_stream() {
+    let long = Impairments { delay: Duration::from_millis(60), ..Impairments::default() };
+    let net = Net::over(long, 23);
+    let processes = net.processes();
+    let [near, far] = connected(&processes, true);
+    let [sent] = contents(6_000_000);
+    let mut most = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| takes(&far, &sent));
+        let sent = &sent[what_is_under_way_is_counted_once(&near, &sent)..];
+        for part in sent.chunks(50_000) {
+            let mut at = 0;
+            while at < part.len() {
+                at += near.send(&part[at..]).unwrap();
+            }
+            let mut info = [0; 256];
+            if processes[0].rings.tcp_info(&near.way, &mut info).is_some() {
+                let word = |at: usize| u32::from_ne_bytes(info[at..at + 4].try_into().unwrap());
+                // `tcpi_snd_mss`, `tcpi_unacked`
+                most = most.max(u64::from(word(16)) * u64::from(word(24)));
+            }
+        }
+        let Process { rings, .. } = near.process;
+        rings.shutdown(near.p.as_fd(), &near.way, Shutdown::Write).unwrap();
+    });
+    assert!(near.way.is_leased());
+    assert!(most > 2 * RING_BYTES, "{most} bytes under way at most");
+    [near, far].into_iter().for_each(Socket::close);
+    drop(processes);
+    net.stop();
+}
+
+/// Says that something is over when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Who writes over what he has sent harms his own stream alone.
+#[test]
+fn who_changes_what_he_has_sent_harms_himself_alone() {
+    let net = Net::new(24);
+    let processes = net.processes();
+    let (control, key, files) = nonsense::region(&net.outboards[0].path);
+    let memory = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
+    let blocks = Shared::adopt(files[1].as_fd(), BLOCKS_LEN, false).unwrap();
+    let [hostile, deceived] = connected(&processes, false);
+    let leased = nonsense::ask(&control, &Request::Lease(hostile.handle, key));
+    let Reply::Leased(slot) = leased else { panic!("{leased:?}") };
+    let slot = Slot { rings: &memory, blocks: &blocks, index: slot as usize };
+    let [near, far] = connected(&processes, true);
+    let (contents, is_over) = (contents::<2>(BULK), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut random, mut taken) = (Random::new(24), 0);
+            while !is_over.load(Ordering::Relaxed) {
+                let (position, room) = ring::room(&slot, &mut taken, RING_BYTES).unwrap();
+                ring::commit(&slot, position, room).unwrap();
+                if slot.tell() {
+                    send(&control, &Request::Wake.emit(), SendFlags::NOSIGNAL).unwrap();
+                }
+                for _ in 0..1000 {
+                    let at = random.below(RING_BYTES - 8);
+                    let [(at, _), _] = places(slot.index, region::Way::Out, at, 8);
+                    memory.write(at, &random.next_u64().to_le_bytes());
+                }
+            }
+        });
+        scope.spawn(|| {
+            // Whatever it is.
+            let (mut bytes, mut came) = (vec![0; 70_000], 0);
+            while !is_over.load(Ordering::Relaxed) {
+                let flags = RecvFlags::DONTWAIT;
+                came += recv(&deceived.p, &mut bytes, flags).map_or(0, |(len, _)| len);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_ne!(came, 0);
+        });
+        // However it ends.
+        let _over = Over(&is_over);
+        std::thread::scope(|scope| {
+            scope.spawn(|| exchange(&near, &contents[0], &contents[1]));
+            exchange(&far, &contents[1], &contents[0]);
+        });
+    });
+    assert_eq!([near.way.is_leased(), far.way.is_leased()], [true; 2]);
+    [near, far, hostile, deceived].into_iter().for_each(Socket::close);
+    drop(processes);
+    net.end();
 }
 
 /// The datagram of a number: some go in fragments.

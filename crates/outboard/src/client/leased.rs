@@ -199,7 +199,7 @@ impl Rings {
         let in_ring = self.enter(way).map_or(0, |lease| {
             let slot = lease.slot();
             let sent = slot.load(Word::Sent) & ring::POSITION;
-            sent.saturating_sub(slot.load(Word::Taken)).min(slot.ring_bytes())
+            sent.saturating_sub(slot.given()).min(slot.ring_bytes())
         });
         Ok(placeholder::untaken(p)? + in_ring as usize)
     }

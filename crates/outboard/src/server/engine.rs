@@ -518,7 +518,10 @@ impl Engine {
     fn end(&mut self, mut socket: Socket, stack: &mut Stack, now: Instant, is_dropped: bool) {
         // The last that it has sent.
         self.charge(&mut socket, stack, 0);
-        if let Some(lease) = &socket.lease {
+        if let Some(lease) = &mut socket.lease {
+            if let State::Stream(id) = socket.state {
+                self.regions.keep(lease, stack, id);
+            }
             self.regions.end(lease, true);
         }
         let is_reset = is_dropped || socket.options.aborts();

@@ -2,13 +2,15 @@
 //! regions that they lie in, and who gets one, are beside it.
 //!
 //! ```text
-//!  application ──▶ ring out ──one pass, summed──▶ the connection's memory ──▶ frames
+//!  application ──▶ ring out ──summed where they lie, until they are acknowledged──▶ frames      ([`held`])
+//!                          └──what is short, or one pass, summed──▶ the connection's memory ──▶ frames
 //!  application ◀── ring in ◀──one pass── the connection's memory, or the frame
 //!      P ⇄ Q: what found no room in the ring, the end of the stream, doorbells
 //! ```
 //! What is in the ring goes before what is in the placeholder: an application that has sent something through the
 //! placeholder writes to its ring again when that has been taken.
 
+mod held;
 mod records;
 mod regions;
 
@@ -16,7 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::{self, Error, SocketId, Stack};
+use fusewire_stack::ip::{self, Bytes, Error, SocketId, Stack};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
@@ -26,6 +28,7 @@ use crate::placeholder;
 use crate::region::{PEER_FINISHED, Slot, WIDE_FROM, Way, places};
 use crate::ring::{Progress, Violation, WIDE_BYTES};
 use crate::waiter;
+use held::Held;
 pub use records::{datagrams, untaken};
 pub use regions::{Asked, Regions};
 
@@ -45,6 +48,7 @@ pub struct Lease {
     region: usize,
     slot: usize,
     progress: Progress,
+    held: Held,
     /// Bytes that came through the placeholder.
     piped: u64,
     /// It was taken back; what is unread goes through the placeholder.
@@ -154,7 +158,8 @@ fn by_rings(
     // What the ring has is as if it lay unread in the placeholder.
     let owes = socket.shown.hangup && lease.is_over && lease.progress.owed().1 > 0;
     let is_dropped = left_some || owes;
-    let goes = leave(socket, lease, stack, id, &regions.of(lease), is_dropped)?;
+    let ring = (&regions.of(lease), regions.out(lease));
+    let goes = leave(socket, lease, stack, id, ring, is_dropped)?;
     if is_dropped {
         // What was written goes before the reset.
         return Ok(if goes { Turn::Goes } else { Turn::Dropped });
@@ -208,9 +213,10 @@ fn leave(
     lease: &mut Lease,
     stack: &mut Stack,
     id: SocketId,
-    slot: &Slot<'_>,
+    (slot, out): (&Slot<'_>, &Bytes),
     is_dropped: bool,
 ) -> Result<bool, Turn> {
+    lease.give_back(slot, stack, id);
     // Looked at before the ring: what lies there now was sent after what the ring had no room for.
     let had_error = socket.shown.error;
     let piped =
@@ -231,7 +237,7 @@ fn leave(
         writes += 1;
         if socket.has_finished {
             // Nobody sends behind the end.
-            lease.progress.take(slot, len);
+            lease.note_taken(slot, stack, id, len);
             break;
         }
         if slot.is_corked() {
@@ -245,10 +251,14 @@ fn leave(
         }
         let mut taken = 0;
         let how = ip::SendFlags { more, end_of_record: false };
+        let is_lent = !lease.is_over && lease.held.lends(len);
         for (at, piece) in places(slot.index, Way::Out, position, len) {
             if piece > 0 {
-                let bytes = slot.rings.slice(at, piece);
-                let written = stack.tcp_send(id, bytes, how).map_err(failed)?;
+                let written = match is_lent {
+                    true => stack.tcp_send_shared(id, &out.slice(at..at + piece), how),
+                    false => stack.tcp_send(id, slot.rings.slice(at, piece), how),
+                };
+                let written = written.map_err(failed)?;
                 taken += written;
                 if written < piece {
                     break;
@@ -256,7 +266,10 @@ fn leave(
             }
         }
         if taken > 0 {
-            lease.progress.take(slot, taken as u64);
+            if is_lent {
+                lease.held.lend();
+            }
+            lease.note_taken(slot, stack, id, taken as u64);
             left -= taken;
         }
         if taken < len {
@@ -271,6 +284,9 @@ fn leave(
     match piped {
         Piped::Nothing => {}
         Piped::Bytes(most) => {
+            if let Some(looks) = lease.waits_for_room(slot, stack, id) {
+                return Ok(looks);
+            }
             let before = lease.piped;
             let poured = pour(socket, stack, id, most, &mut |len| lease.piped += len as u64);
             if lease.piped != before {

@@ -1,5 +1,8 @@
 //! What an application can do by hand that means harm: memory for leases, and what nobody honest writes there.
 
+// Each test takes what it needs.
+#![allow(dead_code)]
+
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;

@@ -117,6 +117,17 @@ pub struct Ancillary {
     pub as_v6: bool,
 }
 
+/// How far an outgoing stream is, in bytes from its beginning: `acked` ≤ `sent` ≤ `written`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// The peer has acknowledged all before it.
+    pub acked: u64,
+    /// All before it has left.
+    pub sent: u64,
+    /// All before it was written.
+    pub written: u64,
+}
+
 /// What happened to a socket. Told once, however often it happened since it was last told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -129,6 +140,8 @@ pub enum Event {
     Readable,
     /// After a write that took less than all: there is room again.
     Writable,
+    /// Some of what was written without a copy is acknowledged: see `tcp_sent`.
+    Acked,
     /// The peer's stream has ended; what came before may still be read.
     PeerFinished,
     /// The peer has sent urgent data; it lies in the stream.
@@ -161,6 +174,7 @@ impl Events {
             Acceptable,
             Readable,
             Writable,
+            Acked,
             PeerFinished,
             Urgent,
             Congestion,

@@ -52,7 +52,7 @@ mod xtp;
 
 pub use backlog::SendLimit;
 pub use bytes::Bytes;
-pub use config::{Ancillary, Config, Counters, Error, Event, Marking, Result, SocketId};
+pub use config::{Ancillary, Config, Counters, Error, Event, Marking, Result, Sent, SocketId};
 pub use fusewire_net as net;
 pub use fusewire_transport::machine::{Info, KeepAlive};
 pub use fusewire_transport::tcp::{Config as TcpConfig, State, Tuple};

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use fusewire_transport::machine::Cut;
 use fusewire_transport::tcp::{self, State};
 
 use super::backlog::SendLimit;
-use super::config::{Error, Marking, Result, SocketId};
+use super::config::{Error, Marking, Result, Sent, SocketId};
 use super::stack::{Stack, mss};
 use super::table::Socket;
 
@@ -37,6 +38,40 @@ impl Stack {
             stream.tcp.set_more(flags.more || stream.corked);
             stream.write(bytes, flags.cut())
         })
+    }
+
+    /// As [`Stack::tcp_write_shared`], with flags.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_write`].
+    pub fn tcp_send_shared(
+        &mut self,
+        id: SocketId,
+        bytes: &Bytes,
+        flags: SendFlags,
+    ) -> Result<usize> {
+        self.write_by(id, |stream| {
+            stream.tcp.set_more(flags.more || stream.corked);
+            stream.write_shared(bytes, flags.cut())
+        })
+    }
+
+    /// Copies what was written without a copy and is not acknowledged: the connection refers to memory of nobody else's any
+    /// more.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_keep(&mut self, id: SocketId) -> Result<()> {
+        self.core.table.stream(id)?.keep_shared();
+        Ok(())
+    }
+
+    /// How far what was written is.
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_sent(&mut self, id: SocketId) -> Result<Sent> {
+        Ok(self.core.table.stream(id)?.sent())
     }
 
     /// Whether what does not fill a segment waits for more, a retransmission timeout at most; no more of it waits when that

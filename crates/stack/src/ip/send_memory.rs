@@ -1,5 +1,5 @@
 //! The bytes of an outgoing stream, from the write to the acknowledgement: copied into a ring, or left where the
-//! application has them.
+//! application has them, from where they are copied when it needs its memory for something else.
 //!
 //! ```text
 //!   offset   una                                           end
@@ -59,10 +59,26 @@ impl SendMemory {
         self.ring.restart(offset);
     }
 
-    /// What lies below `una` is acknowledged: the application's pieces that end there are let go.
-    pub fn free(&mut self, una: u64) {
+    /// What lies below `una` is acknowledged: the application's pieces that end there are let go. True if some of them was.
+    pub fn free(&mut self, una: u64) -> bool {
+        let is_some = self.shared.front().is_some_and(|piece| piece.start < una);
         while self.shared.front().is_some_and(|piece| piece.end() <= una) {
             self.shared.pop_front();
+        }
+        is_some
+    }
+
+    /// What is the application's and not acknowledged, from `una` on, is copied to its places: the application has its
+    /// pieces back.
+    pub fn keep(&mut self, una: u64) {
+        for Shared { start, bytes } in std::mem::take(&mut self.shared) {
+            let skip = una.saturating_sub(start).min(bytes.len() as u64);
+            let bytes = &bytes[skip as usize..];
+            let start = start + skip;
+            let (a, b) = self.ring.slices_mut(start..start + bytes.len() as u64);
+            let (x, y) = bytes.split_at(a.len());
+            a.copy_from_slice(x);
+            b.copy_from_slice(y);
         }
     }
 
@@ -152,6 +168,11 @@ mod tests {
             let to = from + (end - from) * (turn % 5) / 4;
             let to = to.min(end);
             assert!(gathered(&memory, from..to) == (from..to).map(byte).collect::<Vec<_>>());
+            if turn % 13 == 0 {
+                memory.keep(una);
+                assert!(memory.shared.is_empty());
+                assert!(gathered(&memory, una..end) == (una..end).map(byte).collect::<Vec<_>>());
+            }
             if turn % 4 == 0 {
                 una += (end - una) * (turn % 11) / 10;
                 una = una.min(end);

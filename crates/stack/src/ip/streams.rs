@@ -176,7 +176,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::tcp_write`].
     pub fn tcp_write_shared(&mut self, id: SocketId, bytes: &Bytes) -> Result<usize> {
-        self.write_by(id, |stream| stream.write_shared(bytes))
+        self.write_by(id, |stream| stream.write_shared(bytes, Cut::Stream))
     }
 
     /// As [`Stack::tcp_write`] of what `fill` lays into the connection's own memory: it is given room for up to `most`

@@ -28,7 +28,7 @@ use fusewire_transport::tcp::{self, Connection, State, Tuple};
 use fusewire_wire::tcp::Header;
 
 use super::backlog::Backlog;
-use super::config::{Error, Event, Events, Marking, Result, SocketId};
+use super::config::{Error, Event, Events, Marking, Result, Sent, SocketId};
 use super::mover::Mover;
 use super::pieces::{BLOCK_MAX, Way, pass_in, pass_out};
 use super::reader::Reader;
@@ -252,7 +252,7 @@ impl Stream {
 
     /// Takes what there is room for, and leaves it where it is until it is acknowledged; copies what is not worth
     /// that.
-    pub fn write_shared(&mut self, bytes: &Bytes) -> Result<usize> {
+    pub fn write_shared(&mut self, bytes: &Bytes, cut: Cut) -> Result<usize> {
         let Some(range) = self.place(bytes.len(), 1)? else { return Ok(0) };
         let len = (range.end - range.start) as usize;
         if self.send.is_shareable(len) {
@@ -264,7 +264,7 @@ impl Stream {
         } else {
             self.copy_in(range.start, &bytes[..len]);
         }
-        self.commit(&range, Cut::Stream);
+        self.commit(&range, if len == bytes.len() { cut } else { Cut::Stream });
         Ok(len)
     }
 
@@ -411,6 +411,17 @@ impl Stream {
     pub fn waiting(&self) -> u64 {
         let unacked = self.send_end.saturating_sub(self.tcp.snd_una_offset());
         unacked + self.readable() as u64
+    }
+
+    /// The application has back what was written without a copy.
+    pub fn keep_shared(&mut self) {
+        self.send.keep(self.tcp.snd_una_offset());
+    }
+
+    /// How far what was written is.
+    pub fn sent(&self) -> Sent {
+        let acked = self.tcp.snd_una_offset();
+        Sent { acked, sent: self.tcp.snd_nxt_offset(), written: self.send_end.max(acked) }
     }
 
     /// Bytes that were written and not sent.
@@ -647,7 +658,9 @@ impl Stream {
                     }
                 }
                 machine::Event::Acked { .. } => {
-                    self.send.free(self.tcp.snd_una_offset());
+                    if self.send.free(self.tcp.snd_una_offset()) {
+                        events.add(Event::Acked);
+                    }
                     if self.tcp.snd_una_offset() >= self.send_end {
                         events.add(Event::Congestion);
                     }

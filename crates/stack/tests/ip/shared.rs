@@ -99,6 +99,10 @@ fn mixture(net: &mut Net, ids: (SocketId, SocketId), len: usize, random: &mut Ra
             if random.chance(0.3) {
                 net.stacks[0].transmit(net.now).unwrap();
             }
+            if random.chance(0.02) {
+                net.stacks[0].tcp_keep(ids.0).unwrap();
+                assert_eq!(lent.count(), usize::from(next.is_some()), "copied, and referred to");
+            }
         }
         net.stacks[0].transmit(net.now).unwrap();
         let before = read;
@@ -196,7 +200,9 @@ fn bytes_are_lent_until_they_are_acknowledged() {
     // Two segments leave, and what does not fill a third waits for their acknowledgement (Nagle).
     net.run(FAR + FAR / 2);
     assert_eq!((lent.count(), net.stacks[1].tcp_room(server).unwrap().0), (4, 2896), "arrived");
+    assert!(!net.had(0, client, Event::Acked));
     net.run(FAR);
+    assert!(net.had(0, client, Event::Acked));
     assert_eq!(lent.count(), 2, "the third is acknowledged in part, and stays");
     net.run(3 * FAR);
     assert_eq!((lent.count(), net.stacks[1].tcp_room(server).unwrap().0), (0, 4000));

@@ -1,17 +1,17 @@
 //! The memory that processes share with the outboard, a region each time, and who has a lease in it: leases are given, taken
 //! back and ended here.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fusewire_base::Instant;
 use fusewire_device::{Shared, Writers};
-use fusewire_stack::ip::{SocketId, Stack};
+use fusewire_stack::ip::{Bytes, SocketId, Stack};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::{INFO_EVERY, Lease, lay_down, ring_bell};
+use super::{Held, INFO_EVERY, Lease, lay_down, ring_bell};
 use crate::placeholder::is_left;
 use crate::protocol::KEY_LEN;
 use crate::region::{
@@ -30,8 +30,19 @@ struct Region {
     /// Whose control connection it came by; `None`: it has ended.
     guest: Option<u32>,
     rings: Shared,
+    /// The same once more, which cannot be written by: what streams refer to in rings out until it is acknowledged.
+    out: Bytes,
     blocks: Shared,
     slots: [Use; SLOTS],
+}
+
+/// A mapping of rings, of which only rings out are looked at.
+struct Out(Shared);
+
+impl AsRef<[u8]> for Out {
+    fn as_ref(&self) -> &[u8] {
+        self.0.slice(0, RINGS_LEN)
+    }
 }
 
 /// What a slot is used for.
@@ -106,9 +117,11 @@ impl Regions {
         let (rings_file, rings) = Shared::create(RINGS_LEN, Writers::All).map_err(no_memory)?;
         let (blocks_file, blocks) =
             Shared::create(BLOCKS_LEN, Writers::Maker).map_err(no_memory)?;
+        let out = Shared::adopt(rings_file.as_fd(), RINGS_LEN, false).map_err(no_memory)?;
+        let out = Bytes::from_owner(Out(out));
         is_on(&blocks, self.processor);
         let slots = [Use::Free; SLOTS];
-        let region = Region { key, uid, guest: Some(guest), rings, blocks, slots };
+        let region = Region { key, uid, guest: Some(guest), rings, out, blocks, slots };
         match self.all.iter_mut().find(|place| place.is_none()) {
             Some(place) => *place = Some(region),
             None => self.all.push(Some(region)),
@@ -152,6 +165,7 @@ impl Regions {
             region: number,
             slot,
             progress: Progress::default(),
+            held: Held::default(),
             piped: 0,
             is_over: false,
             is_quiet: false,
@@ -175,6 +189,12 @@ impl Regions {
         // A region lives as long as one of its slots is a socket's.
         let region = self.all[lease.region].as_ref().expect("the region of a lease");
         region.slot(lease.slot)
+    }
+
+    /// Memory of which its ring out is a part, to be referred to.
+    pub(super) fn out(&self, lease: &Lease) -> &Bytes {
+        let region = self.all[lease.region].as_ref().expect("the region of a lease");
+        &region.out
     }
 
     /// The process that has the lease may live.
@@ -346,6 +366,11 @@ impl Regions {
     ) -> bool {
         let was_stale = std::mem::replace(&mut lease.is_stale, false);
         was_stale && self.tell(lease, stack, now, id)
+    }
+
+    /// Its connection refers to nothing in its rings any more: they are about to be another's.
+    pub fn keep(&self, lease: &mut Lease, stack: &mut Stack, id: SocketId) {
+        lease.keep(&self.of(lease), stack, id);
     }
 
     /// A socket needs its lease no more; `has_ended`: nor does it live on.

@@ -161,7 +161,7 @@ impl Inner {
             }
             Event::Writable => &[Interest::Write],
             Event::Connected | Event::Error | Event::Closed => &[Interest::Read, Interest::Write],
-            Event::Congestion => return false,
+            Event::Congestion | Event::Acked => return false,
         };
         if let Some(socket) = self.socket(id) {
             interests.iter().for_each(|interest| socket.waiters(*interest).wake(wakes));
