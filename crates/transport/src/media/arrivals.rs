@@ -17,6 +17,9 @@ pub const EARLY: Duration = Duration::from_millis(25);
 const GAPS_MAX: usize = 64;
 /// How far reports lie apart that go because the next would have no room for all.
 const CROWDED: Duration = Duration::from_millis(5);
+/// Of those that it has room for, one in so many must have come since the last that goes sooner than otherwise: numbers alone, which a
+/// peer can leap over, draw none.
+const CAME_SHARE: u64 = 8;
 /// Packets that a report has room for until somebody says how much it has: 1,024 bytes.
 const ROOM: u64 = feedback::fitting(1024) as u64;
 /// Units of the report's timestamp in one of the arrival's offset.
@@ -77,6 +80,8 @@ pub struct Arrivals {
     gaps: VecDeque<Gap>,
     held_until: Instant,
     reported: Option<Instant>,
+    /// Packets that have come since then.
+    came: u64,
     /// The first number of those that the last report told for the first time when their time was over.
     again: u64,
     /// Packets that a report has room for.
@@ -98,6 +103,7 @@ impl Arrivals {
             gaps: VecDeque::with_capacity(GAPS_MAX),
             held_until: Instant::ZERO,
             reported: None,
+            came: 0,
             again: u64::MAX,
             room: ROOM,
         }
@@ -142,8 +148,10 @@ impl Arrivals {
         }
         self.due.get_or_insert(now + self.interval);
         self.end = self.end.max(number + 1);
+        self.came += 1;
         // Half of its room, as it tells again what the one before told.
-        if self.end - self.told[0] >= (self.room / 2).max(1) {
+        let is_crowded = self.end - self.told[0] >= (self.room / 2).max(1);
+        if is_crowded && self.came >= self.room / CAME_SHARE {
             let soon = self.reported.map_or(now, |last| now.max(last + CROWDED));
             self.due = self.due.map(|due| due.min(soon));
         }
@@ -204,7 +212,7 @@ impl Arrivals {
         });
         let len = feedback::emit(begin as u32, timestamp as u32, metrics, bytes);
         self.told = [self.end, self.told[0]];
-        self.due = None;
+        (self.due, self.came) = (None, 0);
         Some(len)
     }
 }
@@ -299,6 +307,20 @@ mod tests {
         }
         let untold = times[..9_000].iter().filter(|times| **times < 2).count();
         assert_eq!(untold, 0);
+    }
+
+    /// One packet a millisecond, each a thousand behind the one before: as many reports go as of any others.
+    #[test]
+    fn leaps_draw_no_more_reports() {
+        let (mut arrivals, mut bytes) = (Arrivals::new(Duration::from_millis(100)), [0; 1024]);
+        let mut reports = 0;
+        for ms in 0..10_000 {
+            let now = Instant::from_ms(1000 + ms);
+            arrivals.on_packet(now, 1000 * ms, 0);
+            reports += u32::from(arrivals.report(now, &mut bytes).is_some());
+        }
+        // As often as its interval, and for each 63 that came.
+        assert!((90..=170).contains(&reports), "{reports}");
     }
 
     #[test]
