@@ -257,15 +257,15 @@ fn what_is_beside_datagrams_without_its_clauses_is_seen() {
     says(datagrams::arrives::<Deaf, Hears>(), ["Sound: ", "nothing of it has come"]);
 }
 
-/// Sent again while it comes in time, over the network that is vouched for at its worst.
+/// Sent again while it comes in time, over the network that is vouched for at its worst: with a deadline that the choice accepts there.
 const MOVE: Adu = Adu {
     order: Order::Type,
-    deadline: Some(ms(330)),
+    deadline: Some(ms(560)),
     fixed_bits: 48_000,
     hz: 30.0,
     loss_max: 0.002,
-    window: 20,
-    kept: 23,
+    window: 30,
+    kept: 30,
     ..Adu::as_it_comes("Move", 200)
 };
 /// As it comes, of several packets, and more important.
@@ -275,9 +275,9 @@ const MAP: Adu = Adu {
     fixed_bits: 240_000,
     hz: 10.0,
     loss_max: 0.01,
-    kept: 9,
+    kept: 11,
     number: 1,
-    ..Adu { deadline: Some(ms(400)), ..Adu::as_it_comes("Map", 3_000) }
+    ..Adu { deadline: Some(ms(600)), ..Adu::as_it_comes("Map", 3_000) }
 };
 const AGAIN: &[Adu] = &[MOVE, MAP];
 const FIXED: (u64, u64) = (500_000, 500_000);

@@ -1,6 +1,7 @@
 //! Datagram ends against each other: what arrives, what is lost and told, on good links and bad, and before liars.
 
 mod course;
+mod in_time;
 mod rfc8867;
 mod taking;
 mod tcp;
