@@ -7,6 +7,7 @@ mod breaker;
 mod losses;
 mod nada;
 mod path;
+mod yielding;
 
 pub use adapt::{Adapt, Made, Yields};
 pub use arrivals::{Arrivals, EARLY};

@@ -12,6 +12,7 @@ use fusewire_base::Instant;
 use fusewire_wire::feedback::Report;
 
 use super::path::{Path, Summary};
+use super::yielding::Yielding;
 
 // Table 2, with its names; where the application decides, it is in `Config`.
 /// Reference congestion level, ms.
@@ -57,10 +58,6 @@ pub(super) const MIN_FILTER: usize = 15;
 /// Bound of x_curr, ms: with 15 bits of 100 µs it could be 3,277 (section 5.3), but equation 7 would then leave its range of
 /// validity in one step. TAU makes one step at most an end of sending.
 const XMAX_MS: f64 = TAU_MS;
-/// Of what is received so much is sent where a queue is too long for others: it gets shorter by the rest.
-const YIELDED: f64 = 0.85;
-/// A queue that yielding for so long does not end is somebody else's.
-const YIELDS_FOR: Duration = Duration::from_secs(2);
 /// Reports that may be missing before the rate falls (RFC 8888, section 5: one is nothing, several are a broken path).
 const SILENT: u32 = 5;
 
@@ -74,7 +71,7 @@ pub struct Config {
     /// PRIO: its weight beside other flows of NADA's.
     pub priority: f64,
     /// The longest queue that what is more important than the media and goes the same way can bear: beyond it media yield, for as
-    /// long as that may help. `None`: as the RFC has it.
+    /// long as that helps. `None`: as the RFC has it.
     pub queue_max: Option<Duration>,
     /// Packets in half a second and a round trip at most: those that were sent are remembered, so many of them.
     pub packets_max: usize,
@@ -164,8 +161,7 @@ pub struct Nada {
     signal_before_ms: f64,
     /// t_last.
     last: Instant,
-    /// Since when the queue has been too long for others.
-    crowded: Option<Instant>,
+    yielding: Yielding,
     /// When the rate falls for want of reports.
     silent_at: Option<Instant>,
     seen: Seen,
@@ -181,7 +177,7 @@ impl Nada {
             reference: rate_min as f64,
             signal_before_ms: 0.0,
             last: now,
-            crowded: None,
+            yielding: Yielding::new(config.queue_max.unwrap_or(Duration::MAX)),
             silent_at: None,
             seen: Seen::default(),
             config,
@@ -219,7 +215,7 @@ impl Nada {
         } else {
             self.update_gradually((now - self.last).as_secs_f64() * 1e3, signal_ms);
         }
-        self.yield_to_others(now, summary.received);
+        self.yield_to_others(now);
         self.clip();
         self.signal_before_ms = signal_ms;
         self.last = now;
@@ -267,12 +263,13 @@ impl Nada {
 
     /// Random losses have equations 1 and 2 take a queue for another's (warped), and a largest rate far beyond the path's has
     /// equation 6 aim at a long one: what is more important would stand in it.
-    fn yield_to_others(&mut self, now: Instant, received: f64) {
-        if self.config.queue_max.is_none_or(|most| self.seen.queue <= most) {
-            self.crowded = None;
-        } else if now - *self.crowded.get_or_insert(now) < YIELDS_FOR {
-            self.reference = self.reference.min(YIELDED * received);
+    fn yield_to_others(&mut self, now: Instant) {
+        if now - self.last > LOGWIN + self.seen.rtt {
+            self.yielding.forget();
         }
+        let path = &self.path;
+        let standing = |queue| path.standing(queue);
+        self.reference = self.yielding.on_report(now, &self.seen, standing, self.reference);
     }
 
     /// Equations 8 and 9.
@@ -302,6 +299,7 @@ impl Nada {
             self.reference /= 2.0;
             self.clip();
             self.silent_at = Some(now + self.patience());
+            self.yielding.forget();
         }
     }
 

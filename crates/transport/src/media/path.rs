@@ -20,6 +20,17 @@ const BASE_MINUTES: usize = 10;
 /// The largest reading of the receiver's clock, in 1/65,536 s: differences of such, in nanoseconds, fit into 64 bits.
 const CLOCK_MAX: i64 = 1 << 47;
 
+/// A queue that has stood for less says nothing of rates.
+const STOOD_MIN: Duration = Duration::from_millis(50);
+
+/// Times of the first and the last of some packets, and bytes of the first.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    sent: (Instant, Instant),
+    came: (i64, i64),
+    first: u64,
+}
+
 /// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -59,6 +70,13 @@ pub(super) struct Summary {
     pub rtt_least: Duration,
 }
 
+/// What went through a queue while it stood, bit/s: as it was sent, what is missing with it, and as it came.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Standing {
+    pub sent: f64,
+    pub came: f64,
+}
+
 /// What was sent and what of it came.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
@@ -73,6 +91,8 @@ pub(super) struct Path {
     /// The receiver's clock: the latest timestamp, in 1/65,536 s since the first.
     clock: Option<(u32, i64)>,
     bases: Least,
+    /// d_base, ns of two clocks.
+    base: i64,
     rtts: Least,
     losses: LossIntervals,
     loss: f64,
@@ -93,6 +113,7 @@ impl Path {
             came: 0,
             clock: None,
             bases: Least::new(),
+            base: 0,
             rtts: Least::new(),
             losses: LossIntervals::default(),
             loss: 0.0,
@@ -210,6 +231,7 @@ impl Path {
         }
         self.in_window = total;
         let base = self.bases.with(now, base);
+        self.base = base;
         let share = |part: u32| f64::from(part) / f64::from(total.max(1));
         // Equation 10.
         self.loss += ALPHA * (share(missing) - self.loss);
@@ -224,6 +246,50 @@ impl Path {
             rtt,
             rtt_least: Duration::from_nanos(self.rtts.with(now, rtt.as_nanos() as i64) as u64),
         }
+    }
+
+    /// Of the newest packets, back to the last before which there was less than half of such a queue: an application that had made less
+    /// until then says nothing of what the path carries. `None`: it has not stood for long enough to tell.
+    pub fn standing(&self, queue: Duration) -> Option<Standing> {
+        let known = self.sent.range(..(self.end - self.first) as usize).rev();
+        let least = self.base + (queue.as_nanos() / 2) as i64;
+        // What is missing counts where it lies between packets that came.
+        let (mut sent_bytes, mut came_bytes, mut missing) = (0, 0, 0);
+        let mut span: Option<Span> = None;
+        for sent in known {
+            let bytes = u64::from(sent.bytes);
+            match sent.fate {
+                Fate::Untold => {}
+                Fate::Missing => missing += bytes,
+                Fate::Came(arrival) => {
+                    let newest = span.map_or(arrival, |span| span.came.1);
+                    let has_stood = arrival - sent.at.as_ns() as i64 >= least;
+                    if !has_stood || newest - arrival > LOGWIN.as_nanos() as i64 {
+                        break;
+                    }
+                    sent_bytes += bytes + std::mem::take(&mut missing);
+                    came_bytes += bytes;
+                    span = Some(match span {
+                        None => Span {
+                            sent: (sent.at, sent.at),
+                            came: (arrival, arrival),
+                            first: bytes,
+                        },
+                        Some(Span { sent: (_, last), came: (first, newest), .. }) => Span {
+                            sent: (sent.at, last),
+                            came: (first.min(arrival), newest.max(arrival)),
+                            first: bytes,
+                        },
+                    });
+                }
+            }
+        }
+        let Span { sent, came, first } = span?;
+        let (sent, came) = (sent.1 - sent.0, Duration::from_nanos((came.1 - came.0) as u64));
+        // What begins a span is none of what went by within it.
+        let rate = |bytes: u64, time: Duration| (bytes - first) as f64 * 8.0 / time.as_secs_f64();
+        (sent >= STOOD_MIN && came >= STOOD_MIN)
+            .then(|| Standing { sent: rate(sent_bytes, sent), came: rate(came_bytes, came) })
     }
 
     /// The criteria of accelerated ramp-up (section 4.2): for the observation window neither loss nor a queue. The delays

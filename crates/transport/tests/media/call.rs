@@ -59,6 +59,8 @@ pub struct Call {
     waiting: VecDeque<usize>,
     next_frame: Instant,
     random: Random,
+    /// Bits a second that the application makes at most.
+    pub makes_at_most: u64,
     /// When each byte of media came, and how long its packet waited.
     pub came: Vec<(Instant, usize, Duration)>,
 }
@@ -74,6 +76,7 @@ impl Call {
             waiting: VecDeque::new(),
             next_frame: Instant::ZERO,
             random,
+            makes_at_most: u64::MAX,
             came: Vec::new(),
         }
     }
@@ -89,7 +92,7 @@ impl Call {
             let waiting = self.waiting.iter().sum();
             let target = self.nada.target(waiting);
             // A coder hits its target on the mean.
-            let bytes = target.media / 8 / FRAMES_HZ;
+            let bytes = target.media.min(self.makes_at_most) / 8 / FRAMES_HZ;
             let mut bytes = self.random.range(bytes * 8 / 10..bytes * 12 / 10 + 1) as usize;
             while bytes > 0 {
                 let len = bytes.min(PACKET);

@@ -2,6 +2,7 @@
 
 mod call;
 mod flow;
+mod yields;
 
 use core::time::Duration;
 
