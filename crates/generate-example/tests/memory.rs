@@ -2,17 +2,14 @@
 
 use std::path::Path;
 
-use fusewire_base::Instant;
 use fusewire_generate::choice::rank::STREAM_RING_BYTES;
 use fusewire_generate::make::Chosen;
 use fusewire_generate::rust::memory::{STREAM_WINDOW_BYTES, datagram_end, group_stream};
 use fusewire_generate_example::{again, cast, names, rich, swift};
+use fusewire_service::contract::datagrams::alone;
 use fusewire_service::datagram::End;
 use fusewire_service::profile::Profile;
 use fusewire_service::{group, stream};
-use fusewire_session::keys::TrafficSecret;
-use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
-use fusewire_session::{Cipher, DataPass, Datagrams, Swap};
 use fusewire_testkit::counting::{self, Counting};
 use fusewire_transport::either::Config;
 
@@ -20,14 +17,7 @@ use fusewire_transport::either::Config;
 static COUNTING: Counting = Counting;
 
 fn end<P: Profile>() -> End<P> {
-    let like = || RecordParams::new(Cipher::AES_128_GCM, Swap::None, 1 << 16, DataPass::detect());
-    let secret = |byte| TrafficSecret::from_bytes([byte; 32]);
-    let keys = Datagrams {
-        id: 7,
-        sender: NumberedSender::new(like(), secret(1)).unwrap(),
-        receiver: NumberedReceiver::new(like(), secret(2)).unwrap(),
-    };
-    End::new(Instant::ZERO, keys).unwrap()
+    alone().unwrap()
 }
 
 /// ADUs that are kept to be sent again, too.

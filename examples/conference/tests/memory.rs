@@ -3,28 +3,18 @@
 use std::path::Path;
 
 use conference_example::{A, B};
-use fusewire_base::Instant;
 use fusewire_generate::make::Chosen;
 use fusewire_generate::rust::memory;
+use fusewire_service::contract::datagrams::alone;
 use fusewire_service::datagram::End;
 use fusewire_service::profile::Profile;
-use fusewire_session::keys::TrafficSecret;
-use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
-use fusewire_session::{Cipher, DataPass, Datagrams, Swap};
 use fusewire_testkit::counting::{self, Counting};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
 fn end<P: Profile>() -> End<P> {
-    let like = || RecordParams::new(Cipher::AES_128_GCM, Swap::None, 1 << 16, DataPass::detect());
-    let secret = |byte| TrafficSecret::from_bytes([byte; 32]);
-    let keys = Datagrams {
-        id: 7,
-        sender: NumberedSender::new(like(), secret(1)).unwrap(),
-        receiver: NumberedReceiver::new(like(), secret(2)).unwrap(),
-    };
-    End::new(Instant::ZERO, keys).unwrap()
+    alone().unwrap()
 }
 
 #[test]

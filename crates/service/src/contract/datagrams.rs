@@ -69,6 +69,15 @@ fn end<P: Profile>(keys: Datagrams) -> Result<End<P>> {
     Ok(End::new(Instant::ZERO, keys).map_err(fusewire_stack::Error::from)?)
 }
 
+/// An end as its session makes it: to look at how much it holds.
+///
+/// # Errors
+/// None of its cipher.
+pub fn alone<P: Profile>() -> Result<End<P>> {
+    let [keys, _] = keys()?;
+    end(keys)
+}
+
 /// The network that an end's specification vouches for, at its worst.
 fn worst<P: Profile>() -> Rules {
     let Network { one_way: delay, jitter, loss, rate, .. } = P::NETWORK;
@@ -345,8 +354,7 @@ fn judge_loss(adu: &Adu, sent: usize, came: &Came) -> Kept {
 pub fn expires<A: Profile, B: Profile>() -> Kept {
     for (lane, adu) in B::TAKES.iter().enumerate() {
         let Some(deadline) = adu.deadline.filter(|_| adu.drops_late) else { continue };
-        let [keys, _] = keys()?;
-        let mut end = self::end::<A>(keys)?;
+        let mut end = alone::<A>()?;
         let (len, mut out) = (adu.len_max.min(LEN), vec![0; A::MTU]);
         for number in 0..3 {
             let _ = end.push(Instant::ZERO, lane, &body(lane, number, len));
@@ -601,8 +609,7 @@ pub fn hides<A: Profile, B: Profile>() -> Kept {
         super::hides::<Beside<A>, Beside<B>>()?;
     }
     for (lane, adu) in A::SENDS.iter().enumerate().filter(|(_, adu)| adu.len_max >= MARK.len()) {
-        let [keys, _] = keys()?;
-        let sent = datagrams(&mut end::<A>(keys)?, lane, MARK);
+        let sent = datagrams(&mut alone::<A>()?, lane, MARK);
         let shows = |bytes: &Vec<u8>| bytes.windows(MARK.len()).any(|part| part == MARK);
         if sent.is_empty() || sent.iter().any(shows) {
             return broken(adu, "is in the clear on the link, or is not sent".into());

@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Application, Came, Event, Kept, Profile, Rules, TAIL, World, broken, with_seeds};
-use super::{TICK, Why, lane_of};
+use fusewire_base::Instant;
+
+use super::{Application, Broken, Came, Event, Kept, Profile, Rules, TAIL, World, broken};
+use super::{TICK, Why, lane_of, with_seeds};
 
 /// How long nothing comes through.
 const DARK: Duration = Duration::from_secs(2);
@@ -19,19 +21,24 @@ pub fn gives_up<A: Profile, B: Profile>() -> Kept {
     with_seeds(once::<A, B>)
 }
 
-fn once<A: Profile, B: Profile>(seed: u64) -> Kept {
+/// What is sent while all comes through, while of one way nothing does, as `darken` makes it (what share of that is lost), and
+/// while all does again; and then nothing, until all is known.
+fn through_the_dark<A: Profile, B: Profile>(
+    seed: u64,
+    mut darken: impl FnMut(&mut World<A, B>, f64),
+    mut told: impl FnMut(Event<'_>),
+    mut heard: impl FnMut(Instant, &Application, Event<'_>) -> Kept,
+) -> std::result::Result<Application, Broken> {
     let good = Rules { delay: A::NETWORK.one_way, ..Rules::NONE };
     let mut world = World::<A, B>::new(good, 1.0, seed)?;
     let application = RefCell::new(Application::new(A::SENDS.len()));
-    let mut came: Vec<Came> = A::SENDS.iter().map(|_| Came::default()).collect();
-    let lost = RefCell::new(vec![BTreeSet::new(); A::SENDS.len()]);
     for (loss, sends, long) in [
         (0.0, true, Duration::from_secs(2)),
         (1.0, true, DARK),
         (0.0, true, Duration::from_secs(2)),
         (0.0, false, TAIL),
     ] {
-        world.forth.rules.loss = loss;
+        darken(&mut world, loss);
         world.run(
             long,
             |now, end| {
@@ -40,19 +47,31 @@ fn once<A: Profile, B: Profile>(seed: u64) -> Kept {
                 }
             },
             |_, event| match event {
-                Event::Lost { lane, number, .. } => {
-                    lost.borrow_mut()[lane].insert(number);
-                }
                 Event::Target { made, .. } => application.borrow_mut().made = Some(made),
-                _ => {}
+                event => told(event),
             },
-            |now, event| {
-                let Some(lane) = lane_of(&event) else { return Ok(()) };
-                came[lane].hears(now, &A::SENDS[lane], &application.borrow(), &event)
-            },
+            |now, event| heard(now, &application.borrow(), event),
         )?;
     }
-    let (application, lost) = (application.into_inner(), lost.into_inner());
+    Ok(application.into_inner())
+}
+
+fn once<A: Profile, B: Profile>(seed: u64) -> Kept {
+    let mut came: Vec<Came> = A::SENDS.iter().map(|_| Came::default()).collect();
+    let mut lost = vec![BTreeSet::new(); A::SENDS.len()];
+    let application = through_the_dark::<A, B>(
+        seed,
+        |world, loss| world.forth.rules.loss = loss,
+        |event| {
+            if let Event::Lost { lane, number, .. } = event {
+                lost[lane].insert(number);
+            }
+        },
+        |now, application, event| {
+            let Some(lane) = lane_of(&event) else { return Ok(()) };
+            came[lane].hears(now, &A::SENDS[lane], application, &event)
+        },
+    )?;
     for (lane, adu) in B::TAKES.iter().enumerate().filter(|(_, adu)| adu.kept > 0) {
         let mut given_up = 0;
         for number in 0..application.pushed[lane].len() as u64 {
@@ -92,45 +111,28 @@ pub fn is_sure<A: Profile, B: Profile>() -> Kept {
 }
 
 fn without_reports<A: Profile, B: Profile>(seed: u64) -> Kept {
-    let good = Rules { delay: A::NETWORK.one_way, ..Rules::NONE };
-    let mut world = World::<A, B>::new(good, 1.0, seed)?;
-    let application = RefCell::new(Application::new(A::SENDS.len()));
     let mut came = vec![BTreeSet::new(); A::SENDS.len()];
-    let mut lost = Vec::new();
-    let mut again = 0;
-    for (loss, sends, long) in [
-        (0.0, true, Duration::from_secs(2)),
-        (1.0, true, DARK),
-        (0.0, true, Duration::from_secs(2)),
-        (0.0, false, TAIL),
-    ] {
-        world.back.rules.loss = loss;
-        let before = world.from.counters().sent_again;
-        world.run(
-            long,
-            |now, end| {
-                if sends {
-                    application.borrow_mut().push(now, end);
-                }
-            },
-            |_, event| match event {
-                Event::Lost { lane, number, why: Why::Expired | Why::Displaced } => {
-                    lost.push((lane, number));
-                }
-                Event::Target { made, .. } => application.borrow_mut().made = Some(made),
-                _ => {}
-            },
-            |_, event| {
-                if let Event::Adu { lane, number, .. } = event {
-                    came[lane].insert(number);
-                }
-                Ok(())
-            },
-        )?;
-        if loss > 0.0 {
-            again = world.from.counters().sent_again - before;
-        }
-    }
+    let (mut lost, mut sent_again) = (Vec::new(), Vec::new());
+    through_the_dark::<A, B>(
+        seed,
+        |world, loss| {
+            world.back.rules.loss = loss;
+            sent_again.push(world.from.counters().sent_again);
+        },
+        |event| {
+            if let Event::Lost { lane, number, why: Why::Expired | Why::Displaced } = event {
+                lost.push((lane, number));
+            }
+        },
+        |_, _, event| {
+            if let Event::Adu { lane, number, .. } = event {
+                came[lane].insert(number);
+            }
+            Ok(())
+        },
+    )?;
+    // Within the second of them.
+    let again = sent_again[2] - sent_again[1];
     for (lane, adu) in A::SENDS.iter().enumerate().filter(|(_, adu)| adu.kept > 0) {
         if let Some((_, number)) =
             lost.iter().find(|(of, number)| *of == lane && came[lane].contains(number))
