@@ -7,7 +7,14 @@ use support::World;
 #[test]
 fn both_ways_are_measured_and_held_against_what_is_wanted() {
     let world = World::new();
-    let args = ["bench", "generate", "--json", "--seconds", "1", "--rounds", "1", "--sizes", "64"];
+    let args = [
+        ["bench", "generate"],
+        ["--json", "--seconds=1"],
+        ["--rounds=1", "--sizes=64"],
+        ["--loss=1", "--round-trip=4"],
+        ["--course", "2"],
+    ]
+    .concat();
     let done = world.run("alice", &args);
     if done.err.contains("not beside this one") {
         println!("skipped: the examples are not built");
@@ -27,6 +34,8 @@ fn both_ways_are_measured_and_held_against_what_is_wanted() {
         ["rpc", "p99 of 64 B, µs"],
         ["rpc", "CPU time of 64 B, µs"],
         ["rpc", "instructions, 64 B"],
+        ["conference", "ADUs in time"],
+        ["conference", "MB in time, TCP tuned"],
         ["bulk", ".text, KiB"],
         ["bulk", "lines of the user"],
         ["rpc", ".text, KiB"],
@@ -50,6 +59,12 @@ fn both_ways_are_measured_and_held_against_what_is_wanted() {
             && wanted["at_least"].as_f64().is_none_or(|least| ratio >= least);
         assert_eq!(line["holds"], is_so, "{line}");
     }
+    // An answer has gone both ways of the path.
+    let half = lines.iter().find(|line| line["figure"] == "p50 of 64 B, µs").unwrap();
+    assert!(
+        ["generated", "by_hand"].iter().all(|of| half[of].as_f64().unwrap() > 4000.0),
+        "{half}"
+    );
     // Code is as long as by hand, which is longer than is wanted: the verdict is the command's.
     let text = lines.iter().find(|line| line["figure"] == ".text, KiB").unwrap();
     assert_eq!(text["holds"], false, "{text}");

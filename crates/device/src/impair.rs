@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fusewire_base::Instant;
@@ -257,6 +258,8 @@ pub struct Impair<D: Device> {
     outgoing: Link,
     incoming: Link,
     batch: RxBatch,
+    /// What goes out is treated by these, if there are any.
+    follows: Option<Arc<Mutex<Rules>>>,
     /// Dropped, it waits until all has left.
     delivers: bool,
 }
@@ -277,8 +280,16 @@ impl<D: Device> Impair<D> {
             outgoing: Link::new(outgoing, dice.next()),
             incoming: Link::new(incoming, dice.next()),
             batch: RxBatch::new(4),
+            follows: None,
             delivers: false,
         }
+    }
+
+    /// What goes out from now on is treated by what these rules say then: a link that changes.
+    #[must_use]
+    pub fn following(mut self, outgoing: Arc<Mutex<Rules>>) -> Self {
+        self.follows = Some(outgoing);
+        self
     }
 
     /// What is on its way out arrives although the device is dropped, as on a wire: dropping it sleeps so long. For clocks
@@ -352,6 +363,9 @@ impl<D: Device> Device for Impair<D> {
     crate::forward!(self => self.inner; caps local_addr named waker as_fd drops poll_event);
 
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
+        if let Some(rules) = &self.follows {
+            self.outgoing.rules = *rules.lock().unwrap_or_else(PoisonError::into_inner);
+        }
         if self.outgoing.is_transparent() {
             return self.inner.transmit(frames);
         }

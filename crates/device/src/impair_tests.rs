@@ -141,6 +141,21 @@ fn the_rate_limit_spaces_frames_and_drops_the_tail() {
 }
 
 #[test]
+fn a_link_that_follows_rules_changes_with_them() {
+    let slow = Rules { delay: Duration::from_millis(5), ..Rules::NONE };
+    let mut rig = Rig::new(slow, 8);
+    let rules = Arc::new(Mutex::new(Rules { loss: 1.0, ..Rules::NONE }));
+    rig.a.follows = Some(rules.clone());
+    rig.send(0);
+    *rules.lock().unwrap() = Rules { delay: Duration::from_millis(2), ..Rules::NONE };
+    rig.send(1);
+    rig.advance_to(Instant::from_ms(1));
+    assert_eq!(rig.numbers(), []);
+    rig.advance_to(Instant::from_ms(2));
+    assert_eq!(rig.numbers(), [1]);
+}
+
+#[test]
 fn incoming_frames_suffer_too() {
     let mut rig = Rig::new(Rules { delay: Duration::from_millis(1), ..Rules::NONE }, 6);
     let peer = rig.a.local_addr();

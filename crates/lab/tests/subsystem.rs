@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bulk_example::Source;
-use fusewire_lab::subsystem::{Offered, Path, Way, answers, blocks, call, chosen};
+use fusewire_lab::subsystem::{Makes, Offered, Path, Way, answers, blocks, call, chosen, course};
 use fusewire_service::profile::Profile;
 
 /// What a profile has that is no list of clauses.
@@ -75,4 +75,21 @@ fn what_is_lost_holds_up_what_it_must() {
     let [in_order, each_alone] =
         Way::BOTH.map(|way| held_up(&answers(way, &path, 1000.0, 3000, 3).unwrap().delays_ms));
     assert!(each_alone < 0.04 && in_order > 4.0 * each_alone, "{in_order} {each_alone}");
+}
+
+/// What is told of the path makes what it has room for; who makes all that he may fills the queue, and is late.
+#[test]
+fn over_the_course_twice_as_many_are_in_time_as_over_a_stream() {
+    let time = Duration::from_secs(25);
+    let in_time = |way, makes| {
+        let call = course(way, makes, 0.0, time, 7).unwrap();
+        println!("{makes:?}: {call:?}");
+        (call.in_time.iter().sum::<u64>(), call.bytes_in_time)
+    };
+    let (told, told_bytes) = in_time(Way::Chosen, Makes::AsTold);
+    let (most, _) = in_time(Way::One, Makes::Most);
+    let (least, least_bytes) = in_time(Way::One, Makes::Least);
+    assert!(told >= 2 * most, "{told} and {most}");
+    // Who knows the least capacity has as many, and less in them.
+    assert!(least >= 2 * most && least_bytes < told_bytes, "{least_bytes} of {told_bytes}");
 }

@@ -1,10 +1,14 @@
 //! `fusewire bench generate`.
 
+use std::time::Duration;
+
 use clap::Args;
 use fusewire_lab::generated::{self, Line, Plan, Wanted};
 
 use crate::output::{Code, Columns, Failure, Result, figure, lines};
 use crate::progress::Progress;
+
+use super::transfer::Impaired;
 
 /// What to measure.
 #[derive(Args)]
@@ -26,6 +30,11 @@ pub struct Options {
     /// Rounds; figures are medians.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    #[command(flatten)]
+    path: Impaired,
+    /// Seconds of the conference's course (RFC 8867, section 5.1), by a clock that nobody waits for.
+    #[arg(long, value_name = "SECONDS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    course: u64,
     /// Fail where a ratio is not as is wanted.
     #[arg(long)]
     check: bool,
@@ -41,7 +50,8 @@ pub fn run(options: &Options) -> Result {
     }
     let (sizes, rounds) = (options.sizes.clone(), options.rounds as usize);
     let counts = generated::are_counted();
-    let plan = Plan { folder, seconds: options.seconds, sizes, rounds, counts };
+    let (path, course) = (options.path.impairment(), Duration::from_secs(options.course));
+    let plan = Plan { folder, seconds: options.seconds, sizes, rounds, counts, path, course };
     let progress = Progress::new();
     let found = generated::run(&plan, &mut |what| progress.round(what))?;
     progress.clear();
@@ -57,7 +67,7 @@ pub fn run(options: &Options) -> Result {
 }
 
 const COLUMNS: &Columns<Line> = &[
-    ("program", -8, |l| l.program.into()),
+    ("program", -10, |l| l.program.into()),
     ("figure", -22, |l| l.figure.clone()),
     ("generated", 10, |l| figure(l.generated, 2)),
     ("by hand", 10, |l| figure(l.by_hand, 2)),

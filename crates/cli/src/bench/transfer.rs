@@ -112,7 +112,7 @@ impl Impaired {
         self.rate.map(|mbits| u64::from(mbits) * 125_000)
     }
 
-    fn impairment(self) -> Impairment {
+    pub(super) fn impairment(self) -> Impairment {
         Impairment {
             loss: self.loss / 100.0,
             round_trip: Duration::from_secs_f64(self.round_trip / 1e3),

@@ -1,9 +1,13 @@
 //! Generated ends beside the same ends by hand on the general `Endpoint`: the programs of `examples/bulk` and `examples/rpc`,
-//! each over both, in turns. Programs check what arrives themselves, and fail where it is not what was sent.
+//! each over both, in turns. Programs check what arrives themselves, and fail where it is not what was sent. And a conference beside
+//! the same over a stream of TCP, by a clock that nobody waits for.
+
+mod between;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -12,7 +16,10 @@ use crate::instructions::Counted;
 pub use crate::instructions::are_counted;
 use crate::process::Process;
 use crate::stats::{median, range};
+use crate::subsystem::{Call, Makes, Way, course};
+use crate::transfer::Impairment;
 use crate::{Error, Result};
+use between::Between;
 
 /// Generated ends cost no more than those by hand, but for what runs differ by.
 const LIKE: Wanted = Wanted::AtMost(1.0 / 0.98);
@@ -30,6 +37,10 @@ pub struct Plan {
     pub rounds: usize,
     /// Instructions are counted, too ([`are_counted`]).
     pub counts: bool,
+    /// What lies between both ends of a program, each way alike. Of the conference, its share of losses alone.
+    pub path: Impairment,
+    /// How long the conference is, by its own clock.
+    pub course: Duration,
 }
 
 /// What is wanted of a ratio.
@@ -90,11 +101,11 @@ const BULK: Program = Program {
     server: "sink",
     client: "source",
     both: &[
-        include_str!("../../../examples/bulk/src/app.rs"),
-        include_str!("../../../examples/bulk/Bulk.asn1"),
+        include_str!("../../../../examples/bulk/src/app.rs"),
+        include_str!("../../../../examples/bulk/Bulk.asn1"),
     ],
-    specification: include_str!("../../../examples/bulk/bulk.toml"),
-    by_hand: include_str!("../../../examples/bulk/by_hand/ends.rs"),
+    specification: include_str!("../../../../examples/bulk/bulk.toml"),
+    by_hand: include_str!("../../../../examples/bulk/by_hand/ends.rs"),
 };
 
 const RPC: Program = Program {
@@ -102,11 +113,11 @@ const RPC: Program = Program {
     server: "server",
     client: "client",
     both: &[
-        include_str!("../../../examples/rpc/src/app.rs"),
-        include_str!("../../../examples/rpc/Kv.asn1"),
+        include_str!("../../../../examples/rpc/src/app.rs"),
+        include_str!("../../../../examples/rpc/Kv.asn1"),
     ],
-    specification: include_str!("../../../examples/rpc/rpc.toml"),
-    by_hand: include_str!("../../../examples/rpc/by_hand/ends.rs"),
+    specification: include_str!("../../../../examples/rpc/rpc.toml"),
+    by_hand: include_str!("../../../../examples/rpc/by_hand/ends.rs"),
 };
 
 /// Measures, and hands on what is worked at.
@@ -118,6 +129,7 @@ pub fn run(plan: &Plan, working: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
     for size in &plan.sizes {
         lines.extend(calls(plan, *size, working)?);
     }
+    lines.extend(conferences(plan, working)?);
     for program in [BULK, RPC] {
         lines.push(sizes(plan, program)?);
         lines.push(user_lines(program)?);
@@ -187,9 +199,17 @@ struct Ran {
     instructions: Option<f64>,
 }
 
+/// Which way of which round.
+#[derive(Clone, Copy)]
+struct Turn {
+    by_hand: bool,
+    /// Both ways of it lose the same packets.
+    round: usize,
+}
+
 /// Runs both ends of a program, the one that asks with more words.
-fn both_ends(plan: &Plan, program: Program, by_hand: bool, words: &[String]) -> Result<Ran> {
-    let path = path(plan, program, by_hand);
+fn both_ends(plan: &Plan, program: Program, turn: Turn, words: &[String]) -> Result<Ran> {
+    let path = path(plan, program, turn.by_hand);
     let start = |role, words: &[String]| {
         let mut command = Command::new(&path);
         command.args(words);
@@ -199,8 +219,17 @@ fn both_ends(plan: &Plan, program: Program, by_hand: bool, words: &[String]) -> 
     let mut server = start("server", &[program.server.into(), "127.0.0.1:0".into()])?;
     let invitation = server.line()?;
     let mut asks: Vec<String> = invitation.split_whitespace().map(Into::into).collect();
+    let wrong = || Error::Wrong { method: program.name.into(), what: invitation.clone() };
     if asks.len() != 3 || asks[0] != program.client {
-        return Err(Error::Wrong { method: program.name.into(), what: invitation });
+        return Err(wrong());
+    }
+    let at = asks[1].parse().map_err(|_| wrong())?;
+    let between = match plan.path.is_clear() {
+        true => None,
+        false => Some(Between::new(at, &plan.path, turn.round as u64)?),
+    };
+    if let Some(between) = &between {
+        asks[1] = between.at.to_string();
     }
     asks.push(plan.seconds.to_string());
     asks.extend_from_slice(words);
@@ -222,10 +251,11 @@ fn numbers(line: &str) -> Vec<f64> {
 /// Both ways in turns.
 fn rounds<T>(
     plan: &Plan,
-    mut one: impl FnMut(bool) -> Result<T>,
+    mut one: impl FnMut(Turn) -> Result<T>,
     mut take: impl FnMut([T; 2]),
 ) -> Result<()> {
     for round in 0..plan.rounds {
+        let mut one = |by_hand| one(Turn { by_hand, round });
         // Who is first may find the machine otherwise than who is second.
         match round % 2 {
             0 => {
@@ -243,10 +273,9 @@ fn rounds<T>(
 
 fn transfers(plan: &Plan, working: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
     let (mut rates, mut costs, mut instructions) = (Vec::new(), Vec::new(), Vec::new());
-    let one = |by_hand| {
-        working(if by_hand { "bulk by hand" } else { "bulk, generated" });
-        let Ran { said: [_, sink], cpu_seconds, instructions } =
-            both_ends(plan, BULK, by_hand, &[])?;
+    let one = |turn: Turn| {
+        working(if turn.by_hand { "bulk by hand" } else { "bulk, generated" });
+        let Ran { said: [_, sink], cpu_seconds, instructions } = both_ends(plan, BULK, turn, &[])?;
         match numbers(&sink)[..] {
             [bytes, rate] if bytes > 0.0 => {
                 let each = instructions.map(|count| count * 1024.0 / bytes);
@@ -270,10 +299,10 @@ fn transfers(plan: &Plan, working: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
 fn calls(plan: &Plan, size: usize, working: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
     let (mut half, mut most, mut costs) = (Vec::new(), Vec::new(), Vec::new());
     let mut instructions = Vec::new();
-    let one = |by_hand| {
-        let how = if by_hand { "by hand" } else { "generated" };
+    let one = |turn: Turn| {
+        let how = if turn.by_hand { "by hand" } else { "generated" };
         working(&format!("rpc of {size} bytes, {how}"));
-        let ran = both_ends(plan, RPC, by_hand, &[size.to_string()])?;
+        let ran = both_ends(plan, RPC, turn, &[size.to_string()])?;
         let [client, _] = ran.said;
         // "N answers, half within P50 us, 99 of 100 within P99 us, N late"
         match numbers(&client)[..] {
@@ -296,6 +325,28 @@ fn calls(plan: &Plan, size: usize, working: &mut dyn FnMut(&str)) -> Result<Vec<
         line("rpc", figure("p99"), &most, Wanted::AtMost(0.8))?,
         line("rpc", figure("CPU time"), &costs, LIKE)?,
         counted("rpc", format!("instructions, {size} B"), &instructions, LIKE)?,
+    ])
+}
+
+/// The course of RFC 8867, section 5.1: the generated conference, and over one stream of TCP an application that makes all that the
+/// clauses allow, or as much as the least capacity has room for. Figures are the network's: the same everywhere.
+fn conferences(plan: &Plan, working: &mut dyn FnMut(&str)) -> Result<Vec<Line>> {
+    let (mut adus, mut bytes) = (Vec::new(), Vec::new());
+    for round in 0..plan.rounds {
+        let mut one = |way, makes| {
+            working(&format!("conference, {way:?}, {makes:?}"));
+            course(way, makes, plan.path.loss, plan.course, round as u64)
+        };
+        let chosen = one(Way::Chosen, Makes::AsTold)?;
+        let most = one(Way::One, Makes::Most)?;
+        let least = one(Way::One, Makes::Least)?;
+        let in_time = |call: &Call| call.in_time.iter().sum::<u64>() as f64;
+        adus.push([in_time(&chosen), in_time(&most)]);
+        bytes.push([chosen.bytes_in_time as f64 / 1e6, least.bytes_in_time as f64 / 1e6]);
+    }
+    Ok(vec![
+        line("conference", "ADUs in time".into(), &adus, Wanted::AtLeast(2.0))?,
+        line("conference", "MB in time, TCP tuned".into(), &bytes, Wanted::AtLeast(1.0))?,
     ])
 }
 
@@ -350,6 +401,8 @@ pub fn are_in(folder: &Path) -> bool {
         sizes: vec![],
         rounds: 1,
         counts: false,
+        path: Impairment::default(),
+        course: Duration::ZERO,
     };
     let paths = [BULK, RPC].map(|of| [false, true].map(|by_hand| path(&plan(folder), of, by_hand)));
     paths.iter().flatten().all(|path| path.is_file())

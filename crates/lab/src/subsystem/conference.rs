@@ -22,6 +22,12 @@ const SOUND_TIME: Duration = Duration::from_millis(20);
 /// path has room for that the specification vouches for.
 const PICTURES_HZ: f64 = 30.0;
 const PICTURES_BITS: f64 = 400_000.0;
+/// The course of RFC 8867, section 5.1: from which share of the time on the bottleneck carries how many bits a second; the way there and
+/// back, and how long its queue is.
+const COURSE: [(f64, u64); 4] =
+    [(0.0, 1_000_000), (0.4, 2_500_000), (0.6, 600_000), (0.8, 1_000_000)];
+const COURSE_ROUND_TRIP: Duration = Duration::from_millis(100);
+const COURSE_QUEUE: Duration = Duration::from_millis(300);
 /// What may wait in a stream before something is skipped: bytes, as much as a socket's buffer.
 const WAITING: usize = 64 << 10;
 /// Bytes of a datagram in which the session is carried: as `mtu_bytes` of the specification, without headers of UDP and IPv6.
@@ -50,6 +56,48 @@ impl Call {
     /// The share of sounds (0), or of pictures (1), that came in time.
     pub fn share_in_time(&self, of: usize) -> f64 {
         self.in_time[of] as f64 / self.due[of].max(1) as f64
+    }
+}
+
+/// How many bits of pictures an application makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Makes {
+    /// As many as it is told that the path has room for: over datagrams.
+    AsTold,
+    /// As many as the clauses allow: over a stream, of which it knows nothing.
+    Most,
+    /// As many as the least capacity has room for: over a stream, by who knows that.
+    Least,
+}
+
+impl Makes {
+    fn picture(self) -> Option<(f64, f64)> {
+        let bits = match self {
+            Makes::AsTold => return None,
+            Makes::Most => Conference::SENDS[PICTURE].adapted.map_or(0.0, |all| all.bits.1 as f64),
+            Makes::Least => PICTURES_BITS,
+        };
+        Some((bits / 8.0 / PICTURES_HZ, PICTURES_HZ))
+    }
+}
+
+/// What the link carries by and by; a link that stays as it is has no parts.
+struct Parts<'a> {
+    link: Link,
+    rest: &'a [(f64, u64)],
+    begun: Instant,
+    time: Duration,
+}
+
+impl Parts<'_> {
+    /// The part that is due, if one is.
+    fn follow(&mut self) {
+        while let Some(((from, bits_per_s), rest)) = self.rest.split_first()
+            && self.link.now() >= self.begun + self.time.mul_f64(*from)
+        {
+            self.link.set_forth(*bits_per_s, COURSE_QUEUE);
+            self.rest = rest;
+        }
     }
 }
 
@@ -111,20 +159,39 @@ impl Application {
 /// [`Error::Wrong`] where what comes is not what was sent, or the ends stop; [`Error::Stack`], [`Error::Session`].
 pub fn call(way: Way, path: &Path, time: Duration, seed: u64) -> Result<Call> {
     match way {
-        Way::One => over_a_stream(path, time, seed),
-        Way::Chosen => over_datagrams(path, time, seed),
+        Way::One => over_a_stream(path, &[], Makes::Least, time, seed),
+        Way::Chosen => over_datagrams(path, &[], time, seed),
+    }
+}
+
+/// A call over the course of RFC 8867, of whose packets a share is lost beside that.
+///
+/// # Errors
+/// As [`call`].
+pub fn course(way: Way, makes: Makes, loss: f64, time: Duration, seed: u64) -> Result<Call> {
+    let path = Path { round_trip: COURSE_ROUND_TRIP, bits_per_s: COURSE[0].1, loss };
+    match way {
+        Way::One => over_a_stream(&path, &COURSE, makes, time, seed),
+        Way::Chosen => over_datagrams(&path, &COURSE, time, seed),
     }
 }
 
 /// Of both in one stream; what finds no room in it is skipped. The lane is behind an ADU.
-fn over_a_stream(path: &Path, time: Duration, seed: u64) -> Result<Call> {
+fn over_a_stream(
+    path: &Path,
+    parts: &[(f64, u64)],
+    makes: Makes,
+    time: Duration,
+    seed: u64,
+) -> Result<Call> {
     let mut world = World::new(path, one_for_all(), DATAGRAM, seed)?;
-    let picture = Some((PICTURES_BITS / 8.0 / PICTURES_HZ, PICTURES_HZ));
     let (begun, before) = (world.link.now(), world.link.sent_bytes());
-    let mut app = Application::new(begun, time, picture);
+    let mut parts = Parts { link: world.link.clone(), rest: parts, begun, time };
+    let mut app = Application::new(begun, time, makes.picture());
     // What the stream has no room for yet.
     let mut waiting: VecDeque<Vec<u8>> = VecDeque::new();
     world.run(time + 2 * TAIL, |[from, to], ids, now| {
+        parts.follow();
         let unacked = from.info(ids[0]).map_or(0, |info| info.unacked as usize);
         for lane in [SOUND, PICTURE] {
             let Some(len) = app.due(now, lane) else { continue };
@@ -203,10 +270,12 @@ fn sides(path: &Path, seed: u64) -> Result<(Link, [Side; 2])> {
     Ok((link, sides))
 }
 
-fn over_datagrams(path: &Path, time: Duration, seed: u64) -> Result<Call> {
+fn over_datagrams(path: &Path, parts: &[(f64, u64)], time: Duration, seed: u64) -> Result<Call> {
     let (link, [mut from, mut to]) = sides(path, seed)?;
-    let mut app = Application::new(link.now(), time, None);
+    let mut app = Application::new(link.now(), time, Makes::AsTold.picture());
+    let mut parts = Parts { link: link.clone(), rest: parts, begun: link.now(), time };
     while link.now() < app.until + TAIL {
+        parts.follow();
         let now = link.now();
         from.take(now)?;
         while let Some(event) = from.end.poll_event(now) {

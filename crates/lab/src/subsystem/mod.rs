@@ -11,7 +11,7 @@ mod rpc;
 mod world;
 
 pub use bulk::{Blocks, Offered, blocks};
-pub use conference::{Call, call};
+pub use conference::{Call, Makes, call, course};
 pub use rpc::{Answers, answers};
 pub use world::Path;
 

@@ -1,8 +1,8 @@
 //! Two hosts, the link between them, and a clock that goes on as soon as nothing is left to do at its time.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fusewire_base::Instant;
@@ -55,9 +55,12 @@ impl Path {
 }
 
 /// The link's clock, and what went over it.
+#[derive(Clone)]
 pub(super) struct Link {
     ns: Arc<AtomicU64>,
     sent: Arc<AtomicU64>,
+    /// From the first host to the second.
+    forth: Arc<Mutex<Rules>>,
 }
 
 impl Link {
@@ -71,11 +74,13 @@ impl Link {
             let memory = network.attach(address(host, 1));
             memory.map_err(Error::os("attaching to the network in memory"))
         };
+        let forth = Arc::new(Mutex::new(path.rules()));
         let one = Impair::new(attach(1)?, path.rules(), path.rules(), seed, now);
+        let one = one.following(forth.clone());
         let other = attach(2)?;
         let one = Counted { inner: one, sent: sent.clone() };
         let other = Counted { inner: other, sent: sent.clone() };
-        Ok((Link { ns, sent }, [Box::new(one), Box::new(other)]))
+        Ok((Link { ns, sent, forth }, [Box::new(one), Box::new(other)]))
     }
 
     pub fn now(&self) -> Instant {
@@ -84,6 +89,13 @@ impl Link {
 
     pub fn pass(&self, time: Duration) {
         self.ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// So much passes from the first host to the second from now on, and so long a packet waits for its turn at most.
+    pub fn set_forth(&self, bits_per_s: u64, queue: Duration) {
+        let mut forth = self.forth.lock().unwrap_or_else(PoisonError::into_inner);
+        forth.rate = Some(bits_per_s / 8);
+        forth.queue_bytes = ((bits_per_s / 8) as f64 * queue.as_secs_f64()) as usize;
     }
 
     /// Bytes of packets that left either host, headers of UDP and IPv4 included.
