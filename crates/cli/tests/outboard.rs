@@ -69,6 +69,13 @@ fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
         client.listen(handle, 8).unwrap();
         let seen = Done::of(command(&["ss", "--json"]).spawn().unwrap()).ok().out;
         assert!(seen.contains("10.9.0.2:9000") && seen.contains("LISTEN"), "{seen}");
+        // And who has it.
+        let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
+        let application = format!("{}/{}", comm.trim_end(), std::process::id());
+        let socket: Value = serde_json::from_str(seen.lines().next().unwrap()).unwrap();
+        assert_eq!(socket["names"]["application"], application, "{seen}");
+        let listed = Done::of(command(&["ss"]).spawn().unwrap()).ok().out;
+        assert!(listed.contains(&format!("for {application}")), "{listed}");
 
         // It has a way back to itself, and says so.
         let welcome = client.welcome().unwrap();

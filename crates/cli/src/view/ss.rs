@@ -126,7 +126,7 @@ pub fn run(ss: &Ss) -> Result {
             socket.send_queue.to_string(),
             End(socket.local).to_string(),
             socket.remote.map_or_else(|| "*".into(), |remote| End(remote).to_string()),
-            who(report),
+            application(report, socket),
             printable(&stack.device),
         ]);
     }
@@ -144,6 +144,14 @@ pub fn run(ss: &Ss) -> Result {
         }
     }
     Ok(())
+}
+
+/// The process of a stack, and the one that it has the socket for, if it does.
+fn application(report: &Report, socket: &Socket) -> String {
+    match socket.names.get("application") {
+        Some(name) => format!("{} for {}", who(report), printable(name)),
+        None => who(report),
+    }
 }
 
 fn line(ss: &Ss, found: &Found<'_>) -> Result {

@@ -190,6 +190,7 @@ impl Door {
             return self.closer.end(uid, socket);
         }
         let _ = fusewire_device::pass_rights(socket.as_fd(), true);
+        engine.table.applications.came(pid);
         self.guests[index as usize] = Some(Guest { socket, uid, pid, host });
         if host.is_none() {
             self.strangers.push_back(Stranger { index, uid, since: now });
@@ -209,6 +210,7 @@ impl Door {
         engine.guest_left(index);
         let Some(guest) = self.guests[index as usize].take() else { return };
         self.free.push(index);
+        engine.table.applications.left(guest.pid);
         match guest.host {
             Some(host) => engine.accounts.remove_control(host),
             None => self.strangers.retain(|stranger| stranger.index != index),

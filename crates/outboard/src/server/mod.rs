@@ -8,6 +8,7 @@
 //! moves so many bytes in its turn, and a stream's bytes wait where its own writer is stopped.
 
 mod accounts;
+mod applications;
 mod before;
 mod closed;
 mod closer;
@@ -194,7 +195,9 @@ impl Server {
             true
         };
         let count = move || [&refused.named()[..], &leases.named()].concat();
-        let observed = ip::observe_with(ask, count)?;
+        let applications = self.engine.table.applications.clone();
+        let names = move |id| applications.names(id);
+        let observed = ip::observe_with(ask, count, names)?;
         self._observed = Some(observed);
         self.engine.xtp.observe();
         Ok(())

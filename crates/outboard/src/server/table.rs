@@ -12,6 +12,7 @@ use fusewire_stack::ip::posix::Options;
 use rustix::io::Errno;
 
 use super::accounts::Charged;
+use super::applications::Applications;
 use super::before::Earlier;
 use super::contexts::{Service, Used};
 use super::lease::Lease;
@@ -252,6 +253,8 @@ pub struct Table {
     by_id: HashMap<SocketId, u32>,
     by_cookie: HashMap<u64, u32>,
     obituaries: VecDeque<Obituary>,
+    /// Whose sockets are, for who looks.
+    pub applications: Applications,
     /// Places of sockets that may have something to do.
     turns: Turns,
 }
@@ -300,8 +303,10 @@ impl Table {
     pub fn reindex(&mut self, index: u32) {
         let Some(socket) = &self.slots[index as usize].socket else { return };
         self.by_cookie.insert(socket.cookie, index);
-        if let Some(id) = socket.state.id() {
-            self.by_id.insert(id, index);
+        if let Some(id) = socket.state.id()
+            && self.by_id.insert(id, index) != Some(index)
+        {
+            self.applications.add(id, socket.pid);
         }
     }
 
@@ -326,6 +331,7 @@ impl Table {
         self.by_cookie.remove(&socket.cookie);
         if let Some(id) = socket.state.id() {
             self.by_id.remove(&id);
+            self.applications.remove(id);
         }
         self.turns.remove(index);
     }

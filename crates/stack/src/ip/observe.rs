@@ -9,6 +9,7 @@ use fusewire_device::capture::packets;
 use fusewire_transport::machine::Protocol as _;
 use fusewire_view::{Counts, Observed, Page, Segment, Socket, Source, Stack as StackView};
 
+use super::config::SocketId;
 use super::host::Inner;
 use super::snapshot::{Snapshot, SocketKind, SocketView};
 use super::stack::Stack;
@@ -19,6 +20,9 @@ use crate::observe::{count, nonzero, segment, transport};
 /// What runs a question on a stack, whoever drives it. False: the stack is gone.
 type Ask = dyn Fn(&mut dyn FnMut(&mut Stack, Instant)) -> bool + Send + Sync;
 
+/// What a socket is named by to whoever has the stack.
+type Name = dyn Fn(SocketId) -> Vec<(&'static str, String)> + Send + Sync;
+
 /// Makes a stack visible to `fusewire ss`, `fusewire top` and `fusewire capture` as long as what is returned lives.
 /// `ask` runs a question on it, which is short: the stack waits for nothing else meanwhile; false when it is gone.
 /// [`Host::observe`](super::Host::observe) does it for a host.
@@ -28,18 +32,20 @@ type Ask = dyn Fn(&mut dyn FnMut(&mut Stack, Instant)) -> bool + Send + Sync;
 pub fn observe(
     ask: impl Fn(&mut dyn FnMut(&mut Stack, Instant)) -> bool + Send + Sync + 'static,
 ) -> io::Result<Observed> {
-    observe_with(ask, Vec::new)
+    observe_with(ask, Vec::new, |_| Vec::new())
 }
 
-/// As [`observe`], and what whoever has the stack counts besides.
+/// As [`observe`], and what whoever has the stack counts besides, and by what it names a socket.
 ///
 /// # Errors
 /// As [`observe`].
 pub fn observe_with(
     ask: impl Fn(&mut dyn FnMut(&mut Stack, Instant)) -> bool + Send + Sync + 'static,
     count: impl Fn() -> Vec<(&'static str, u64)> + Send + Sync + 'static,
+    name: impl Fn(SocketId) -> Vec<(&'static str, String)> + Send + Sync + 'static,
 ) -> io::Result<Observed> {
-    fusewire_view::observe(Arc::new(Seen { ask: Box::new(ask), count: Box::new(count) }))
+    let (ask, count, name) = (Box::new(ask), Box::new(count), Box::new(name));
+    fusewire_view::observe(Arc::new(Seen { ask, count, name }))
 }
 
 /// Makes a host visible.
@@ -59,6 +65,8 @@ struct Seen {
     ask: Box<Ask>,
     /// What is counted around the stack.
     count: Box<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>,
+    /// What a socket is named by besides.
+    name: Box<Name>,
 }
 
 impl Seen {
@@ -87,7 +95,10 @@ impl Source for Seen {
             if let SocketKind::Stream { info, .. } = &seen.kind {
                 count(&mut view, "tcp", &info.counters);
             }
-            view.sockets.push(socket(seen));
+            let names = (self.name)(seen.id).into_iter();
+            let mut socket = socket(seen);
+            socket.names.extend(names.map(|(what, name)| (what.into(), name)));
+            view.sockets.push(socket);
         }
         Ok(Page { stack: view, next })
     }
