@@ -293,23 +293,50 @@ impl Interface for Full {
     }
 }
 
+/// Two stacks on Ethernet, and what says that the first one's interface is full.
+fn with_full_interface() -> (Net, Arc<AtomicBool>) {
+    let (a, b) = pair(Pair { link: Link::Ethernet, ..Pair::default() }).unwrap();
+    let now = fusewire_base::Instant::from_ms(5);
+    let is_full = Arc::new(AtomicBool::new(false));
+    let configs = [net_config(&a, 0), net_config(&b, 1)];
+    let a = Full { inner: a, is_full: is_full.clone() };
+    let interfaces: [Box<dyn Interface>; 2] = [Box::new(a), Box::new(b)];
+    let mut nets = interfaces
+        .into_iter()
+        .zip(configs)
+        .map(|(interface, net)| Stack::new(interface, net, Config::default(), [1; 32], now));
+    let stacks = [(); 2].map(|()| nets.next().unwrap());
+    let events = [Vec::new(), Vec::new()];
+    (Net { stacks, now, v6: false, events, wire: None }, is_full)
+}
+
+/// Who asks a stack until it has no more to do, and sleeps until it will have, does not ask for ever while the interface is full.
+#[test]
+fn what_a_full_interface_has_no_room_for_is_not_work() {
+    let (mut net, is_full) = with_full_interface();
+    let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
+    is_full.store(true, Ordering::Relaxed);
+    let silent = Some(net.addr(7, 7));
+    assert_eq!(net.stacks[0].udp_send(net.now, client, b"hello", silent).unwrap(), Ok(true));
+    for _ in 0..20 {
+        let mut polls = std::iter::repeat_with(|| net.stacks[0].poll(net.now).unwrap());
+        assert!(polls.by_ref().take(10).any(|worked| !worked), "at {:?}", net.now);
+        let due = net.stacks[0].poll_timeout();
+        assert!(due.is_none_or(|at| at > net.now), "{due:?} at {:?}", net.now);
+        assert!(net.stacks[0].is_blocked());
+        net.now += Duration::from_millis(400);
+    }
+    is_full.store(false, Ordering::Relaxed);
+    net.settle();
+    assert!(!net.stacks[0].is_blocked());
+}
+
 /// What waited for an answer and finds the interface full then waits on, in its order, and is counted where it waits for too long.
 #[test]
 fn what_waited_for_an_answer_waits_for_room_too() {
     for is_full_for_long in [false, true] {
-        let (a, b) = pair(Pair { link: Link::Ethernet, ..Pair::default() }).unwrap();
-        let now = fusewire_base::Instant::from_ms(5);
-        let is_full = Arc::new(AtomicBool::new(false));
-        let configs = [net_config(&a, 0), net_config(&b, 1)];
-        let a = Full { inner: a, is_full: is_full.clone() };
-        let interfaces: [Box<dyn Interface>; 2] = [Box::new(a), Box::new(b)];
-        let mut nets = interfaces
-            .into_iter()
-            .zip(configs)
-            .map(|(interface, net)| Stack::new(interface, net, Config::default(), [1; 32], now));
-        let stacks = [(); 2].map(|()| nets.next().unwrap());
-        let events = [Vec::new(), Vec::new()];
-        let mut net = Net { stacks, now, v6: false, events, wire: None };
+        let (mut net, is_full) = with_full_interface();
+        let now = net.now;
         let server = net.stacks[1].udp_bind(net.addr(1, 7)).unwrap();
         let client = net.stacks[0].udp_bind(net.addr(0, 0)).unwrap();
         let there = Some(net.addr(1, 7));

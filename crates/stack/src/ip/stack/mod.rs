@@ -207,7 +207,7 @@ impl Stack {
 
     /// Packets wait because the interface is full: look again soon, or when it can be written to.
     pub fn is_blocked(&self) -> bool {
-        !self.core.output.is_empty() || self.core.frame_len > 0 || self.core.pending.is_blocked
+        !self.core.output.is_empty() || self.core.layer_is_blocked() || self.core.pending.is_blocked
     }
 
     /// Connections that are neither over nor in TIME-WAIT.
@@ -354,13 +354,14 @@ impl Stack {
             || !core.freed.is_empty()
     }
 
-    /// When to call [`Stack::poll`] at the latest.
+    /// When to call [`Stack::poll`] at the latest, unless it [is blocked](Stack::is_blocked): then also when the interface can be
+    /// written to.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let core = &self.core;
         let times = [
             core.timers.next_deadline(),
             core.resolve_at,
-            core.layer.poll_timeout(),
+            core.layer.poll_timeout().filter(|_| !core.layer_is_blocked()),
             core.pending.deadline(),
             core.flush_at,
             self.kernel_timeout(),

@@ -19,6 +19,11 @@ use crate::ip::tcp::Stream;
 const R1: u8 = 3;
 
 impl Core {
+    /// The interface had no room for what the IP layer has to say.
+    pub(super) fn layer_is_blocked(&self) -> bool {
+        self.frame_len > 0
+    }
+
     /// There is an event for a socket's owner.
     #[inline]
     pub(in crate::ip) fn notify(&mut self, index: u32, event: Event) {
@@ -274,7 +279,8 @@ impl Core {
     pub(super) fn run_timers(&mut self, now: Instant) -> bool {
         let mut any = false;
         if self.layer.poll_timeout().is_some_and(|at| at <= now) {
-            any = true;
+            // What it has to say waits where the interface is full, and is due as long as it does.
+            any = !self.layer_is_blocked();
             self.layer_speaks = true;
             self.layer.handle_timeout(now);
         }
