@@ -252,6 +252,30 @@ fn datagrams_wait_for_their_rate_and_all_arrive() {
     });
 }
 
+/// Although nothing of them leaves.
+#[test]
+fn datagrams_for_who_does_not_answer_wait_for_their_rate() {
+    let name = "datagrams_for_who_does_not_answer_wait_for_their_rate";
+    in_namespace(name, Need::Tap, "", || {
+        const RATE: u64 = 2000;
+        const COUNT: u64 = 2000;
+        with_outboard(Budget { packets: Some(RATE), ..Budget::default() }, |path| {
+            let client = Client::new(path).unwrap();
+            let (p, _handle) = client.socket(DATAGRAM).unwrap();
+            let begin = Instant::now();
+            for n in 0..COUNT {
+                // Several, so that there is room for more than one has.
+                let silent = SocketAddr::from(([10, 9, 0, 100 + (n % 50) as u8], 7000));
+                client::send_to(&p, &[IoSlice::new(&[7])], Some(silent), SendFlags::empty())
+                    .unwrap();
+            }
+            until("all are taken", || fusewire_device::unread_by_peer(p.as_fd()).unwrap() == 0);
+            let least = Duration::from_millis((COUNT - RATE / 20 - 64) * 1000 / RATE);
+            assert!(begin.elapsed() >= least, "{:?} of at least {least:?}", begin.elapsed());
+        });
+    });
+}
+
 #[test]
 fn connections_are_begun_at_the_rate_of_packets() {
     let name = "connections_are_begun_at_the_rate_of_packets";

@@ -103,10 +103,11 @@ impl Places for InRings<'_> {
     }
 }
 
-/// Datagrams that a stack has sent, and copies of them that it has given to sockets of its own.
+/// Datagrams that a stack has sent, or taken for neighbours whom it asks for, and copies that it has given to sockets of its own. Those
+/// that leave when the answer comes leave in nobody's turn.
 fn messages_of(stack: &Stack) -> u64 {
     let counters = stack.counters();
-    counters.udp_messages_sent + counters.udp_messages_returned
+    counters.udp_messages_sent + counters.udp_messages_unresolved + counters.udp_messages_returned
 }
 
 impl Engine {

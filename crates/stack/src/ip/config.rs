@@ -283,6 +283,8 @@ pub struct Counters {
     pub udp_messages_sent: u64,
     /// Copies of those that came to sockets of this host's own: of one to a group as many as sockets here hear it.
     pub udp_messages_returned: u64,
+    /// Messages for a neighbour that had to be asked for, which waited, or were too many to.
+    pub udp_messages_unresolved: u64,
     /// XTP's packets delivered.
     pub xtp_packets_received: u64,
     /// XTP's packets sent.

@@ -150,6 +150,7 @@ fn counted(view: &mut StackView, snapshot: &Snapshot) {
         ("udp_messages_received", c.udp_messages_received),
         ("udp_messages_sent", c.udp_messages_sent),
         ("udp_messages_returned", c.udp_messages_returned),
+        ("udp_messages_unresolved", c.udp_messages_unresolved),
         ("xtp_packets_received", c.xtp_packets_received),
         ("xtp_packets_sent", c.xtp_packets_sent),
         ("tcp_syn_cookies", c.cookies),

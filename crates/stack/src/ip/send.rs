@@ -104,6 +104,7 @@ impl Core {
     ) -> usize {
         let len: usize = pieces.clone().map(<[u8]>::len).sum();
         let count = len.div_ceil(message_len.max(1)).max(1);
+        self.counters.udp_messages_unresolved += count as u64;
         let meant = self.layer.meant(to.ip());
         let next_hop = self.layer.next_hop(meant).unwrap_or(meant);
         if self.pending.is_empty() {
