@@ -5,7 +5,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,12 @@ pub struct Socket {
     begun: Mutex<Option<(Heading, Vec<u8>)>>,
     /// What failed behind the messages that a call moved: the next call's to tell.
     late: Mutex<Option<Errno>>,
+    /// Its peer is an IPv4 address, perhaps in an IPv6 one.
+    peer_is_v4: AtomicBool,
+}
+
+fn is_v4(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_ipv4()
 }
 
 /// Bytes of a file that are sent at a time.
@@ -91,7 +97,8 @@ impl Socket {
 
     fn of(inner: client::Socket, family: Family, kind: Kind) -> Socket {
         let (descriptors, begun, late) = (AtomicUsize::new(1), Mutex::default(), Mutex::default());
-        Socket { inner, kind, family, descriptors, begun, late }
+        let peer_is_v4 = AtomicBool::new(false);
+        Socket { inner, kind, family, descriptors, begun, late, peer_is_v4 }
     }
 
     /// The kernel's number of its placeholder, as long as the socket is not closed.
@@ -143,7 +150,7 @@ impl Socket {
             let heading = Heading { address: message.to, beside: message.beside };
             let (to, mut bytes) = begun.take().unwrap_or((heading, Vec::new()));
             bytes.extend_from_slice(&message.bytes);
-            self.fits(bytes.len())?;
+            self.fits(bytes.len(), to.address)?;
             if flags.more {
                 *begun = Some((to, bytes));
                 continue;
@@ -187,9 +194,10 @@ impl Socket {
         })
     }
 
-    /// A datagram of such a length fits into a packet, behind the headers of UDP and IP.
-    fn fits(&self, len: usize) -> Result<()> {
-        let headers = if self.family == Family::V4 { 20 + 8 } else { 8 };
+    /// A datagram of such a length fits into a packet to there, or to its peer, behind the headers of UDP and IP.
+    fn fits(&self, len: usize, to: Option<SocketAddr>) -> Result<()> {
+        let is_v4 = to.map_or_else(|| self.peer_is_v4.load(Ordering::Relaxed), is_v4);
+        let headers = if is_v4 || self.family == Family::V4 { 20 + 8 } else { 8 };
         let fits = len <= usize::from(u16::MAX) - headers;
         if fits { Ok(()) } else { Err(Errno(libc::EMSGSIZE)) }
     }
@@ -221,7 +229,7 @@ impl Leaving for Several<'_> {
         let Several(socket, messages) = self;
         let Outgoing { to, beside, bytes } = &messages[at];
         socket
-            .fits(bytes.len())
+            .fits(bytes.len(), *to)
             .map_err(|Errno(number)| rustix::io::Errno::from_raw_os_error(number))?;
         match to {
             None if !socket.inner.has_peer() => Err(rustix::io::Errno::DESTADDRREQ),
@@ -331,7 +339,9 @@ impl Posix for Socket {
                 return Err(Errno(libc::EAFNOSUPPORT));
             }
         };
-        Ok(self.inner.connect(remote)?)
+        self.inner.connect(remote)?;
+        self.peer_is_v4.store(remote.is_some_and(is_v4), Ordering::Relaxed);
+        Ok(())
     }
 
     fn shutdown(&self, how: i32) -> Result<()> {

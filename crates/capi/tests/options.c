@@ -15,6 +15,7 @@
 #define fw_connect connect
 #define fw_close close
 #define fw_send send
+#define fw_sendto sendto
 #define fw_recv recv
 #define fw_sendmsg sendmsg
 #define fw_recvmsg recvmsg
@@ -287,6 +288,19 @@ static void beside(const char *ip, const int *wanted, const int *sent) {
     fw_close(fd);
 }
 
+/* Of IPv6's socket, for an IPv4 peer. */
+static void too_long(void) {
+    static char bytes[65508];
+    socklen_t len;
+    union address there = at("::ffff:127.0.0.1", 722, &len);
+    int fd = fw_socket(AF_INET6, SOCK_DGRAM, 0);
+    printf("too long: %s", say((int)fw_sendto(fd, bytes, sizeof bytes, 0, &there.any, len)));
+    CHECK(fw_connect(fd, &there.any, len) == 0);
+    printf(", %s", say((int)fw_send(fd, bytes, sizeof bytes, 0)));
+    printf(", %s\n", say((int)fw_send(fd, bytes, sizeof bytes - 1, 0)));
+    fw_close(fd);
+}
+
 int main(void) {
     static const int values[][3] = {
         {SOL_SOCKET, SO_REUSEADDR, 1},          {SOL_SOCKET, SO_REUSEPORT, 1},
@@ -325,6 +339,7 @@ int main(void) {
     spread_datagrams();
     deferred_and_corked();
     ended_hard();
+    too_long();
     beside("127.0.0.1", (int[]){IP_PKTINFO, IP_RECVTTL, IP_RECVTOS, 0}, (int[]){IP_TTL, IP_TOS, 0});
     beside("127.0.0.1", (int[]){IP_RECVTTL, 0}, (int[]){0});
     beside("::1", (int[]){IPV6_RECVPKTINFO, IPV6_RECVHOPLIMIT, IPV6_RECVTCLASS, 0}, (int[]){IPV6_HOPLIMIT, IPV6_TCLASS, 0});
