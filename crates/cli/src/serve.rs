@@ -224,7 +224,8 @@ fn over_outboard(serve: &Serve, path: &Path, share: &Arc<Share>, config: &Server
     })?;
     serve.carrying.say(Stream::NAME, &[]);
     let control = Arc::new(Control::default());
-    heed_signals(&control, || (), Reload::of(serve, config))?;
+    let waker = listener.waker();
+    heed_signals(&control, move || waker.wake(), Reload::of(serve, config))?;
     let _observed =
         net::observe(&control).inspect_err(|error| tracing::info!(%error, "not visible"));
     serve.announce(listener.local_addr()?, config)?;

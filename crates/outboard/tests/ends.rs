@@ -4,9 +4,12 @@ mod scene;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use fusewire_outboard::client;
 use fusewire_outboard::protocol::{Family, Kind, SocketType};
+use fusewire_stack::byte_stream::ByteListener;
 use fusewire_testkit::namespace::{Need, in_namespace};
 use rustix::event::PollFlags;
 use rustix::io::IoSlice;
@@ -85,5 +88,21 @@ fn a_port_is_free_once_its_socket_is_closed() {
             assert_eq!(scene.client.bind(second, local), taken, "round {round}");
             drop((p, other));
         }
+    });
+}
+
+/// Who ends a server of streams does not wait until it looks by itself.
+#[test]
+fn who_waits_for_a_connection_can_be_woken() {
+    in_namespace("who_waits_for_a_connection_can_be_woken", Need::Root, SETUP, || {
+        let scene = Scene::new();
+        let outboard = client::Outboard::at(&scene.path).unwrap();
+        let listener = client::Listener::bind(&outboard, SocketAddr::new(OURS.into(), 7)).unwrap();
+        let (waker, (tells, told)) = (listener.waker(), mpsc::channel());
+        std::thread::spawn(move || tells.send(listener.accept_within(Duration::from_secs(600))));
+        // Whether it waits by then or not.
+        waker.wake();
+        let accepted = told.recv_timeout(Duration::from_secs(60)).expect("it was woken").unwrap();
+        assert!(accepted.is_none());
     });
 }

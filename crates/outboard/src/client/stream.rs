@@ -7,13 +7,14 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fusewire_device::Waker;
 use fusewire_stack::byte_stream::{ByteListener, ByteStream};
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::sockopt::Timeout;
 use rustix::net::{RecvFlags, SendFlags};
 
-use super::socket::{Outboard, Socket, shown};
+use super::socket::{Outboard, Socket};
 use crate::protocol::{Family, Kind, OptionName, SocketType};
 
 /// A stream. Clones are the same one.
@@ -117,13 +118,16 @@ impl ByteStream for Stream {
 
 /// A port that takes streams.
 #[derive(Debug)]
-pub struct Listener(Socket);
+pub struct Listener {
+    socket: Socket,
+    waker: Waker,
+}
 
 impl Listener {
     /// Listens at `local`.
     ///
     /// # Errors
-    /// Somebody has the port, or it is not for this user.
+    /// Somebody has the port, or it is not for this user; no descriptor is left.
     pub fn bind(outboard: &Arc<Outboard>, local: SocketAddr) -> io::Result<Listener> {
         let socket = socket(outboard, local)?;
         socket.set_option(
@@ -133,7 +137,7 @@ impl Listener {
         socket.bind(local)?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
-        Ok(Listener(socket))
+        Ok(Listener { socket, waker: Waker::new()? })
     }
 
     /// The address that it is bound to.
@@ -141,7 +145,12 @@ impl Listener {
     /// # Errors
     /// The outboard is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.0.local()?)
+        Ok(self.socket.local()?)
+    }
+
+    /// What ends a wait for a connection, from anywhere.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
     }
 }
 
@@ -152,13 +161,19 @@ impl ByteListener for Listener {
     type Stream = Stream;
 
     fn accept_within(&self, time: Duration) -> io::Result<Option<(Stream, SocketAddr)>> {
-        match self.0.accept() {
+        match self.socket.accept() {
             Ok((socket, peer)) => {
                 socket.set_nonblocking(false)?;
                 Ok(Some((Stream(Arc::new(socket)), peer)))
             }
             Err(Errno::AGAIN) => {
-                shown(self.0.placeholder().as_fd(), PollFlags::IN, Some(time))?;
+                let (placeholder, patience) = (self.socket.placeholder(), time.try_into().ok());
+                let mut fds = [placeholder.as_fd(), self.waker.as_fd()]
+                    .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                match poll(&mut fds, patience.as_ref()) {
+                    Ok(_) | Err(Errno::INTR) => self.waker.drain(),
+                    Err(error) => return Err(error.into()),
+                }
                 Ok(None)
             }
             Err(error @ (Errno::NETDOWN | Errno::INVAL | Errno::CONNRESET)) => Err(error.into()),
