@@ -79,7 +79,7 @@ impl<'a> Socket<'a> {
 
     fn send_to(&self, bytes: &[u8], to: SocketAddr) -> Result<usize, Errno> {
         let pieces = [IoSlice::new(bytes)];
-        self.rings.send_to(self.client, self.with(), &pieces, Some(to), SendFlags::NOSIGNAL)
+        self.rings.send_to(self.client, self.with(), &pieces, (Some(to), true), SendFlags::NOSIGNAL)
     }
 
     fn recv_from(&self, bytes: &mut [u8]) -> usize {

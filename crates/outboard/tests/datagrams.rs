@@ -116,7 +116,7 @@ impl Socket<'_> {
         let (front, rest) = bytes.split_at(bytes.len() / 3);
         let pieces = [IoSlice::new(front), IoSlice::new(rest)];
         let Process { client, rings } = self.process;
-        rings.send_to(client, self.with(), &pieces, Some(to), flags | SendFlags::NOSIGNAL)
+        rings.send_to(client, self.with(), &pieces, (Some(to), true), flags | SendFlags::NOSIGNAL)
     }
 
     fn recv(&self, bytes: &mut [u8], flags: RecvFlags) -> Result<Option<Datagram>, Errno> {
@@ -430,7 +430,13 @@ fn who_is_connected_is_told_once_of_what_became_of_what_he_sent() {
         let mut bytes = [0; 64];
         let mut recv = |flags| a.recv(&mut bytes, flags).map(|came| came.map(|came| came.len));
         let send = |to: Option<SocketAddr>| {
-            near.rings.send_to(&near.client, a.with(), &[IoSlice::new(b"hello")], to, NOTHING)
+            near.rings.send_to(
+                &near.client,
+                a.with(),
+                &[IoSlice::new(b"hello")],
+                (to, true),
+                NOTHING,
+            )
         };
         let refused = || {
             assert_eq!(send(None), Ok(5), "rings: {is_leased}");
@@ -510,7 +516,7 @@ fn what_was_sent_to_one_peer_never_goes_to_the_next() {
             for _ in 0..600 {
                 // Some are told that nobody is there.
                 let sent = [IoSlice::new(b"for another")];
-                let _ = near.rings.send_to(&near.client, a.with(), &sent, None, NOTHING);
+                let _ = near.rings.send_to(&near.client, a.with(), &sent, (None, true), NOTHING);
             }
             near.client.connect(a.p.as_fd(), a.handle, Some(at(2))).unwrap();
             let own = [round; 3];
@@ -518,7 +524,7 @@ fn what_was_sent_to_one_peer_never_goes_to_the_next() {
             for again in 0u64.. {
                 if again.is_multiple_of(100) {
                     let own = [IoSlice::new(&own)];
-                    let _ = near.rings.send_to(&near.client, a.with(), &own, None, NOTHING);
+                    let _ = near.rings.send_to(&near.client, a.with(), &own, (None, true), NOTHING);
                 }
                 match b.recv(&mut bytes, RecvFlags::DONTWAIT) {
                     Ok(came) => {
@@ -561,7 +567,7 @@ fn what_waits_when_a_socket_is_connected_anew_goes_to_whom_it_was_for() {
         let connect = |to| near.client.connect(a.p.as_fd(), a.handle, to);
         let send = |what: u32, to: Option<SocketAddr>| {
             let bytes = what.to_le_bytes();
-            near.rings.send_to(&near.client, a.with(), &[IoSlice::new(&bytes)], to, NOTHING)
+            near.rings.send_to(&near.client, a.with(), &[IoSlice::new(&bytes)], (to, true), NOTHING)
         };
         for (nth, port) in (7001..=7003).enumerate() {
             connect(Some(place(port))).unwrap();
@@ -620,7 +626,7 @@ fn what_is_too_long_moves_no_others_to_an_earlier_peer() {
         for what in 0..EACH {
             let bytes = what.to_le_bytes();
             let pieces = [IoSlice::new(&bytes)];
-            near.rings.send_to(&near.client, a.with(), &pieces, None, NOTHING).unwrap();
+            near.rings.send_to(&near.client, a.with(), &pieces, (None, true), NOTHING).unwrap();
         }
     };
     connect(7001).unwrap();
@@ -656,7 +662,13 @@ fn what_waited_for_the_interface_is_told_while_its_peer_is_the_same() {
         let a = Socket { way: Way::never(), ..near.bound(([10, 0, 0, 1], 0).into()) };
         let connect = |port| near.client.connect(a.p.as_fd(), a.handle, Some(place(port)));
         let send_one = |bytes: &[u8]| {
-            near.rings.send_to(&near.client, a.with(), &[IoSlice::new(bytes)], None, NOTHING)
+            near.rings.send_to(
+                &near.client,
+                a.with(),
+                &[IoSlice::new(bytes)],
+                (None, true),
+                NOTHING,
+            )
         };
         connect(7001).unwrap();
         is_full.store(true, Ordering::Relaxed);

@@ -207,7 +207,13 @@ impl Socket<'_> {
         if !self.way.is_leased() {
             return client::send_to(&self.p, &pieces, Some(to), flags);
         }
-        rings.send_to(client, (self.p.as_fd(), self.handle, &self.way), &pieces, Some(to), flags)
+        rings.send_to(
+            client,
+            (self.p.as_fd(), self.handle, &self.way),
+            &pieces,
+            (Some(to), true),
+            flags,
+        )
     }
 
     /// How long the next datagram is, and who sent it.

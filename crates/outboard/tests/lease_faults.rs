@@ -74,7 +74,7 @@ fn datagrams(client: &Client, rings: &Rings, round: usize) {
     for _ in 0..200 {
         let pieces = [IoSlice::new(&sent)];
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let _ = rings.send_to(client, with, &pieces, Some(scene::at(7006)), flags);
+        let _ = rings.send_to(client, with, &pieces, (Some(scene::at(7006)), true), flags);
         let (mut address, mut back) = ([0; HEADING_LEN], [0; 2048]);
         let mut pieces = [IoSliceMut::new(&mut address), IoSliceMut::new(&mut back)];
         if let Ok(Some(came)) = rings.recv_from(client, with, &mut pieces, RecvFlags::DONTWAIT) {
@@ -227,7 +227,7 @@ fn datagrams_until_it_ends(
         let came = rings.recv_from(client, with, &mut pieces, RecvFlags::empty());
         assert!(matches!(came, Ok(None) | Err(Errno::CONNRESET)), "{came:?}");
     } else {
-        let (sent, to) = ([7; 1000], Some(scene::at(7005)));
+        let (sent, to) = ([7; 1000], (Some(scene::at(7005)), true));
         while rings.send_to(client, with, &[IoSlice::new(&sent)], to, SendFlags::NOSIGNAL).is_ok() {
         }
     }

@@ -292,11 +292,9 @@ fn send_datagram(
     let heading = Heading { address: to, beside };
     let (p, handle, has_peer) = (socket.p(), socket.handle, socket.is(stage::CONNECTED));
     let sent = match (library.rings(socket), has_peer) {
-        (Some((rings, way)), true) => {
-            rings.send_to(&library.client, (p, handle, way), pieces, heading, flags)
-        }
-        (Some((rings, way)), false) => {
-            rings.send_unconnected(&library.client, (p, handle, way), pieces, heading, flags)
+        (Some((rings, way)), has_peer) => {
+            let to = (heading, has_peer);
+            rings.send_to(&library.client, (p, handle, way), pieces, to, flags)
         }
         (None, true) => (library.client.told((p, handle)))
             .and_then(|()| client::send_to(p, pieces, heading, flags)),

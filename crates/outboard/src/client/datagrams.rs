@@ -70,7 +70,7 @@ fn len_of(pieces: &[IoSlice<'_>]) -> usize {
 }
 
 impl Rings {
-    /// Sends a datagram to `to`, or to whom the socket is connected.
+    /// Sends a datagram to `to`, or to whom the socket is connected (`has_peer`: it is, to whomever this goes).
     ///
     /// # Errors
     /// As [`send_to`].
@@ -79,26 +79,10 @@ impl Rings {
         client: &Client,
         with: (BorrowedFd<'_>, Handle, &Way),
         pieces: &[IoSlice<'_>],
-        to: impl Into<Heading>,
+        (to, has_peer): (impl Into<Heading>, bool),
         flags: SendFlags,
     ) -> Result<usize> {
-        let one = One(pieces, to.into(), true);
-        self.send_datagrams(client, with, &one, flags).map(|_| len_of(pieces))
-    }
-
-    /// The same of a socket that has no peer.
-    ///
-    /// # Errors
-    /// As [`send_to`].
-    pub fn send_unconnected(
-        &self,
-        client: &Client,
-        with: (BorrowedFd<'_>, Handle, &Way),
-        pieces: &[IoSlice<'_>],
-        to: impl Into<Heading>,
-        flags: SendFlags,
-    ) -> Result<usize> {
-        let one = One(pieces, to.into(), false);
+        let one = One(pieces, to.into(), has_peer);
         self.send_datagrams(client, with, &one, flags).map(|_| len_of(pieces))
     }
 

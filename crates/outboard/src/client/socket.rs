@@ -117,11 +117,7 @@ fn again<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
 }
 
 /// What a descriptor shows within so long; `None`: whenever it is. Nothing, when time is up.
-pub(super) fn shown(
-    p: BorrowedFd<'_>,
-    wanted: PollFlags,
-    timeout: Option<Duration>,
-) -> Result<PollFlags> {
+fn shown(p: BorrowedFd<'_>, wanted: PollFlags, timeout: Option<Duration>) -> Result<PollFlags> {
     let mut fds = [PollFd::from_borrowed_fd(p, wanted)];
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     again(|| poll(&mut fds, timeout.as_ref()))?;
@@ -534,11 +530,8 @@ impl Socket {
         }
         let flags = flags | SendFlags::NOSIGNAL;
         let (rings, with) = (&self.outboard.rings, (end.p.as_fd(), end.handle, &end.way));
-        let send = || match self.has_peer() {
-            true => rings.send_to(self.client(), with, pieces, to, flags),
-            false => rings.send_unconnected(self.client(), with, pieces, to, flags),
-        };
-        match again(send) {
+        let to = (to, self.has_peer());
+        match again(|| rings.send_to(self.client(), with, pieces, to, flags)) {
             Err(Errno::PIPE | Errno::CONNRESET) => Err(Errno::NETDOWN),
             done => done,
         }
