@@ -53,8 +53,6 @@ pub struct Engine {
     pub stale: Vec<u32>,
     /// When they were last told.
     refreshed_at: Option<Instant>,
-    /// The leased stream whose ring was full last.
-    crowded: Option<u32>,
     /// Leased streams of which something was laid into their rings in the batch at hand.
     laid: Vec<u32>,
     scratch: Box<[u8; DATAGRAM_MAX]>,
@@ -128,7 +126,6 @@ impl Engine {
             xtp,
             stale: Vec::new(),
             refreshed_at: None,
-            crowded: None,
             laid: Vec::new(),
             scratch: scratch.try_into().expect("of this length"),
             retry: Vec::new(),
@@ -165,15 +162,6 @@ impl Engine {
     /// # Errors
     /// The interface's.
     pub fn receive(&mut self, stack: &mut Stack, now: Instant) -> io::Result<bool> {
-        if let Some(index) = self.crowded.take()
-            && let Some(Socket { lease: Some(lease), state: State::Stream(id), .. }) =
-                self.table.at(index)
-        {
-            // As long as some wait, all that comes is to wait behind them, and is copied twice.
-            if self.regions.lay_waiting(lease, stack, *id) {
-                self.table.mark(index);
-            }
-        }
         let Engine { table, regions, laid, .. } = self;
         laid.clear();
         let mut rings = InRings { table: &mut *table, regions: &mut *regions, laid: &mut *laid };
@@ -466,13 +454,8 @@ impl Engine {
         {
             self.stale.push(index);
         }
-        if let Some(lease) = &socket.lease {
-            if lease.is_crowded() {
-                self.crowded = Some(index);
-            }
-            if lease.owes_bell() {
-                self.bells.push(index);
-            }
+        if socket.lease.as_ref().is_some_and(Lease::owes_bell) {
+            self.bells.push(index);
         }
         self.after_lease(index, socket, turn)
     }

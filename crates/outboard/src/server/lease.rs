@@ -108,11 +108,6 @@ impl Lease {
         }
         Ok(())
     }
-
-    /// More has come of it than there is room for.
-    pub fn is_crowded(&self) -> bool {
-        self.wants_room && !self.is_over
-    }
 }
 
 /// What waits in the placeholder.

@@ -11,7 +11,7 @@ use fusewire_stack::ip::{Bytes, SocketId, Stack};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::{Held, INFO_EVERY, Lease, lay_down, ring_bell};
+use super::{Held, INFO_EVERY, Lease, ring_bell};
 use crate::placeholder::is_left;
 use crate::protocol::KEY_LEN;
 use crate::region::{
@@ -19,7 +19,6 @@ use crate::region::{
     processor, sleeps,
 };
 use crate::ring::{Progress, Words};
-use crate::server::pipe::QUANTUM;
 use crate::server::table::is_same;
 use crate::waiter;
 
@@ -289,16 +288,6 @@ impl Regions {
         lease.is_quiet = true;
         Progress::quiet(&slot);
         Ok(())
-    }
-
-    /// Lays into its ring what has come of this stream; true if there was something. Bell and end are for the socket's turn.
-    pub fn lay_waiting(&self, lease: &mut Lease, stack: &mut Stack, id: SocketId) -> bool {
-        let mut left = QUANTUM;
-        if !lease.is_over {
-            // What is wrong the turn finds, too.
-            let _ = lay_down(lease, stack, id, &self.of(lease), &mut left);
-        }
-        left < QUANTUM
     }
 
     /// Where the next `len` bytes of a stream go in its ring; `None`: there is no room for all of them.
