@@ -307,6 +307,13 @@ pub struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
+    /// What was to wake him was taken away: there is news of all that he has to look at, for which somebody rings if he sleeps.
+    pub fn tell_again(&self) {
+        waiter::Words::store(self, waiter::Word::Asleep, 1);
+        fence(Ordering::SeqCst);
+        self.rings.fetch_or(NEWS, waiter::Words::load(self, waiter::Word::Ready));
+    }
+
     fn place(&self, word: waiter::Word) -> usize {
         WAITERS_AT + self.number * WAITER_LEN + 8 * word as usize
     }

@@ -96,7 +96,11 @@ fn receive_stream(
             None => Ok(Received::of(0)),
         },
         Err(Errno::CONNRESET) => Err(why(library, socket).unwrap_or(Errno::CONNRESET)),
-        Err(error) => Err(error),
+        Err(error) => {
+            // It may have taken a bell out.
+            library.disturb(socket.number);
+            Err(error)
+        }
     }
 }
 

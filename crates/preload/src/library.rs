@@ -177,6 +177,7 @@ impl Library {
     /// From now on somebody uses a socket's placeholder by itself: its bytes go that way alone.
     pub fn give_up(&self, socket: &Socket) {
         if let Some((rings, way)) = self.rings(socket) {
+            self.disturb(socket.number);
             rings.give_up(socket.p(), way);
             way.refuse();
         }
@@ -198,6 +199,7 @@ impl Library {
         if let Some((rings, way)) = self.rings(&socket)
             && way.is_leased()
         {
+            self.disturb(number);
             match self.is_still(&socket) {
                 true => rings.close(socket.p(), way),
                 false => rings.abandon(way),

@@ -7,7 +7,8 @@
 //!                  └─▶ the kernel's events, at once ──────────────▶ and those of the leases that have something
 //! ```
 //! The kernel is asked each time, so that nothing else that is watched waits for a stream that is always ready, and the other
-//! way: neither has all the room. What is waited for in any other way (`poll`, a second epoll, an epoll within another, a
+//! way: neither has all the room. Where one thread sleeps and another does something to what it watches, it is woken for each from
+//! then on. What is waited for in any other way (`poll`, a second epoll, an epoll within another, a
 //! duplicate, a thread beside another, a child) is not watched, but armed: its bell rings for each.
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,22 @@ const EDGE: u32 = libc::EPOLLET as u32;
 pub fn elsewhere(number: i32) {
     if let Some(library) = library::library() {
         library.wait_elsewhere(number);
+    }
+}
+
+/// Calls `each` with the descriptors that ancillary data hand over, as far as they are what they say.
+pub fn rights(mut control: &[u8], mut each: impl FnMut(i32)) {
+    // The length of an item with its head, level and kind, which is what it begins with.
+    const HEAD: usize = 16;
+    while let Some((head, _)) = control.split_first_chunk::<HEAD>() {
+        let [a, b, c, d, e, f, g, h, ..] = *head;
+        let len = usize::from_ne_bytes([a, b, c, d, e, f, g, h]);
+        let Some(item) = control.get(HEAD..len) else { return };
+        let word = |at: usize| head[at..].first_chunk().map_or(0, |word| i32::from_ne_bytes(*word));
+        if (word(8), word(12)) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+            item.as_chunks().0.iter().for_each(|number| each(i32::from_ne_bytes(*number)));
+        }
+        control = control.get(len.next_multiple_of(align_of::<usize>())..).unwrap_or(&[]);
     }
 }
 
@@ -148,6 +165,7 @@ impl Library {
             rings.add_waiter(watch.epoll as u32);
         }
         let Some((_, way)) = self.rings(socket).filter(|(_, way)| way.is_leased()) else { return };
+        self.disturb(number);
         match self.plain_watch(number) {
             Some(_) => rings.watch_again(socket.p(), way),
             None => rings.unwatch(socket.p(), way),
@@ -157,12 +175,24 @@ impl Library {
     /// How an epoll watches a stream that it may look at itself.
     fn plain_watch(&self, number: i32) -> Option<Watch> {
         let watch = self.table.watch(number)?;
-        let is_plain = watch.events & COUNTED == 0 && !self.table.waits_elsewhere(number);
-        is_plain.then_some(watch)
+        let is_plain = watch.events & COUNTED == 0 && watch.events & READABLE != 0;
+        (is_plain && !self.table.waits_elsewhere(number)).then_some(watch)
+    }
+
+    /// Something is done to a socket: who sleeps and waits for it and others may not be woken for all of them any more, but for
+    /// each.
+    pub fn disturb(&self, number: i32) {
+        if let Some(rings) = self.waiters()
+            && let Some(way) = self.table.way(number)
+            && let Some(name) = rings.disturbed(way)
+        {
+            self.refuse_waiter(rings, name as i32);
+        }
     }
 
     /// Something of a stream was read: who waits for it looks at it himself from now on, if he may.
     pub fn watch(&self, socket: &Socket) {
+        self.disturb(socket.number);
         if let Some(rings) = self.waiters()
             && let Some(watch) = self.plain_watch(socket.number)
             && let Some((_, way)) = self.rings(socket)
@@ -176,6 +206,7 @@ impl Library {
         let Some(rings) = self.waiters() else { return };
         if self.table.watch(number).is_some() && !self.table.waits_elsewhere(number) {
             self.table.wait_elsewhere(number);
+            self.disturb(number);
             self.unwatch(rings, number);
         }
         if rings.waiter(number as u32).is_some() {
@@ -221,5 +252,36 @@ impl Library {
         if let Some(rings) = self.waiters() {
             self.unwatch_all(rings, None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(len: u64, level: i32, kind: i32, numbers: &[i32]) -> Vec<u8> {
+        let mut bytes = len.to_ne_bytes().to_vec();
+        bytes.extend(
+            [level, kind].into_iter().chain(numbers.iter().copied()).flat_map(i32::to_ne_bytes),
+        );
+        bytes
+    }
+
+    #[test]
+    fn descriptors_are_found_in_what_is_no_ancillary_data_too() {
+        let all = |control: &[u8]| {
+            let mut all = Vec::new();
+            rights(control, |number| all.push(number));
+            all
+        };
+        let (socket, passed) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+        let two = [item(20, 0, 1, &[9, 0]), item(24, socket, passed, &[5, 6])].concat();
+        assert_eq!(all(&two), [5, 6]);
+        let odd = [item(20, socket, passed, &[7, 0]), item(28, socket, passed, &[8, 9, 10, 11])];
+        assert_eq!(all(&odd.concat()), [7, 8, 9, 10]);
+        for len in [0, 15, 25, u64::MAX, u64::MAX - 7, 1 << 63] {
+            assert!(all(&item(len, socket, passed, &[5, 6])).is_empty(), "{len}");
+        }
+        (0..two.len()).for_each(|len| assert!(all(&two[..len]).len() < 2, "{len}"));
     }
 }

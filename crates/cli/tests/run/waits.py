@@ -23,7 +23,10 @@ def all_of(s, n):
     got = b""
     while len(got) < n:
         select.select([s], [], [], 10)
-        got += s.recv(n - len(got))
+        try:
+            got += s.recv(n - len(got))
+        except BlockingIOError:
+            pass
     return got
 
 
@@ -41,6 +44,18 @@ def reads(ep, sockets, n):
                 except BlockingIOError:
                     pass
     return list(got.values())
+
+
+def came(s):
+    # What is shown may have been told a moment too early.
+    end = time.time() + 10
+    while True:
+        try:
+            return s.recv(9)
+        except BlockingIOError:
+            if time.time() > end:
+                raise
+            time.sleep(0.001)
 
 
 def one():
@@ -92,24 +107,29 @@ def level():
     out = [ep.poll(0)]
     come(all)
     out += [numbers(all, shows(ep, 3)), numbers(all, ep.poll(5)), all[1].recv(2), numbers(all, ep.poll(5))]
-    out += [[s.recv(9) for s in all], ep.poll(0), ep.poll(0.01)]
+    out += [[came(s) for s in all], ep.poll(0), ep.poll(0.01)]
     return out
+
+
+def quiet(ep):
+    # Nothing is told again and again; once too often may be.
+    return any(ep.poll(0.05) == [] for _ in range(5))
 
 
 @step
 def edge():
     ep, all = watched(3, IN | ET)
-    out = [ep.poll(0)]
+    out = [quiet(ep)]
     come(all)
-    got = []
-    while len(got) < 3:
-        got += ep.poll(5)
-    out += [numbers(all, got), ep.poll(0.05)]
-    out += [[all_of(s, 4) for s in all], ep.poll(0)]
+    got = set()
+    while len(got) < 3 and (shown := ep.poll(5)):
+        got |= set(shown)
+    out += [numbers(all, got), quiet(ep)]
+    out += [[all_of(s, 4) for s in all], quiet(ep)]
     come(all[:1])
-    out += [numbers(all, ep.poll(5)), ep.poll(0.05)]
+    out += [numbers(all, ep.poll(5)), quiet(ep)]
     ep.modify(all[0], IN | ET)
-    return out + [numbers(all, ep.poll(5)), ep.poll(0.05), all[0].recv(9)]
+    return out + [numbers(all, ep.poll(5)), quiet(ep), came(all[0])]
 
 
 @step
@@ -123,10 +143,10 @@ def one_shot():
         got += ep.poll(5)
     out = [numbers(all, got), ep.poll(0.05)]
     ep.modify(all[0], IN | ONESHOT)
-    out += [numbers(all, ep.poll(5)), ep.poll(0.05), [s.recv(9) for s in all]]
+    out += [numbers(all, ep.poll(5)), ep.poll(0.05), [came(s) for s in all]]
     ep.modify(all[1], IN)
     come(all)
-    return out + [numbers(all, ep.poll(5)), all[1].recv(9)]
+    return out + [numbers(all, ep.poll(5)), came(all[1])]
 
 
 @step
@@ -138,7 +158,7 @@ def modified_shows_what_lies_there():
     ep.modify(all[0], IN)
     out += [numbers(all, ep.poll(5))]
     ep.modify(all[0], IN | OUT)
-    out += [numbers(all, ep.poll(5)), all[0].recv(9), numbers(all, ep.poll(5))]
+    out += [numbers(all, ep.poll(5)), came(all[0]), numbers(all, ep.poll(5))]
     ep.modify(all[0], OUT | ET)
     return out + [numbers(all, ep.poll(5)), ep.poll(0.05)]
 
@@ -150,7 +170,7 @@ def removed_and_added():
     come(all)
     out = [numbers(all, shows(ep, 1)), all_of(all[1], 4), all_of(all[0], 2), ep.poll(0.05)]
     ep.register(all[0], IN)
-    return out + [numbers(all, ep.poll(5)), all[0].recv(9), ep.poll(0.05)]
+    return out + [numbers(all, ep.poll(5)), came(all[0]), ep.poll(0.05)]
 
 
 @step
@@ -159,7 +179,7 @@ def two_sets():
     other = select.epoll()
     other.register(all[0], IN)
     come(all)
-    out = [numbers(all, shows(ep, 2)), numbers(all, other.poll(5)), [s.recv(9) for s in all], ep.poll(0), other.poll(0)]
+    out = [numbers(all, shows(ep, 2)), numbers(all, other.poll(5)), [came(s) for s in all], ep.poll(0), other.poll(0)]
     rounds(ep, all)
     come(all)
     out += [numbers(all, other.poll(5)), numbers(all, shows(ep, 2)), [all_of(s, 4) for s in all]]
@@ -175,10 +195,10 @@ def polled_and_selected():
     p = select.poll()
     p.register(all[0], select.POLLIN)
     out = [[e for _, e in p.poll(5000)], select.select([all[1]], [], [], 5)[0] == [all[1]], numbers(all, shows(ep, 2))]
-    out += [[s.recv(9) for s in all], p.poll(0), select.select([all[1]], [], [], 0)[0], ep.poll(0)]
+    out += [[came(s) for s in all], p.poll(0), select.select([all[1]], [], [], 0)[0], ep.poll(0)]
     rounds(ep, all)
     come(all)
-    return out + [[e for _, e in p.poll(5000)], numbers(all, shows(ep, 2)), [s.recv(9) for s in all]]
+    return out + [[e for _, e in p.poll(5000)], numbers(all, shows(ep, 2)), [came(s) for s in all]]
 
 
 @step
@@ -187,16 +207,16 @@ def within_another():
     outer = select.epoll()
     outer.register(ep.fileno(), IN)
     come(all)
-    out = [[e for _, e in outer.poll(5)], numbers(all, shows(ep, 2)), [s.recv(9) for s in all], outer.poll(0)]
+    out = [[e for _, e in outer.poll(5)], numbers(all, shows(ep, 2)), [came(s) for s in all], outer.poll(0)]
     rounds(ep, all)
     come(all[:1])
-    out += [[e for _, e in outer.poll(5)], numbers(all, ep.poll(5)), all[0].recv(9)]
+    out += [[e for _, e in outer.poll(5)], numbers(all, ep.poll(5)), came(all[0])]
     ep, all = watched(1)
     come(all)
-    out += [select.select([ep], [], [], 5)[0] == [ep], all[0].recv(9), select.select([ep], [], [], 0)[0]]
+    out += [select.select([ep], [], [], 5)[0] == [ep], came(all[0]), select.select([ep], [], [], 0)[0]]
     rounds(ep, all)
     come(all)
-    return out + [select.select([ep], [], [], 5)[0] == [ep], all[0].recv(9)]
+    return out + [select.select([ep], [], [], 5)[0] == [ep], came(all[0])]
 
 
 @step
@@ -204,16 +224,16 @@ def by_a_duplicate():
     ep, all = watched(2)
     other = select.epoll.fromfd(os.dup(ep.fileno()))
     come(all)
-    out = [numbers(all, shows(other, 2)), [s.recv(9) for s in all], other.poll(0)]
+    out = [numbers(all, shows(other, 2)), [came(s) for s in all], other.poll(0)]
     rounds(ep, all)
     come(all)
-    out += [numbers(all, shows(other, 2)), [s.recv(9) for s in all]]
+    out += [numbers(all, shows(other, 2)), [came(s) for s in all]]
     ep, all = watched(1)
     again = all[0].dup()
     come(all)
-    out += [numbers(all, shows(ep, 1)), again.recv(9), ep.poll(0.05)]
+    out += [numbers(all, shows(ep, 1)), came(again), ep.poll(0.05)]
     come(all)
-    return out + [numbers(all, shows(ep, 1)), all[0].recv(9)]
+    return out + [numbers(all, shows(ep, 1)), came(all[0])]
 
 
 @step
@@ -225,15 +245,15 @@ def forked():
     if os.fork() == 0:
         signal.alarm(20)
         first = numbers(all, ep.poll(5))
-        got = all[0].recv(9)
+        got = came(all[0])
         come(all[1:])
-        os.write(w, repr((first, got, numbers(all, ep.poll(5)), all[1].recv(9), ep.poll(0.05))).encode())
+        os.write(w, repr((first, got, numbers(all, ep.poll(5)), came(all[1]), ep.poll(0.05))).encode())
         os._exit(0)
     os.close(w)
     out = [os.read(r, 999), os.wait()[1]]
     rounds(ep, all)
     come(all)
-    out += [numbers(all, shows(ep, 2)), [s.recv(9) for s in all]]
+    out += [numbers(all, shows(ep, 2)), [came(s) for s in all]]
     # One that has nothing to do with them.
     if os.fork() == 0:
         os._exit(0)
@@ -284,7 +304,61 @@ def modified_while_another_waits():
     time.sleep(0.2)
     ep.modify(all[0], IN)
     t.join()
-    return out, all[0].recv(9)
+    return out, came(all[0])
+
+
+@step
+def paused_while_it_sleeps():
+    ep, all = watched(2)
+    ep.modify(all[0], 0)
+
+    def comes():
+        for s in all:
+            time.sleep(0.1)
+            come([s])
+
+    t = threading.Thread(target=comes)
+    t.start()
+    out = [numbers(all, ep.poll(5)), came(all[1])]
+    t.join()
+    return out, all_of(all[0], 4)
+
+
+@step
+def others_read_and_close_while_it_sleeps():
+    is_over, all_read = [], []
+
+    def shown_late(ep, s):
+        while shown := ep.poll(5):
+            if s.fileno() in [number for number, _ in shown]:
+                return False
+        return True
+
+    def busy(s):
+        # What comes for the one is read by whoever is first.
+        while not is_over:
+            try:
+                all_read.append(s.recv(9))
+            except BlockingIOError:
+                pass
+
+    ep, all = watched(2)
+    t = threading.Thread(target=busy, args=all[:1])
+    t.start()
+    late = 0
+    for _ in range(200):
+        come(all)
+        late += shown_late(ep, all[1])
+        all_of(all[1], 4)
+    is_over.append(1)
+    t.join()
+    for _ in range(15):
+        ep, all = watched(2)
+        t = threading.Thread(target=lambda: (come(all), all[0].close()))
+        t.start()
+        late += shown_late(ep, all[1])
+        t.join()
+    return late
 
 
 @step
@@ -315,14 +389,14 @@ def another_reads():
     ep, all = watched(1)
     all[0].setblocking(True)
     out = []
-    t = threading.Thread(target=lambda: out.append(all[0].recv(9)))
+    t = threading.Thread(target=lambda: out.append(came(all[0])))
     t.start()
     time.sleep(0.1)
     come(all)
     t.join()
     out.append(ep.poll(0.05))
     come(all)
-    return out + [numbers(all, ep.poll(5)), all[0].recv(9)]
+    return out + [numbers(all, ep.poll(5)), came(all[0])]
 
 
 @step
@@ -332,13 +406,13 @@ def closed_and_the_number_again():
     shows(ep, 2)
     number = all[0].fileno()
     all[0].close()
-    out = [numbers(all[1:], ep.poll(5)), all[1].recv(9), ep.poll(0.05)]
+    out = [numbers(all[1:], ep.poll(5)), came(all[1]), ep.poll(0.05)]
     again = one()
     out += [again.fileno() == number]
     come([again])
     out += [ep.poll(0.1)]
     ep.register(again, IN)
-    out += [numbers([again], ep.poll(5)), again.recv(9)]
+    out += [numbers([again], ep.poll(5)), came(again)]
     r, w = os.pipe()
     again.close()
     os.dup2(r, number)
@@ -354,7 +428,7 @@ def closed_and_the_number_again():
     ep = select.epoll()
     out += [ep.fileno() == number, ep.poll(0.1)]
     ep.register(all[0], IN)
-    return out + [numbers(all, ep.poll(5)), all[0].recv(9)]
+    return out + [numbers(all, ep.poll(5)), came(all[0])]
 
 
 @step
@@ -390,7 +464,7 @@ def time_is_over():
     out.append((ep.poll(0.3), len(hits)))
     t.join()
     come(all)
-    return out + [numbers(all, ep.poll()), all[0].recv(9)]
+    return out + [numbers(all, ep.poll()), came(all[0])]
 
 
 @step
@@ -401,7 +475,7 @@ def the_end_is_shown():
         s.shutdown(socket.SHUT_WR)
     while [e for _, e in ep.poll(5)] != [IN | RDHUP | select.EPOLLHUP] * 2:
         pass
-    return [(s.recv(9), s.recv(9)) for s in all], numbers(all, ep.poll(5))
+    return [(came(s), came(s)) for s in all], numbers(all, ep.poll(5))
 
 
 @step
@@ -417,7 +491,7 @@ def sent_to_another_process():
         _, fds, _, _ = socket.recv_fds(b, 1, 2)
         s = socket.socket(fileno=fds[0])
         theirs = select.epoll.fromfd(fds[1])
-        b.send(repr((bool(select.select([s], [], [], 5)[0]), len(theirs.poll(5)), s.recv(9))).encode())
+        b.send(repr((bool(select.select([s], [], [], 5)[0]), bool(theirs.poll(5)), came(s))).encode())
         os._exit(0)
     b.close()
     rounds(ep, all)

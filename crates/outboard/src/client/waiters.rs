@@ -124,7 +124,8 @@ impl Rings {
         let Some((number, _)) = self.found(name) else { return };
         let is_waited = |word: u64| word & (WAITED | NEVER) == WAITED;
         let words = self.waiter_words(number);
-        if !is_waited(words[NAME].load(Ordering::Acquire)) {
+        let is_asleep = || words[ASLEEP].load(Ordering::Acquire) != 0;
+        if !is_waited(words[NAME].load(Ordering::Acquire)) || is_asleep() {
             return;
         }
         let Some(lease) = self.enter(way) else { return };
@@ -144,8 +145,7 @@ impl Rings {
         // What came before that, nobody has marked.
         region::Waiter { rings: slot.rings, number }.fetch_or(Word::Ready, slot.bit());
         slot.fence();
-        let is_asleep = words[ASLEEP].load(Ordering::Acquire) != 0;
-        if is_asleep || !is_waited(words[NAME].load(Ordering::Acquire)) {
+        if is_asleep() || !is_waited(words[NAME].load(Ordering::Acquire)) {
             lease.unwatch(p);
         } else if lease.local.watch.load(Ordering::Acquire) != watch {
             slot.set_waiter(None);
@@ -177,6 +177,18 @@ impl Rings {
         if self.waiter_words(number)[ASLEEP].load(Ordering::Acquire) != 0 {
             lease.unwatch(p);
         }
+    }
+
+    /// Who waits for this lease and others sleeps, while somebody else did something to it, or is about to, that may have taken
+    /// away what was to wake him for all of them: his name. He is to be [refused](Rings::refuse_waiter), and all that he watches
+    /// armed.
+    pub fn disturbed(&self, way: &Way) -> Option<u32> {
+        let slot = way.token()?.slot();
+        let watch = (slot < REGIONS * SLOTS).then(|| self.local(slot).watch)?;
+        let number = (watch.load(Ordering::Acquire) as u32 as usize).checked_sub(1)?;
+        let words = (number < WAITERS).then(|| self.waiter_words(number))?;
+        let is_asleep = words[ASLEEP].load(Ordering::Acquire) != 0;
+        is_asleep.then(|| (words[NAME].load(Ordering::Acquire) as u32).wrapping_sub(1))
     }
 
     /// A thread begins to wait in somebody's name; `None`: another does already.

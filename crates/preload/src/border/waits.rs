@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_long, c_ulong, c_void};
 use fusewire_outboard::client::Result;
 use libc::{epoll_event, nfds_t, pollfd, size_t, timespec};
 
-use super::{aliases, answer, kernel};
+use super::{aliases, answer, kernel, memory};
 use crate::library;
 use crate::waits::{self, Patience, elsewhere};
 
@@ -135,25 +135,12 @@ pub unsafe fn handed(header: *const libc::msghdr) {
     if !has_waiters || header.is_null() {
         return;
     }
-    // SAFETY: the caller's obligation; what is read of an item lies within it, as it says, and within them all.
-    unsafe {
-        let end = (*header).msg_control as usize + (*header).msg_controllen;
-        let mut item = libc::CMSG_FIRSTHDR(header);
-        while let Some(head) = item.as_ref() {
-            // Behind what is no item, as the kernel has it, nothing is handed on.
-            let left = end.saturating_sub(item as usize);
-            if !(size_of::<libc::cmsghdr>()..=left).contains(&head.cmsg_len) {
-                break;
-            }
-            let (begin, item_end) = (libc::CMSG_DATA(item) as usize, item as usize + head.cmsg_len);
-            if (head.cmsg_level, head.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-                for at in (begin..item_end).step_by(size_of::<c_int>()) {
-                    elsewhere((at as *const c_int).read_unaligned());
-                }
-            }
-            item = libc::CMSG_NXTHDR(header, item);
-        }
-    }
+    // SAFETY: not null; the caller's obligation.
+    let Ok(control) = (unsafe { memory::bytes((*header).msg_control, (*header).msg_controllen) })
+    else {
+        return;
+    };
+    waits::rights(control, elsewhere);
 }
 
 /// A system call that may wait for descriptors, by its number, with the first of its arguments.

@@ -278,7 +278,12 @@ impl Regions {
             return Err(Errno::AGAIN);
         }
         match p {
-            Some(p) => drop(recv(p, &mut [0], RecvFlags::DONTWAIT)),
+            Some(p) => {
+                let _ = recv(p, &mut [0], RecvFlags::DONTWAIT);
+                if let Ok(Some(waiter)) = slot.waiter() {
+                    waiter.tell_again();
+                }
+            }
             // Whoever has the placeholder will attach; or nobody has, and what was left there is to be known.
             None if fusewire_device::unread_by_peer(q).unwrap_or(0) > 0 || is_left(q) => {
                 return Err(Errno::AGAIN);
