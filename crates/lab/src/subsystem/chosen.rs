@@ -91,7 +91,7 @@ impl Profile for Conference {
     ];
     const TAKES: &'static [Adu] = Self::SENDS;
     const MTU: usize = 1200;
-    const RATES: (u64, u64) = (386_160, 3_524_480);
+    const RATES: (u64, u64) = (386_160, 3_549_600);
     const NETWORK: Network = Network {
         one_way: Duration::from_millis(60),
         jitter: Duration::from_millis(30),
