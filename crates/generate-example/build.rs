@@ -2,8 +2,8 @@
 
 fn main() {
     let all = [
-        "again", "both", "cast", "fast", "many", "mixed", "names", "note", "rich", "short", "slow",
-        "swift",
+        "again", "arena", "both", "cast", "fast", "many", "mixed", "names", "note", "rich",
+        "short", "slow", "swift",
     ];
     for name in all {
         fusewire_generate::build(format!("specifications/{name}.toml"));

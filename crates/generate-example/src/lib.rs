@@ -6,6 +6,11 @@ pub mod again {
     include!(concat!(env!("OUT_DIR"), "/again.rs"));
 }
 
+/// Short ADUs beside long ones that are as important.
+pub mod arena {
+    include!(concat!(env!("OUT_DIR"), "/arena.rs"));
+}
+
 /// Both ends send and ask everything.
 pub mod both {
     include!(concat!(env!("OUT_DIR"), "/both.rs"));

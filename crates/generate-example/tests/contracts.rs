@@ -5,6 +5,11 @@ mod again {
     include!(concat!(env!("OUT_DIR"), "/again_contract.rs"));
 }
 
+mod arena {
+    use fusewire_generate_example::arena::{Arena, Player};
+    include!(concat!(env!("OUT_DIR"), "/arena_contract.rs"));
+}
+
 mod both {
     use fusewire_generate_example::both::{Left, Right};
     include!(concat!(env!("OUT_DIR"), "/both_contract.rs"));

@@ -211,6 +211,11 @@ impl<T> Queue<T> {
         adus < self.limits.adus && bytes <= self.limits.bytes.saturating_sub(kept)
     }
 
+    /// Something of this lane waits.
+    pub fn waits(&self, lane: usize) -> bool {
+        !self.lanes[lane].items.is_empty()
+    }
+
     /// The lane of the ADU that goes next. What is too old does not.
     pub fn next_lane(&mut self, now: Instant) -> Option<usize> {
         self.handle_timeout(now);
@@ -223,6 +228,11 @@ impl<T> Queue<T> {
     /// The ADU that goes next.
     pub fn take(&mut self, now: Instant) -> Option<Item<T>> {
         let at = self.next_lane(now)?;
+        self.take_of(at)
+    }
+
+    /// The ADU of this lane that goes next, which may be too old: [`next_lane`](Self::next_lane) lets those go.
+    pub fn take_of(&mut self, at: usize) -> Option<Item<T>> {
         let item = self.lanes[at].items.pop_front()?;
         (self.adus, self.bytes) = (self.adus - 1, self.bytes - item.bytes);
         for (other, lane) in self.lanes.iter_mut().enumerate() {

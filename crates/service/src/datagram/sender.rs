@@ -72,6 +72,8 @@ struct Sending {
     progress: Option<Progress>,
     copies: Option<Copies>,
     encoder: Option<Encoder>,
+    /// When it had a turn last, counted in packets that went for the first time.
+    served: u64,
     /// Bytes on the way for one of an ADU's.
     load: f64,
     /// Bytes on the way since it was looked at last, and bits a second of that before, and before that; infinite: not yet.
@@ -83,6 +85,8 @@ pub(super) struct Sender<P> {
     id: u32,
     records: NumberedSender,
     next: u32,
+    /// Packets that went for the first time.
+    turns: u64,
     queue: Queue<usize>,
     /// Memory of ADUs that wait, with when each was pushed; and which of it is free.
     slots: Box<[(Instant, Vec<u8>)]>,
@@ -201,7 +205,7 @@ impl<P: Profile> Sender<P> {
                 }
             }
             let bits = [f64::INFINITY; 2];
-            Sending { progress: None, copies, encoder, load: 1.2, bytes: 0, bits }
+            Sending { progress: None, copies, encoder, served: 0, load: 1.2, bytes: 0, bits }
         };
         let len_max = P::SENDS.iter().map(|lane| lane.len_max).max().unwrap_or(0);
         let priorities: Vec<u32> = P::SENDS.iter().map(|lane| lane.priority).collect();
@@ -225,6 +229,7 @@ impl<P: Profile> Sender<P> {
             id,
             records,
             next: 0,
+            turns: 0,
             queue: Queue::new(Limits { adus: P::ADUS, bytes, patience: PATIENCE }, &priorities),
             slots: core::iter::repeat_with(slot).take(slots).collect(),
             free: (0..slots).collect(),
@@ -474,33 +479,29 @@ impl<P: Profile> Sender<P> {
         };
         let starved = active().filter(|(_, passed)| *passed >= PATIENCE);
         let starved = starved.max_by_key(|(_, passed)| *passed).map(|(at, _)| at);
-        let active = active().map(|(at, _)| at).min_by_key(|at| P::SENDS[*at].priority);
         let next = self.queue.next_lane(now);
         self.note_lost();
         if let Some(starved) = starved {
             return Some(Turn::First(starved));
         }
-        let begins = |lane: &usize| self.lanes[*lane].progress.is_none();
-        let waits_long = next.filter(begins).is_some_and(|lane| self.queue.is_starved(lane));
+        let is_active = |lane: usize| self.lanes[lane].progress.is_some();
+        let waits_long = next.filter(|lane| !is_active(*lane) && self.queue.is_starved(*lane));
+        let goes = |lane: &usize| is_active(*lane) || self.queue.waits(*lane);
+        // Of those that are as important each has a packet in turn: what is short does not wait for all of what is long.
+        let turn = |lane: &usize| (P::SENDS[*lane].priority, self.lanes[*lane].served);
+        let first = (0..self.lanes.len()).filter(goes).min_by_key(turn);
         // It is older than what is as important.
-        let first = [active, next].into_iter().flatten().map(|at| P::SENDS[at].priority).min();
         if let Some(again) = again
-            && !waits_long
-            && first.is_none_or(|first| P::SENDS[again].priority <= first)
+            && waits_long.is_none()
+            && first.is_none_or(|first| P::SENDS[again].priority <= P::SENDS[first].priority)
         {
             return Some(Turn::Again(again));
         }
-        match (active, next) {
-            (Some(active), Some(next))
-                if !waits_long && P::SENDS[next].priority >= P::SENDS[active].priority =>
-            {
-                return Some(Turn::First(active));
-            }
-            (active, None) => return active.map(Turn::First),
-            _ => {}
+        let lane = waits_long.or(first)?;
+        if is_active(lane) {
+            return Some(Turn::First(lane));
         }
-        let item = self.queue.take(now)?;
-        let lane = item.lane;
+        let item = self.queue.take_of(lane)?;
         for progress in self.lanes.iter_mut().filter_map(|lane| lane.progress.as_mut()) {
             progress.passed += 1;
         }
@@ -581,6 +582,8 @@ impl<P: Profile> Sender<P> {
         out: &mut [u8],
     ) -> Result<usize, session::Error> {
         let mut progress = self.lanes[lane].progress.take().expect("it goes on");
+        self.turns += 1;
+        self.lanes[lane].served = self.turns;
         let path = self.nada.next_number() as u32;
         let Progress { packets, repairs, next, sent, .. } = progress;
         let adu = progress.item.number as u32;

@@ -225,6 +225,58 @@ fn what_is_too_old_is_not_sent_and_what_is_too_long_not_taken() {
     assert_eq!(end.poll_event(later), None);
 }
 
+/// Lanes that are as important have a packet in turn, so that what is short does not wait for all of what is long; what is less
+/// important waits for all of it.
+#[test]
+fn what_is_as_important_goes_packet_by_packet_in_turn() {
+    struct Alike;
+    impl Profile for Alike {
+        const NAME: &'static str = "tested";
+        const MACHINE: Machine = Machine::Datagram;
+        const SENDS: &'static [Adu] = &[
+            Adu::as_it_comes("long", 9_000),
+            Adu::as_it_comes("short", 200),
+            Adu::as_it_comes("other", 200),
+            Adu { priority: 200, ..Adu::as_it_comes("less", 200) },
+        ];
+        const TAKES: &'static [Adu] = Self::SENDS;
+        const RATES: (u64, u64) = (20_000_000, 20_000_000);
+    }
+    let [one, other] = keys();
+    let (mut from, mut to) =
+        [one, other].map(|keys| End::<Alike>::new(Instant::ZERO, keys).unwrap()).into();
+    let mut now = Instant::ZERO;
+    // Two long ones wait, and one packet of the first has gone, when the others come.
+    let mut went = Vec::new();
+    let mut goes = |from: &mut End<Alike>, long: Duration| {
+        let (until, mut out) = (now + long, [0; 1200]);
+        while now < until {
+            while let Some(len) = from.poll_transmit(now, &mut out).unwrap() {
+                to.handle_datagram(now, &out[..len], 0);
+                match to.poll_event(now) {
+                    Some(Event::Adu { lane, .. }) => went.push(lane),
+                    _ => went.push(0),
+                }
+            }
+            now += Duration::from_micros(100);
+        }
+        went.len()
+    };
+    let push = |from: &mut End<Alike>, lanes: &[usize]| {
+        for lane in lanes {
+            from.push(Instant::ZERO, *lane, &vec![1; Alike::SENDS[*lane].len_max]).unwrap();
+        }
+    };
+    push(&mut from, &[0, 0]);
+    let begun = goes(&mut from, Duration::from_micros(100));
+    push(&mut from, &[3, 1, 1, 2, 2]);
+    goes(&mut from, ms(100));
+    let (before, rest) = went.split_at(begun);
+    assert!((1..8).contains(&before.len()) && before.iter().all(|lane| *lane == 0));
+    assert_eq!(rest[..6], [1, 2, 0, 1, 2, 0]);
+    assert!(rest[6..rest.len() - 1].iter().all(|lane| *lane == 0) && rest.last() == Some(&3));
+}
+
 /// RFC 8084: what does not adapt stops where nothing comes back, and goes on when somebody says so.
 #[test]
 fn a_fixed_rate_stops_on_a_broken_path() {
