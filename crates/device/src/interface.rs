@@ -5,6 +5,7 @@
 //! `virtio_net_hdr` (Virtual I/O Device specification 1.2, section 5.1.6). Nothing here parses a header.
 
 mod arena;
+mod around;
 mod classify;
 pub mod devices;
 mod features;
@@ -30,6 +31,7 @@ use std::time::Duration;
 
 use crate::Waker;
 use crate::kernel::Version;
+pub use around::Around;
 use flows::Flows;
 
 pub(crate) use vnet::HEADER_BYTES as VNET_HEADER_BYTES;
@@ -335,53 +337,5 @@ pub trait Interface: Send {
     /// Packets, or super-frames where they come whole, that wait for [`Interface::receive`] before more are dropped.
     fn queue_packets(&self) -> usize {
         256
-    }
-}
-
-impl<I: Interface + ?Sized> Interface for Box<I> {
-    fn capabilities(&self) -> &Capabilities {
-        (**self).capabilities()
-    }
-    fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
-        (**self).transmit(packets)
-    }
-    fn receive(&mut self) -> io::Result<usize> {
-        (**self).receive()
-    }
-    fn packet(&self, index: usize) -> RxPacket<'_> {
-        (**self).packet(index)
-    }
-    fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {
-        (**self).receive_split(head_len, memory)
-    }
-    fn peek(&mut self) -> Option<(RxPacket<'_>, usize)> {
-        (**self).peek()
-    }
-    fn rejoin(&mut self, memory: [&[u8]; 2]) {
-        (**self).rejoin(memory);
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        (**self).wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        (**self).waker()
-    }
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        (**self).as_fd()
-    }
-    fn steer(&mut self, flows: &Flows) -> io::Result<()> {
-        (**self).steer(flows)
-    }
-    fn poll_change(&mut self) -> Option<Change> {
-        (**self).poll_change()
-    }
-    fn dropped(&self) -> u64 {
-        (**self).dropped()
-    }
-    fn sender(&self) -> io::Result<Box<dyn relay::Sender>> {
-        (**self).sender()
-    }
-    fn queue_packets(&self) -> usize {
-        (**self).queue_packets()
     }
 }

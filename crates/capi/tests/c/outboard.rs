@@ -1,14 +1,11 @@
 //! An outboard in a thread of the test's, for programs that attach to it.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use fusewire_device::Waker;
 use fusewire_device::interface::memory::{Config, Memory, pair};
-use fusewire_device::interface::{Capabilities, Interface, Link, RxPacket, TxPacket};
+use fusewire_device::interface::{Around, Interface, Link, TxPacket};
 use fusewire_outboard::server::{Server, Settings, Stop};
 use fusewire_stack::{Clock, ip, on_interface};
 
@@ -69,10 +66,17 @@ struct Loses(Memory, bool);
 /// What `gone.c` has in its long message.
 const MARK: [u8; 8] = [b'L'; 8];
 
-impl Interface for Loses {
-    fn capabilities(&self) -> &Capabilities {
-        self.0.capabilities()
+impl Around for Loses {
+    type Inner = Memory;
+
+    fn inner(&self) -> &Memory {
+        &self.0
     }
+
+    fn inner_mut(&mut self) -> &mut Memory {
+        &mut self.0
+    }
+
     fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
         for packet in packets {
             let is_marked = |piece: &&[u8]| piece.windows(MARK.len()).any(|bytes| bytes == MARK);
@@ -83,21 +87,6 @@ impl Interface for Loses {
             self.0.transmit(std::slice::from_ref(packet))?;
         }
         Ok(packets.len())
-    }
-    fn receive(&mut self) -> io::Result<usize> {
-        self.0.receive()
-    }
-    fn packet(&self, index: usize) -> RxPacket<'_> {
-        self.0.packet(index)
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        self.0.wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        self.0.waker()
-    }
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.0.as_fd()
     }
 }
 

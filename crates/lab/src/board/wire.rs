@@ -2,13 +2,9 @@
 //! call, as if by a host that is as fast as one can be.
 
 use std::io;
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
-use fusewire_device::Waker;
-use fusewire_device::interface::flows::Flows;
 use fusewire_device::interface::memory::{Memory, pair};
-use fusewire_device::interface::{Capabilities, Change, Interface, RxPacket, Split, TxPacket};
+use fusewire_device::interface::{Around, Interface as _, TxPacket};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::{SocketId, Stack};
 
@@ -67,46 +63,20 @@ impl Wire {
     }
 }
 
-impl Interface for Wire {
-    fn capabilities(&self) -> &Capabilities {
-        self.end.capabilities()
+impl Around for Wire {
+    type Inner = Memory;
+
+    fn inner(&self) -> &Memory {
+        &self.end
     }
+
+    fn inner_mut(&mut self) -> &mut Memory {
+        &mut self.end
+    }
+
     fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
         let taken = self.end.transmit(packets)?;
         self.drive()?;
         Ok(taken)
-    }
-    fn receive(&mut self) -> io::Result<usize> {
-        self.end.receive()
-    }
-    fn packet(&self, index: usize) -> RxPacket<'_> {
-        self.end.packet(index)
-    }
-    fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {
-        self.end.receive_split(head_len, memory)
-    }
-    fn rejoin(&mut self, memory: [&[u8]; 2]) {
-        self.end.rejoin(memory);
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        self.end.wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        self.end.waker()
-    }
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.end.as_fd()
-    }
-    fn steer(&mut self, flows: &Flows) -> io::Result<()> {
-        self.end.steer(flows)
-    }
-    fn poll_change(&mut self) -> Option<Change> {
-        self.end.poll_change()
-    }
-    fn dropped(&self) -> u64 {
-        self.end.dropped()
-    }
-    fn queue_packets(&self) -> usize {
-        self.end.queue_packets()
     }
 }

@@ -4,16 +4,13 @@
 #![allow(dead_code)]
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use fusewire_device::Waker;
 use fusewire_device::interface::memory::{Config, Memory, pair};
-use fusewire_device::interface::{Capabilities, Interface, Link, RxPacket, TxPacket};
+use fusewire_device::interface::{Around, Interface, Link, TxPacket};
 use fusewire_outboard::client::Client;
 use fusewire_outboard::server::{Server, Settings, Stop};
 use fusewire_stack::Clock;
@@ -31,30 +28,19 @@ pub struct Full {
     pub is_full: Arc<AtomicBool>,
 }
 
-impl Interface for Full {
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
+impl Around for Full {
+    type Inner = Memory;
+
+    fn inner(&self) -> &Memory {
+        &self.inner
     }
+
+    fn inner_mut(&mut self) -> &mut Memory {
+        &mut self.inner
+    }
+
     fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
         if self.is_full.load(Ordering::Relaxed) { Ok(0) } else { self.inner.transmit(packets) }
-    }
-    fn receive(&mut self) -> io::Result<usize> {
-        self.inner.receive()
-    }
-    fn packet(&self, index: usize) -> RxPacket<'_> {
-        self.inner.packet(index)
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        self.inner.wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
-    }
-    fn dropped(&self) -> u64 {
-        self.inner.dropped()
     }
 }
 

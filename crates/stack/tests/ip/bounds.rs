@@ -11,10 +11,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fusewire_base::{Instant, Seq, Sum};
-use fusewire_device::Waker;
 use fusewire_device::interface::memory::{Config as Pair, Memory, pair};
 use fusewire_device::interface::{
-    Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket,
+    Around, Change, Checksum, Interface, Link, Segmentation, TxPacket,
 };
 use fusewire_kernels::stages::Swap;
 use fusewire_stack::Cause;
@@ -384,35 +383,33 @@ impl Mortal {
     }
 }
 
-impl Interface for Mortal {
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
+impl Around for Mortal {
+    type Inner = Memory;
+
+    fn inner(&self) -> &Memory {
+        &self.inner
     }
+
+    fn inner_mut(&mut self) -> &mut Memory {
+        &mut self.inner
+    }
+
     fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
         self.check()?;
         self.inner.transmit(packets)
     }
+
     fn receive(&mut self) -> io::Result<usize> {
         self.check()?;
         self.inner.receive()
     }
-    fn packet(&self, index: usize) -> RxPacket<'_> {
-        self.inner.packet(index)
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        self.inner.wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
+
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd).or_else(|| self.inner.as_fd())
     }
+
     fn poll_change(&mut self) -> Option<Change> {
         (self.tells && self.gone.swap(false, Ordering::AcqRel)).then_some(Change::Gone)
-    }
-    fn dropped(&self) -> u64 {
-        0
     }
 }
 

@@ -1,16 +1,12 @@
 //! UDP between two stacks.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fusewire_device::Waker;
 use fusewire_device::interface::memory::{Config as Pair, Memory, pair};
-use fusewire_device::interface::{
-    Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket,
-};
+use fusewire_device::interface::{Around, Checksum, Interface, Link, Segmentation, TxPacket};
 use fusewire_kernels::stages::Swap;
 use fusewire_stack::Cause;
 use fusewire_stack::ip::net::{Packet, Via};
@@ -266,30 +262,19 @@ struct Full {
     is_full: Arc<AtomicBool>,
 }
 
-impl Interface for Full {
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
+impl Around for Full {
+    type Inner = Memory;
+
+    fn inner(&self) -> &Memory {
+        &self.inner
     }
+
+    fn inner_mut(&mut self) -> &mut Memory {
+        &mut self.inner
+    }
+
     fn transmit(&mut self, packets: &[TxPacket<'_>]) -> io::Result<usize> {
         if self.is_full.load(Ordering::Relaxed) { Ok(0) } else { self.inner.transmit(packets) }
-    }
-    fn receive(&mut self) -> io::Result<usize> {
-        self.inner.receive()
-    }
-    fn packet(&self, index: usize) -> RxPacket<'_> {
-        self.inner.packet(index)
-    }
-    fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
-        self.inner.wait(timeout, want_write)
-    }
-    fn waker(&self) -> Waker {
-        self.inner.waker()
-    }
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.as_fd()
-    }
-    fn dropped(&self) -> u64 {
-        0
     }
 }
 
