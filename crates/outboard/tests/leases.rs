@@ -103,6 +103,84 @@ fn bulk_goes_both_ways(scene: &Scene) {
     socket.close();
 }
 
+#[test]
+fn a_file_is_sent_as_it_is() {
+    in_namespace("a_file_is_sent_as_it_is", Need::Root, SETUP, || {
+        let scene = Scene::new();
+        let (all, file) = (content(9, BULK), tempfile());
+        rustix::io::pwrite(&file, &all, 0).unwrap();
+        // The lease begins between.
+        sends_a_file(scene.socket(7001), &file, &all);
+        sends_a_file(scene.leased(7001), &file, &all);
+        sends_a_file_without_waiting(&scene, &file, &all);
+        // What cannot be read ends nothing.
+        for socket in [scene.leased(7000), scene.socket(7000)] {
+            let unread = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
+            assert_eq!(socket.send_file((&unread, 0, 9), SendFlags::empty()), Err(Errno::BADF));
+            assert_eq!(socket.send_file((&file, BULK as u64, 9), SendFlags::empty()), Ok(0));
+            assert_eq!(socket.send_file((&file, 3, 0), SendFlags::empty()), Ok(0));
+            assert_eq!(socket.send_file((&file, 3, 5), SendFlags::empty()), Ok(5));
+            let mut back = [0; 5];
+            socket.recv_all(&mut back);
+            assert_eq!(back, all[3..8]);
+            socket.close();
+        }
+    });
+}
+
+/// Nobody else's.
+fn tempfile() -> std::os::fd::OwnedFd {
+    rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap()
+}
+
+/// Behind something else, and to its end, which is before as much was sent as was asked for.
+fn sends_a_file(socket: scene::Socket<'_>, file: impl AsFd, all: &[u8]) {
+    socket.send_all(b"before");
+    let sent = socket.send_file((file, 77, BULK), SendFlags::empty()).unwrap();
+    assert_eq!(sent, BULK - 77, "who waits sends all of it");
+    assert!(socket.way.is_leased());
+    rustix::net::shutdown(&socket.p, Shutdown::Write).unwrap();
+    let mut hash = [0; 32];
+    socket.recv_all(&mut hash);
+    let mut expected = blake3::Hasher::new();
+    expected.update(b"before").update(&all[77..]);
+    assert_eq!(hash, *expected.finalize().as_bytes());
+    assert!(socket.recv_to_end() == content(2, BULK));
+    socket.close();
+}
+
+/// To a peer that does not read yet: as much as there is room for, and `poll` shows when there is more.
+fn sends_a_file_without_waiting(scene: &Scene, file: impl AsFd, all: &[u8]) {
+    let socket = scene.leased(7004);
+    let (mut at, mut has_waited, mut reads) = (0, false, false);
+    let mut back = vec![0; BULK];
+    let mut read = 0;
+    while at < BULK {
+        match socket.send_file((&file, at as u64, BULK - at), SendFlags::DONTWAIT) {
+            Ok(len) => at += len,
+            Err(error) => {
+                assert_eq!(error, Errno::AGAIN);
+                has_waited = true;
+                // The peer hears nothing before it has said all.
+                reads |= socket.shown(PollFlags::OUT, 100).is_empty();
+                while reads && read < BULK {
+                    read += socket.recv(&mut back[read..], RecvFlags::empty()).unwrap();
+                }
+                let shown = socket.shown(PollFlags::OUT, 60_000);
+                assert!(!reads || shown == PollFlags::OUT, "at {at}");
+            }
+        }
+    }
+    assert!(has_waited, "rings and windows are shorter");
+    scene.rings.shutdown(socket.p.as_fd(), &socket.way, Shutdown::Write).unwrap();
+    while read < BULK {
+        read += socket.recv(&mut back[read..], RecvFlags::empty()).unwrap();
+    }
+    assert!(back == content(2, BULK));
+    assert!(socket.recv_to_end() == all);
+    socket.close();
+}
+
 /// Streams that have leases, at once.
 const MANY: usize = 6;
 

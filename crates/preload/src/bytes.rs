@@ -409,10 +409,7 @@ pub fn through(
     told(library, socket, sent)
 }
 
-/// Bytes of a file that are read at a time, on the stack of who sends them.
-const FILE_PART: usize = 16 << 10;
-
-/// Sends of a file from an offset on, as `sendfile` does.
+/// Sends of a file that has offsets from one of them on, as `sendfile` does.
 pub fn send_file(
     library: &Library,
     socket: &mut Socket,
@@ -420,27 +417,9 @@ pub fn send_file(
     begin: u64,
     count: usize,
 ) -> Result<usize> {
-    let mut part = [0; FILE_PART];
-    let mut sent = 0;
-    while sent < count {
-        let most = part.len().min(count - sent);
-        let read = match rustix::io::pread(file, &mut part[..most], begin + sent as u64) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(Errno::INTR) => continue,
-            Err(error) if sent == 0 => return Err(error),
-            Err(_) => break,
-        };
-        match send_stream(library, socket, &[IoSlice::new(&part[..read])], SendFlags::NOSIGNAL) {
-            Ok(len) => {
-                sent += len;
-                if len < read {
-                    break;
-                }
-            }
-            Err(error) if sent == 0 => return Err(error),
-            Err(_) => break,
-        }
-    }
-    Ok(sent)
+    can_write(library, socket, false)?;
+    let Some((rings, way)) = library.rings(socket) else { return Err(Errno::INVAL) };
+    let (p, handle, of) = (socket.p(), socket.handle, (file, begin, count));
+    let sent = rings.send_file(&library.client, (p, handle, way), of, SendFlags::NOSIGNAL);
+    told(library, socket, sent)
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, IoSliceMut};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::copy::copy;
@@ -160,6 +160,33 @@ impl Shared {
         let to = self.place(at, bytes.len());
         // SAFETY: as in `read`, the other way.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    }
+
+    /// Reads from a file that has offsets, from one of them on, into two places, one after the other, until both are full; how much
+    /// it gave. Nobody else in this process writes or reads there meanwhile.
+    ///
+    /// # Errors
+    /// As `preadv(2)`.
+    ///
+    /// # Panics
+    /// As [`Shared::store`], and when the places overlap.
+    pub fn read_file(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        places: [(usize, usize); 2],
+    ) -> rustix::io::Result<usize> {
+        assert!(self.is_writable);
+        let [(a, a_len), (b, b_len)] = places;
+        let [first, second] = places.map(|(at, len)| (self.place(at, len), len));
+        // Neither sum overflows: each place was seen to end within the mapping.
+        assert!(a + a_len <= b || b + b_len <= a);
+        // SAFETY: in bounds, mapped and initialised, and the two share no byte (asserted), or one has none. They live for the
+        // call, in which the kernel writes to them, and nobody else in this process, by the protocol of whoever shares it; nothing
+        // is loaded from them.
+        let [first, second] =
+            [first, second].map(|(at, len)| unsafe { std::slice::from_raw_parts_mut(at, len) });
+        rustix::io::preadv(file, &mut [IoSliceMut::new(first), IoSliceMut::new(second)], offset)
     }
 
     /// `len` bytes in place. Another process may change them at any time, even between two loads of one byte: whoever
@@ -327,6 +354,33 @@ mod tests {
         assert!(std::panic::catch_unwind(|| other.store(8, 1)).is_err());
         assert!(std::panic::catch_unwind(|| other.write(0, b"x")).is_err());
         assert!(ftruncate(&fd, 0).is_err() && ftruncate(&fd, 1 << 20).is_err());
+    }
+
+    #[test]
+    fn a_file_is_read_to_where_it_is_told() {
+        let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::pwrite(&file, b"0123456789", 0).unwrap();
+        let (fd, all) = Shared::create(LEN, Writers::All).unwrap();
+        let read = |offset, places| all.read_file(file.as_fd(), offset, places);
+        // The second lies before the first, as at the end of a ring.
+        assert_eq!(read(1, [(LEN - 3, 3), (8, 4)]), Ok(7));
+        assert_eq!((all.slice(LEN - 3, 3), all.slice(7, 6)), (&b"123"[..], &b"\x004567\0"[..]));
+        assert_eq!(read(8, [(LEN - 3, 3), (8, 4)]), Ok(2), "what there is");
+        assert_eq!((all.slice(LEN - 3, 3), all.slice(8, 4)), (&b"893"[..], &b"4567"[..]));
+        assert_eq!(
+            (read(10, [(0, 9), (9, 0)]), read(u64::MAX, [(0, 9), (9, 0)])),
+            (Ok(0), Err(Errno::INVAL))
+        );
+        let refused = |all: &Shared, places| {
+            let read = std::panic::AssertUnwindSafe(|| all.read_file(file.as_fd(), 0, places));
+            assert!(std::panic::catch_unwind(read).is_err());
+        };
+        for places in
+            [[(LEN - 3, 4), (0, 1)], [(0, 1), (LEN, 1)], [(8, 4), (11, 4)], [(8, 4), (7, 2)]]
+        {
+            refused(&all, places);
+        }
+        refused(&Shared::adopt(fd.as_fd(), LEN, false).unwrap(), [(0, 1), (1, 1)]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use super::arriving::Woken;
 use super::bytes::{self, Found, Removed};
-use super::leased::{Done, Part, SPIN_MAX, SPIN_MIN, lock};
+use super::leased::{Done, SPIN_MAX, SPIN_MIN, lock};
 use super::rings::{Entered, Rings, UNKNOWN};
 use super::way::Way;
 use super::{Client, Datagram, Result, send_to};
@@ -533,5 +533,5 @@ fn lay_record(lease: &Entered<'_>, position: u64, head: Head, pieces: &[IoSlice<
         let [(at, _), _] = places(slot.index, region::Way::Out, position, UNIT);
         slot.rings.write(at, bytes);
     }
-    lease.copy_in(position + laid.len() as u64, pieces, Part { skip: 0, most: head.len });
+    lease.copy_in(position + laid.len() as u64, pieces, head.len);
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  send   ring has room? ─yes─▶ copy, commit ─▶ tell            no system call, when the outboard is awake
+//!            │                   (a file: read there)
 //!            │no, or somebody else writes, or something of ours is still in the placeholder
 //!            └─▶ up to 1 KiB through the placeholder, which the kernel shows as full, and in which it sleeps
 //!  recv   as `arriving` says
@@ -15,12 +16,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use fusewire_device::Shared;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recvmsg, sendmsg,
 };
 
 use super::rings::{Entered, Rings, UNKNOWN};
+use super::source::{File, Source, copy_in};
 use super::way::{Inside, Way};
 use super::{Client, Result};
 use crate::placeholder;
@@ -32,7 +35,7 @@ use crate::ring::{self, Lost, Word, Words};
 const SPILL: usize = 1024;
 /// Pieces of a message that a call hands over at once, whichever way.
 pub(super) const PIECES_MAX: usize = 64;
-/// Pieces of a message that go through the placeholder at a time while there is a lease.
+/// Pieces that are received through the placeholder at a time while there is a lease.
 pub(super) const PIECES: usize = 16;
 /// What a reader or a writer looks at most before it sleeps: a little more than a sleep and a wake cost.
 pub(super) const SPIN_MAX: u64 = 50_000;
@@ -58,6 +61,39 @@ pub(super) enum Done {
     Lost(usize),
 }
 
+/// What became of bytes that were to be sent.
+#[derive(Clone, Copy)]
+struct Sent {
+    /// So many were.
+    len: usize,
+    /// There was no room for those that come next, or there are none.
+    is_cut: bool,
+}
+
+/// What was laid into a ring.
+pub(super) enum Filled {
+    /// So many bytes, which are committed.
+    Bytes(usize),
+    /// Nothing: there is no room.
+    NoRoom,
+    /// Nothing: there is nothing to lay down.
+    Nothing,
+}
+
+/// Why nothing was.
+pub(super) enum Unfilled {
+    /// The lease was taken back.
+    Lost,
+    /// Who was to lay it down has failed.
+    Failed(Errno),
+}
+
+impl From<Lost> for Unfilled {
+    fn from(Lost: Lost) -> Unfilled {
+        Unfilled::Lost
+    }
+}
+
 impl Rings {
     /// Sends, as `sendmsg` does.
     ///
@@ -66,17 +102,57 @@ impl Rings {
     pub fn send(
         &self,
         client: &Client,
-        (p, handle, way): (BorrowedFd<'_>, Handle, &Way),
+        with: (BorrowedFd<'_>, Handle, &Way),
         pieces: &[IoSlice<'_>],
         flags: SendFlags,
     ) -> Result<usize> {
+        self.send_of(client, with, pieces, flags).map(|sent| sent.len)
+    }
+
+    /// Sends `count` bytes at most of a file that has offsets, from `begin` on, as `sendfile` does: they are read to where frames are
+    /// gathered from.
+    ///
+    /// # Errors
+    /// As [`Rings::send`], and as `pread(2)`.
+    pub fn send_file(
+        &self,
+        client: &Client,
+        with: (BorrowedFd<'_>, Handle, &Way),
+        (file, begin, count): (BorrowedFd<'_>, u64, usize),
+        flags: SendFlags,
+    ) -> Result<usize> {
+        let mut sent = 0;
+        while sent < count {
+            let rest = File { file, begin: begin + sent as u64, count: count - sent };
+            match self.send_of(client, with, &rest, flags) {
+                Ok(Sent { len, is_cut }) => {
+                    sent += len;
+                    if is_cut || len == 0 {
+                        break;
+                    }
+                }
+                Err(error) if sent == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Sends what there is room for, or what waits for room as the placeholder does.
+    fn send_of(
+        &self,
+        client: &Client,
+        (p, handle, way): (BorrowedFd<'_>, Handle, &Way),
+        source: &(impl Source + ?Sized),
+        flags: SendFlags,
+    ) -> Result<Sent> {
         let (lease, inside) = self.enter_either(way)?;
         let mut sent = 0;
         if let Some(lease) = lease {
             let plain = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | SendFlags::MORE;
             match plain.contains(flags) {
-                true => match lease.send(p, pieces, flags)? {
-                    Done::Yes(len) => return Ok(len),
+                true => match lease.send(p, source, flags)? {
+                    Done::Yes(len) => return Ok(Sent { len, is_cut: len < source.len() }),
                     Done::Lost(len) => {
                         sent = len;
                         lease.lose_if_revoked(client, p, way);
@@ -86,7 +162,7 @@ impl Rings {
                 false => lease.give_up(p, way),
             }
         }
-        let done = self.send_by_placeholder((p, way), pieces, sent, flags);
+        let done = self.send_by_placeholder((p, way), source, sent, flags);
         drop(inside);
         match done {
             Err(error) if sent == 0 => Err(error),
@@ -94,7 +170,8 @@ impl Rings {
                 if way.moved() {
                     let _ = self.lease(client, p, handle, way);
                 }
-                Ok(sent + more.unwrap_or(0))
+                let more = more.unwrap_or(Sent { len: 0, is_cut: true });
+                Ok(Sent { len: sent + more.len, ..more })
             }
         }
     }
@@ -122,23 +199,20 @@ impl Rings {
     fn send_by_placeholder(
         &self,
         (p, way): (BorrowedFd<'_>, &Way),
-        pieces: &[IoSlice<'_>],
+        source: &(impl Source + ?Sized),
         skip: usize,
         flags: SendFlags,
-    ) -> Result<usize> {
-        let sent = match skip == 0 {
-            true => sendmsg(p, pieces, &mut SendAncillaryBuffer::default(), flags),
-            false => {
-                let mut rest = [IoSlice::new(&[]); PIECES_MAX];
-                let count = rest_of(pieces, Part { skip, most: usize::MAX }, &mut rest);
-                sendmsg(p, &rest[..count], &mut SendAncillaryBuffer::default(), flags)
-            }
-        };
+    ) -> Result<Sent> {
+        let mut given = 0;
+        let len = source.give(Part { skip, most: usize::MAX }, &mut |pieces| {
+            given = len_of(pieces);
+            sendmsg(p, pieces, &mut SendAncillaryBuffer::default(), flags)
+        })?;
         // A lease whose connection has ended may be there yet.
-        if let (Ok(len), Some(lease)) = (sent, self.enter(way)) {
+        if let Some(lease) = self.enter(way) {
             lease.local.spilled.fetch_add(len as u64, Ordering::AcqRel);
         }
-        sent
+        Ok(Sent { len, is_cut: len < given })
     }
 
     /// Receives, as `recvmsg` does: `PEEK`, `DONTWAIT` and `WAITALL` among its flags.
@@ -242,8 +316,17 @@ impl Part {
     }
 }
 
+/// How long all of these are.
+pub(super) fn len_of(pieces: &[IoSlice<'_>]) -> usize {
+    pieces.iter().map(|piece| piece.len()).sum()
+}
+
 /// Lays a part of the pieces into `rest`; how many pieces of it there are.
-fn rest_of<'a>(pieces: &'a [IoSlice<'_>], mut part: Part, rest: &mut [IoSlice<'a>]) -> usize {
+pub(super) fn rest_of<'a>(
+    pieces: &'a [IoSlice<'_>],
+    mut part: Part,
+    rest: &mut [IoSlice<'a>],
+) -> usize {
     let bytes = pieces.iter().map(|piece| &piece[part.of(piece.len())]);
     let mut count = 0;
     for (place, bytes) in rest.iter_mut().zip(bytes.filter(|bytes| !bytes.is_empty())) {
@@ -290,33 +373,44 @@ pub(super) fn lock(word: &AtomicU64) -> Option<Lock<'_>> {
 }
 
 impl Entered<'_> {
-    fn send(&self, p: BorrowedFd<'_>, pieces: &[IoSlice<'_>], flags: SendFlags) -> Result<Done> {
-        let all: usize = pieces.iter().map(|piece| piece.len()).sum();
+    fn send(
+        &self,
+        p: BorrowedFd<'_>,
+        source: &(impl Source + ?Sized),
+        flags: SendFlags,
+    ) -> Result<Done> {
+        let all = source.len();
         let mut sent = 0;
         while sent < all {
             if self.slot().over() & ENDED != 0 {
                 break;
             }
             let has_more = flags.contains(SendFlags::MORE);
-            let part = Part { skip: sent, most: all - sent };
-            let lay = lock(self.local.lock).map(|_lock| self.lay(pieces, part, has_more));
+            let lay = lock(self.local.lock).map(|_lock| {
+                self.fill(all - sent, has_more, |memory, places| source.lay(sent, memory, places))
+            });
+            // Who is not the one that writes does not wait to be: a handler would wait for whom it has interrupted, and
+            // what is behind the end is the placeholder's to refuse.
+            let may_look = lay.is_some();
             match lay {
-                Some(Ok(len @ 1..)) => {
+                Some(Ok(Filled::Bytes(len))) => {
                     sent += len;
                     self.tell();
                     continue;
                 }
-                Some(Err(Lost)) => return Ok(Done::Lost(sent)),
-                _ => {}
+                Some(Ok(Filled::Nothing)) => return Ok(Done::Yes(sent)),
+                Some(Err(Unfilled::Lost)) => return Ok(Done::Lost(sent)),
+                Some(Err(Unfilled::Failed(_))) if sent > 0 => return Ok(Done::Yes(sent)),
+                Some(Err(Unfilled::Failed(error))) => return Err(error),
+                Some(Ok(Filled::NoRoom)) | None => {}
             }
             let waits = self.spins(p, flags.contains(SendFlags::DONTWAIT));
-            // Who is not the one that writes does not wait to be: a handler would wait for whom it has interrupted, and
-            // what is behind the end is the placeholder's to refuse.
-            let may_look = lay.is_some();
             if may_look && (waits && self.spin_for_room() || self.is_about_to_return(p)) {
                 continue;
             }
-            match self.spill(p, pieces, sent, flags) {
+            match self.spill(p, source, sent, flags) {
+                // There is no more of it.
+                Ok(0) => return Ok(Done::Yes(sent)),
                 Ok(len) => {
                     sent += len;
                     if waits {
@@ -345,58 +439,57 @@ impl Entered<'_> {
         !is_taken
     }
 
-    /// Copies what there is room for of a part into the ring, and commits it; `has_more`: it is followed by more at once.
-    fn lay(
+    /// Has `lay` lay down what there is room for of so many bytes, and commits as many as it says; `has_more`: they are followed by
+    /// more at once. It is given the region's memory, and the places in that which are to be filled from the begin on, which nobody
+    /// else writes to meanwhile. Who calls this has the lock of who writes.
+    pub(super) fn fill(
         &self,
-        pieces: &[IoSlice<'_>],
-        Part { skip, most: wanted }: Part,
+        wanted: usize,
         has_more: bool,
-    ) -> std::result::Result<usize, Lost> {
+        lay: impl FnOnce(&Shared, [(usize, usize); 2]) -> Result<usize>,
+    ) -> std::result::Result<Filled, Unfilled> {
         let slot = self.slot();
         let mut taken = self.local.taken.load(Ordering::Relaxed);
         let (position, room) = ring::room(&slot, &mut taken, wanted as u64)?;
         self.local.taken.store(taken, Ordering::Relaxed);
         if room == 0 || self.is_spilled() {
-            return Ok(0);
+            return Ok(Filled::NoRoom);
         }
-        let len = room.min(wanted as u64);
-        self.copy_in(position, pieces, Part { skip, most: len as usize });
+        let most = room.min(wanted as u64) as usize;
+        let places = places(slot.index, region::Way::Out, position, most);
+        let len = lay(slot.rings, places).map_err(Unfilled::Failed)?.min(most);
+        if len == 0 {
+            return Ok(Filled::Nothing);
+        }
         if !has_more {
-            slot.set_pushed(position + len);
+            slot.set_pushed(position + len as u64);
         }
-        ring::commit(&slot, position, len)?;
-        Ok(len as usize)
+        ring::commit(&slot, position, len as u64)?;
+        Ok(Filled::Bytes(len))
     }
 
-    /// Copies a part of the pieces to `position` of the ring, which has room for it.
-    pub(super) fn copy_in(&self, position: u64, pieces: &[IoSlice<'_>], mut part: Part) {
-        let (slot, mut at) = (self.slot(), position);
-        for piece in pieces {
-            let bytes = &piece[part.of(piece.len())];
-            let [(first, front), (second, _)] =
-                places(slot.index, region::Way::Out, at, bytes.len());
-            slot.rings.write(first, &bytes[..front]);
-            slot.rings.write(second, &bytes[front..]);
-            at += bytes.len() as u64;
-        }
+    /// Copies the front of the pieces, of so many bytes, to `position` of the ring, which has room for it.
+    pub(super) fn copy_in(&self, position: u64, pieces: &[IoSlice<'_>], len: usize) {
+        let slot = self.slot();
+        copy_in(slot.rings, places(slot.index, region::Way::Out, position, len), pieces, 0);
     }
 
-    /// A part through the placeholder, which may sleep.
+    /// A part through the placeholder, which may sleep; 0: there was nothing of it.
     fn spill(
         &self,
         p: BorrowedFd<'_>,
-        pieces: &[IoSlice<'_>],
+        source: &(impl Source + ?Sized),
         skip: usize,
         flags: SendFlags,
     ) -> Result<usize> {
-        let mut rest = [IoSlice::new(&[]); PIECES];
-        let count = rest_of(pieces, Part { skip, most: SPILL }, &mut rest);
-        let len: usize = rest[..count].iter().map(|piece| piece.len()).sum();
-        self.local.spilled.fetch_add(len as u64, Ordering::AcqRel);
-        let sent = sendmsg(p, &rest[..count], &mut SendAncillaryBuffer::default(), flags);
-        let not_sent = len - sent.unwrap_or(0);
-        self.local.spilled.fetch_sub(not_sent as u64, Ordering::AcqRel);
-        sent
+        source.give(Part { skip, most: SPILL }, &mut |pieces| {
+            let len = len_of(pieces);
+            self.local.spilled.fetch_add(len as u64, Ordering::AcqRel);
+            let sent = sendmsg(p, pieces, &mut SendAncillaryBuffer::default(), flags);
+            let not_sent = len - sent.unwrap_or(0);
+            self.local.spilled.fetch_sub(not_sent as u64, Ordering::AcqRel);
+            sent
+        })
     }
 
     /// As [`look`] for what the outboard is about to do; where it needs this processor for that, it is let have it.

@@ -17,6 +17,7 @@ mod datagrams;
 mod leased;
 mod rings;
 mod socket;
+mod source;
 mod stream;
 mod waiters;
 mod way;

@@ -265,6 +265,16 @@ impl Socket<'_> {
         self.rings.send(self.client, (self.p.as_fd(), self.handle, &self.way), &pieces, flags)
     }
 
+    /// Of a file from an offset on, so many at most.
+    pub fn send_file(
+        &self,
+        (file, begin, count): (impl AsFd, u64, usize),
+        flags: SendFlags,
+    ) -> Result<usize, Errno> {
+        let with = (self.p.as_fd(), self.handle, &self.way);
+        self.rings.send_file(self.client, with, (file.as_fd(), begin, count), flags)
+    }
+
     pub fn recv(&self, bytes: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
         let (front, rest) = bytes.split_at_mut(bytes.len() / 3);
         let mut pieces = [IoSliceMut::new(front), IoSliceMut::new(rest)];
