@@ -11,7 +11,7 @@ use fusewire_device::memory::{self, Memory, Network};
 use fusewire_device::{Device, Ecn, TxFrame};
 use fusewire_session::{Cipher, HeaderProtection};
 use fusewire_stack::{CallId, Config, ConnectionId, Error, Stack};
-use fusewire_testkit::Random;
+use fusewire_testkit::{Random, for_each_seed_of};
 use fusewire_transport::either::{self, Protocol};
 use fusewire_wire::xtp::{self, Packet};
 
@@ -327,7 +327,8 @@ fn an_answer_answers_its_own_call_alone() {
 /// Calls over a bad link, beside a stream, with frames of others' between them.
 #[test]
 fn every_call_is_handed_over_once_and_gets_its_own_answer() {
-    for seed in 1..=8 {
+    let name = "every_call_is_handed_over_once_and_gets_its_own_answer";
+    for_each_seed_of(8, name, |seed, _| {
         let rules = Rules {
             loss: 0.03 * (seed % 4) as f64,
             duplicate: 0.05,
@@ -379,7 +380,7 @@ fn every_call_is_handed_over_once_and_gets_its_own_answer() {
         });
         println!("seed {seed}: {right} right, {failed} failed");
         assert!(right >= 100, "{right} of 120, {failed} failed");
-    }
+    });
 }
 
 /// What a lost packet costs a call: a probe's time, and not that of a retransmission.

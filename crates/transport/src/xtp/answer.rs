@@ -41,6 +41,7 @@ impl Connection {
 
     /// The control was accepted.
     pub(super) fn take_answer(&mut self, now: Instant, control: &Control, spans: Option<&Spans>) {
+        self.take_back_spans(control);
         let una_before = self.send.una;
         let in_flight_before = self.send.queue.in_flight();
         if control.alloc > self.send.alloc {
@@ -111,6 +112,7 @@ impl Connection {
             return delivered;
         };
         self.counters.spans_received += spans.iter().count() as u64;
+        let below = delivered.bytes;
         for span in spans.iter().filter(|span| span.right > known) {
             if selective {
                 delivered.bytes += queue.sack(span.left.max(known), span.right, |s| {
@@ -125,6 +127,9 @@ impl Connection {
             }
         }
         self.rack.end_ack(self.send.max_payload);
+        if delivered.bytes > below {
+            self.note_spans(control);
+        }
         delivered
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Header;
 use super::config::Config;
+use super::disputes::Said;
 use super::half_open::Place;
 use super::messages::Messages;
 use super::rate::RateControl;
@@ -152,6 +153,8 @@ pub(super) struct Send {
     pub tag: Option<u64>,
     /// Below this, things were sent over an earlier path.
     pub path_from: u64,
+    /// When what has come was said to have come.
+    pub said: Said,
 }
 
 /// Events not yet polled, and packets not yet sent.
@@ -218,6 +221,7 @@ impl Connection {
                 progress_at: now,
                 sent_at: now,
                 first_due: origin.state == State::Opening,
+                said: Said::new(origin.sync),
                 ..Send::default()
             },
             recv: Receive::new(cfg, now),

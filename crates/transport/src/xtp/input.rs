@@ -291,6 +291,9 @@ impl Connection {
         // Who has not seen its key answers by TCNTL, and echoes a FIRST.
         self.confirmed |= !matches!(h.body, Body::Tcntl(_))
             || behind(self.sync.opened, control.echo).is_some_and(|by| by > 0);
+        if self.is_disputed(control) {
+            return self.violated();
+        }
         self.take_answer(now, control, spans);
         self.ask_for_delivery(h);
         self.note_closing(now, h, h.seq, Some(control.rseq));

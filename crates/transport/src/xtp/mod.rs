@@ -26,6 +26,7 @@ mod close;
 mod config;
 mod connection;
 mod cookies;
+mod disputes;
 pub mod group;
 mod half_open;
 mod headers;

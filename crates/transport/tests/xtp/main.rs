@@ -12,6 +12,7 @@ mod accepted;
 mod attacks;
 mod closing;
 mod delivery;
+mod disputes;
 mod goodput;
 mod hot_path;
 mod late;
