@@ -18,6 +18,8 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod commands;
+pub mod news;
 pub mod placeholder;
 pub mod protocol;
 pub mod record;
@@ -27,3 +29,4 @@ pub mod rules;
 pub mod server;
 pub mod sockets;
 pub mod waiter;
+pub mod words;

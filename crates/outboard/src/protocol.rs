@@ -207,6 +207,8 @@ pub enum Request<'a> {
     Lease(Handle, [u8; KEY_LEN]),
     /// There is news in shared memory. Nothing is answered.
     Wake,
+    /// Memory for commands, which ends with this connection.
+    Commands,
 }
 
 /// What it is answered.
@@ -233,6 +235,8 @@ pub enum Reply<'a> {
     Region([u8; KEY_LEN]),
     /// To `Lease`: which one of the region.
     Leased(u32),
+    /// To `Commands`: its two files come with this, of commands and of answers.
+    Commands,
 }
 
 /// A list of addresses with the length of their prefix, as it lies in a message.
@@ -451,6 +455,7 @@ mod ask {
     pub const REGION: u16 = 11;
     pub const LEASE: u16 = 12;
     pub const WAKE: u16 = 13;
+    pub const COMMANDS: u16 = 14;
 }
 
 /// Numbers of answers.
@@ -463,11 +468,32 @@ mod answer {
     pub const VALUE: u16 = 0x8005;
     pub const REGION: u16 = 0x8006;
     pub const LEASED: u16 = 0x8007;
+    pub const COMMANDS: u16 = 0x8008;
 }
 
 const NOBODY: Handle = Handle { socket: 0, token: [0; 16] };
 
 impl<'a> Request<'a> {
+    /// No descriptor goes with it, nor with its answer: it may lie in shared memory ([`crate::commands`]).
+    pub fn is_plain(&self) -> bool {
+        match self {
+            Request::Bind(..)
+            | Request::Listen(..)
+            | Request::Local(_)
+            | Request::Peer(_)
+            | Request::Option(..)
+            | Request::SetOption(..)
+            | Request::Lease(..) => true,
+            Request::Hello { .. }
+            | Request::Socket(_)
+            | Request::Attach
+            | Request::Connect(..)
+            | Request::Region
+            | Request::Wake
+            | Request::Commands => false,
+        }
+    }
+
     /// Reads a request.
     ///
     /// # Errors
@@ -516,17 +542,21 @@ impl<'a> Request<'a> {
                 let (name, value) = head.option()?;
                 Request::SetOption(head.handle, name, value)
             }
-            ask::REGION | ask::WAKE => {
+            ask::REGION | ask::WAKE | ask::COMMANDS => {
                 head.no_handle()?;
                 head.no_argument()?;
                 head.no_body()?;
-                if head.kind == ask::REGION { Request::Region } else { Request::Wake }
+                match head.kind {
+                    ask::REGION => Request::Region,
+                    ask::WAKE => Request::Wake,
+                    _ => Request::Commands,
+                }
             }
             ask::LEASE => {
                 head.no_argument()?;
                 Request::Lease(head.handle, head.key()?)
             }
-            kind => return malformed("request", "1 to 13", kind),
+            kind => return malformed("request", "1 to 14", kind),
         })
     }
 
@@ -561,6 +591,7 @@ impl<'a> Request<'a> {
             Request::Region => plain(ask::REGION, &NOBODY),
             Request::Lease(handle, key) => plain(ask::LEASE, handle).with(key),
             Request::Wake => plain(ask::WAKE, &NOBODY),
+            Request::Commands => plain(ask::COMMANDS, &NOBODY),
         }
     }
 }
@@ -612,7 +643,12 @@ impl<'a> Reply<'a> {
                 head.no_body()?;
                 Reply::Leased(head.argument)
             }
-            kind => return malformed("answer", "0x8000 to 0x8007", kind),
+            answer::COMMANDS => {
+                head.no_argument()?;
+                head.no_body()?;
+                Reply::Commands
+            }
+            kind => return malformed("answer", "0x8000 to 0x8008", kind),
         })
     }
 
@@ -636,6 +672,7 @@ impl<'a> Reply<'a> {
             }
             Reply::Region(key) => plain(answer::REGION).with(key),
             Reply::Leased(slot) => Message::new(answer::LEASED, *slot, &NOBODY),
+            Reply::Commands => plain(answer::COMMANDS),
         }
     }
 }

@@ -26,6 +26,7 @@ fn requests() -> Vec<Request<'static>> {
         Request::Region,
         Request::Lease(HANDLE, [6; KEY_LEN]),
         Request::Wake,
+        Request::Commands,
     ]
 }
 
@@ -65,6 +66,7 @@ fn answers_come_back_as_they_went() {
         Reply::Value(&[1, 2, 3]),
         Reply::Region([6; KEY_LEN]),
         Reply::Leased(63),
+        Reply::Commands,
     ] {
         let bytes = reply.emit();
         assert_eq!(Reply::parse(&bytes), Ok(reply));

@@ -14,8 +14,10 @@ use fusewire_device::Shared;
 use rustix::thread::sched_getcpu;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::ring::{RING_BYTES, Violation, WIDE_BYTES, Word, Words};
+use crate::news::{self, News};
+use crate::ring::{RING_BYTES, Ring, Violation, WIDE_BYTES, Word};
 use crate::waiter;
+use crate::words::Words;
 
 /// Leases of a region.
 pub const SLOTS: usize = 52;
@@ -194,7 +196,7 @@ impl Slot<'_> {
 
     /// The outboard needs the processor that the caller has: who looks without sleeping keeps it from its work.
     pub fn shares_processor(&self) -> bool {
-        self.blocks.load(PROCESSOR) == processor()
+        shares_processor(self.blocks)
     }
 
     /// [`PEER_FINISHED`], [`ENDED`]
@@ -257,22 +259,20 @@ impl Slot<'_> {
     /// Says that there is news of this lease, after what is new was shown and a [fence](Words::fence); true when the outboard
     /// sleeps and has to be woken.
     pub fn tell(&self) -> bool {
-        let bit = 1 << self.index;
-        // It has not heard of earlier news yet, and will see all that is shown by then.
-        if self.rings.load(NEWS) & bit != 0 {
-            return false;
-        }
-        let earlier = self.rings.fetch_or(NEWS, bit);
-        fence(Ordering::SeqCst);
-        // Whoever told the first news that it has not heard of wakes it, and it hears of all then.
-        earlier == 0 && self.blocks.load(ASLEEP) != 0
+        news::tell(&News { told: self.rings, asleep: self.blocks }, self.bit())
     }
 }
 
-impl Words for Slot<'_> {
+impl Ring for Slot<'_> {
     fn ring_bytes(&self) -> u64 {
         ring_bytes(self.index)
     }
+    fn is_watched(&self) -> bool {
+        self.rings.load(WORDS_AT + self.index * WORDS_LEN + WAITER) != 0
+    }
+}
+
+impl Words<Word> for Slot<'_> {
     fn load(&self, word: Word) -> u64 {
         let (file, at) = self.place(word);
         file.load(at)
@@ -289,11 +289,12 @@ impl Words for Slot<'_> {
         let (file, at) = self.place(word);
         file.fetch_or(at, bits)
     }
+    fn swap(&self, word: Word, value: u64) -> u64 {
+        let (file, at) = self.place(word);
+        file.swap(at, value)
+    }
     fn fence(&self) {
         fence(Ordering::SeqCst);
-    }
-    fn is_watched(&self) -> bool {
-        self.rings.load(WORDS_AT + self.index * WORDS_LEN + WAITER) != 0
     }
 }
 
@@ -309,9 +310,9 @@ pub struct Waiter<'a> {
 impl Waiter<'_> {
     /// What was to wake him was taken away: there is news of all that he has to look at, for which somebody rings if he sleeps.
     pub fn tell_again(&self) {
-        waiter::Words::store(self, waiter::Word::Asleep, 1);
+        self.store(waiter::Word::Asleep, 1);
         fence(Ordering::SeqCst);
-        self.rings.fetch_or(NEWS, waiter::Words::load(self, waiter::Word::Ready));
+        self.rings.fetch_or(0, self.load(waiter::Word::Ready));
     }
 
     fn place(&self, word: waiter::Word) -> usize {
@@ -319,7 +320,7 @@ impl Waiter<'_> {
     }
 }
 
-impl waiter::Words for Waiter<'_> {
+impl Words<waiter::Word> for Waiter<'_> {
     fn load(&self, word: waiter::Word) -> u64 {
         self.rings.load(self.place(word))
     }
@@ -332,45 +333,29 @@ impl waiter::Words for Waiter<'_> {
     fn fetch_or(&self, word: waiter::Word, bits: u64) -> u64 {
         self.rings.fetch_or(self.place(word), bits)
     }
+    fn swap(&self, word: waiter::Word, value: u64) -> u64 {
+        self.rings.swap(self.place(word), value)
+    }
     fn fence(&self) {
         fence(Ordering::SeqCst);
     }
 }
 
-const NEWS: usize = 0;
-const ASLEEP: usize = 0;
 const PROCESSOR: usize = 8;
-
-/// Leases of a region that have news, each told once.
-pub fn news(rings: &Shared) -> u64 {
-    match rings.load(NEWS) {
-        0 => 0,
-        _ => {
-            let news = rings.swap(NEWS, 0);
-            fence(Ordering::SeqCst);
-            news
-        }
-    }
-}
 
 /// The processor that the calling thread is on, as [`is_on`] says it.
 pub fn processor() -> u64 {
     sched_getcpu() as u64 + 1
 }
 
+/// The outboard that wrote these blocks, or whatever else begins so, is on the caller's processor.
+pub fn shares_processor(blocks: &Shared) -> bool {
+    blocks.load(PROCESSOR) == processor()
+}
+
 /// Says on which processor the outboard is.
 pub fn is_on(blocks: &Shared, processor: u64) {
     blocks.store(PROCESSOR, processor);
-}
-
-/// Says whether the outboard is about to sleep; false when it had better not: there is news of one of the leases in `used`.
-pub fn sleeps(rings: &Shared, blocks: &Shared, is_asleep: bool, used: u64) -> bool {
-    blocks.store(ASLEEP, u64::from(is_asleep));
-    if is_asleep {
-        fence(Ordering::SeqCst);
-        return rings.load(NEWS) & used == 0;
-    }
-    true
 }
 
 #[cfg(test)]
@@ -481,14 +466,15 @@ mod tests {
     fn the_first_with_news_wakes_the_outboard_for_all() {
         let (_rings, rings) = Shared::create(RINGS_LEN, Writers::All).unwrap();
         let (_blocks, blocks) = Shared::create(BLOCKS_LEN, Writers::Maker).unwrap();
+        let told = News { told: &rings, asleep: &blocks };
         let tell = |index| Slot { rings: &rings, blocks: &blocks, index }.tell();
         assert!(!tell(0), "it is awake");
-        assert_eq!(news(&rings), 1);
-        assert!(sleeps(&rings, &blocks, true, !0));
+        assert_eq!(news::hear(&told), 1);
+        assert!(news::sleeps(&told, true, !0));
         assert_eq!([3, 5, 3].map(tell), [true, false, false]);
-        assert!(!sleeps(&rings, &blocks, true, !0), "it has not heard of it");
-        assert!(sleeps(&rings, &blocks, true, 1 << 4), "nobody's news");
-        assert_eq!(news(&rings), 1 << 3 | 1 << 5);
+        assert!(!news::sleeps(&told, true, !0), "it has not heard of it");
+        assert!(news::sleeps(&told, true, 1 << 4), "nobody's news");
+        assert_eq!(news::hear(&told), 1 << 3 | 1 << 5);
         assert!(tell(5));
     }
 }

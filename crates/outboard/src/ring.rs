@@ -1,6 +1,5 @@
 //! The protocol of a lease: two rings of a stream's bytes in memory that one application and the outboard share, and the
-//! words that say how far each is. No memory and no descriptor here: words are read and written through [`Words`], so that
-//! a model checker can stand behind them.
+//! words that say how far each is. No memory and no descriptor here: words are read and written through [`Words`].
 //!
 //! ```text
 //!  out   Taken (outboard's)       Sent (both's)          Sent: how far the application has written, and REVOKED
@@ -20,6 +19,8 @@
 //!
 //! Invariants: `Taken ≤ Sent ≤ Taken + n`, `Read ≤ Head ≤ Read + n`, of a ring of n bytes; none goes back. The outboard loads a
 //! word that the application may write once, and checks it before it is used.
+
+use crate::words::Words;
 
 /// Bytes of a ring, of each direction.
 pub const RING_BYTES: u64 = 128 << 10;
@@ -54,25 +55,18 @@ pub enum Word {
     Wants,
 }
 
-/// Access to them.
-pub trait Words {
+impl From<Word> for usize {
+    fn from(word: Word) -> usize {
+        word as usize
+    }
+}
+
+/// A lease's words, and what else is to be known of it.
+pub trait Ring: Words<Word> {
     /// Bytes of each ring: a power of two, at most [`WIDE_BYTES`].
     fn ring_bytes(&self) -> u64 {
         RING_BYTES
     }
-    /// Reads a word, with acquire order.
-    fn load(&self, word: Word) -> u64;
-    /// Writes one, with release order.
-    fn store(&self, word: Word, value: u64);
-    /// Puts `new` in place of `old`, or gives what there is.
-    ///
-    /// # Errors
-    /// It was another.
-    fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Result<u64, u64>;
-    /// Sets bits, and gives what there was.
-    fn fetch_or(&self, word: Word, bits: u64) -> u64;
-    /// A sequentially consistent fence.
-    fn fence(&self);
     /// Somebody waits for this lease and others, and looks at them by himself.
     fn is_watched(&self) -> bool {
         false
@@ -112,7 +106,7 @@ fn check(name: &'static str, word: u64, low: u64, high: u64) -> Result<u64, Viol
 ///
 /// # Errors
 /// [`Lost`]
-pub fn room(words: &impl Words, taken: &mut u64, wanted: u64) -> Result<(u64, u64), Lost> {
+pub fn room(words: &impl Ring, taken: &mut u64, wanted: u64) -> Result<(u64, u64), Lost> {
     let sent = words.load(Word::Sent);
     if sent & REVOKED != 0 {
         return Err(Lost);
@@ -129,7 +123,7 @@ pub fn room(words: &impl Words, taken: &mut u64, wanted: u64) -> Result<(u64, u6
 ///
 /// # Errors
 /// [`Lost`]: they are not sent.
-pub fn commit(words: &impl Words, position: u64, len: u64) -> Result<(), Lost> {
+pub fn commit(words: &impl Ring, position: u64, len: u64) -> Result<(), Lost> {
     let done = words.compare_exchange(Word::Sent, position, position + len);
     done.map(|_| words.fence()).map_err(|_| Lost)
 }
@@ -138,7 +132,7 @@ pub fn commit(words: &impl Words, position: u64, len: u64) -> Result<(), Lost> {
 ///
 /// # Errors
 /// [`Lost`]
-pub fn unread(words: &impl Words) -> Result<(u64, u64), Lost> {
+pub fn unread(words: &impl Ring) -> Result<(u64, u64), Lost> {
     let read = words.load(Word::Read);
     if read & REVOKED != 0 {
         return Err(Lost);
@@ -163,12 +157,7 @@ pub enum After {
 ///
 /// # Errors
 /// [`Lost`]: they will come through the placeholder.
-pub fn consume(
-    words: &impl Words,
-    read: u64,
-    unread: u64,
-    len: u64,
-) -> Result<Option<After>, Lost> {
+pub fn consume(words: &impl Ring, read: u64, unread: u64, len: u64) -> Result<Option<After>, Lost> {
     let is_all = len == unread;
     let arm = if read & (RUNG | BUSY) == 0 && !words.is_watched() { ARMED } else { 0 };
     match words.compare_exchange(Word::Read, read, (read + len) | arm) {
@@ -192,7 +181,7 @@ pub fn consume(
 }
 
 /// The reader looks by itself from now on: no bell.
-pub fn disarm(words: &impl Words) {
+pub fn disarm(words: &impl Ring) {
     let mut read = words.load(Word::Read);
     while read & ARMED != 0 && read & REVOKED == 0 {
         match words.compare_exchange(Word::Read, read, read & !ARMED) {
@@ -207,7 +196,7 @@ pub fn disarm(words: &impl Words) {
 ///
 /// # Errors
 /// [`Lost`]
-pub fn arm(words: &impl Words) -> Result<After, Lost> {
+pub fn arm(words: &impl Ring) -> Result<After, Lost> {
     let mut read = words.load(Word::Read);
     loop {
         if read & REVOKED != 0 {
@@ -233,7 +222,7 @@ pub fn arm(words: &impl Words) -> Result<After, Lost> {
 ///
 /// # Errors
 /// [`Lost`]
-pub fn rest(words: &impl Words) -> Result<After, Lost> {
+pub fn rest(words: &impl Ring) -> Result<After, Lost> {
     match words.load(Word::Read) {
         read if read & REVOKED != 0 => Err(Lost),
         read if read & RUNG != 0 => Ok(After::Drain),
@@ -245,7 +234,7 @@ pub fn rest(words: &impl Words) -> Result<After, Lost> {
 ///
 /// # Errors
 /// [`Lost`]: it is not the application's to take any more.
-pub fn drain(words: &impl Words) -> Result<bool, Lost> {
+pub fn drain(words: &impl Ring) -> Result<bool, Lost> {
     let mut read = words.load(Word::Read);
     loop {
         if read & REVOKED != 0 {
@@ -263,7 +252,7 @@ pub fn drain(words: &impl Words) -> Result<bool, Lost> {
 
 /// Ends that. `was_there`: the byte was taken, and the bell is to ring anew; otherwise it is still to come. True when the
 /// outboard is to be told: there is something that nobody has rung for, or room that it waits for.
-pub fn drained(words: &impl Words, was_there: bool) -> bool {
+pub fn drained(words: &impl Ring, was_there: bool) -> bool {
     let is_watched = was_there && words.is_watched();
     let flag = match was_there {
         true if is_watched => 0,
@@ -288,13 +277,13 @@ pub fn drained(words: &impl Words, was_there: bool) -> bool {
 
 /// After a revocation: a doorbell lies in the placeholder, or somebody is taking it out, so that nothing may be read there
 /// yet.
-pub fn is_noisy(words: &impl Words) -> bool {
+pub fn is_noisy(words: &impl Ring) -> bool {
     words.load(Word::Read) & (RUNG | BUSY) != 0
 }
 
 /// Gives the lease up: both directions are over, and nobody here uses the rings any more. `false`: the bell has rung, and
 /// has to be [drained](drain) before.
-pub fn give_up(words: &impl Words) -> bool {
+pub fn give_up(words: &impl Ring) -> bool {
     let mut read = words.load(Word::Read);
     while read & REVOKED == 0 {
         if read & (RUNG | BUSY) != 0 {
@@ -347,14 +336,14 @@ impl Progress {
     ///
     /// # Errors
     /// An index that cannot be.
-    pub fn written(&mut self, words: &impl Words) -> Result<(u64, u64), Violation> {
+    pub fn written(&mut self, words: &impl Ring) -> Result<(u64, u64), Violation> {
         let most = self.freed + words.ring_bytes();
         self.sent = check("write index", words.load(Word::Sent), self.sent, most)?;
         Ok((self.taken, self.sent - self.taken))
     }
 
     /// Has taken so much of it, and needs nothing of what lies before any more.
-    pub fn take(&mut self, words: &impl Words, len: u64) {
+    pub fn take(&mut self, words: &impl Ring, len: u64) {
         self.borrow(len);
         self.free(words, self.taken);
     }
@@ -366,7 +355,7 @@ impl Progress {
     }
 
     /// Needs nothing of what lies before `position` any more.
-    pub fn free(&mut self, words: &impl Words, position: u64) {
+    pub fn free(&mut self, words: &impl Ring, position: u64) {
         debug_assert!((self.freed..=self.taken).contains(&position));
         self.freed = position;
         words.store(Word::Taken, position);
@@ -381,7 +370,7 @@ impl Progress {
     ///
     /// # Errors
     /// As [`Progress::written`].
-    pub fn room(&mut self, words: &impl Words) -> Result<(u64, u64), Violation> {
+    pub fn room(&mut self, words: &impl Ring) -> Result<(u64, u64), Violation> {
         self.look(words)?;
         Ok((self.head, words.ring_bytes() - (self.head - self.read)))
     }
@@ -390,25 +379,25 @@ impl Progress {
     ///
     /// # Errors
     /// As [`Progress::written`].
-    pub fn unread(&mut self, words: &impl Words) -> Result<(u64, u64), Violation> {
+    pub fn unread(&mut self, words: &impl Ring) -> Result<(u64, u64), Violation> {
         self.look(words)?;
         Ok((self.read, self.head - self.read))
     }
 
-    fn look(&mut self, words: &impl Words) -> Result<(), Violation> {
+    fn look(&mut self, words: &impl Ring) -> Result<(), Violation> {
         self.read = check("read index", words.load(Word::Read), self.read, self.head)?;
         Ok(())
     }
 
     /// Shows `len` more bytes.
-    pub fn show(&mut self, words: &impl Words, len: u64) {
+    pub fn show(&mut self, words: &impl Ring, len: u64) {
         debug_assert!(self.head + len - self.read <= words.ring_bytes());
         self.head += len;
         words.store(Word::Head, self.head);
     }
 
     /// Says whether there is more than room for it. After it was said, there may be room: look again.
-    pub fn want_room(&self, words: &impl Words, wants: bool) {
+    pub fn want_room(&self, words: &impl Ring, wants: bool) {
         words.store(Word::Wants, u64::from(wants));
         if wants {
             words.fence();
@@ -419,7 +408,7 @@ impl Progress {
     ///
     /// # Errors
     /// As [`Progress::written`].
-    pub fn must_ring(&mut self, words: &impl Words) -> Result<bool, Violation> {
+    pub fn must_ring(&mut self, words: &impl Ring) -> Result<bool, Violation> {
         words.fence();
         self.rings(words, |read| read & ARMED != 0)
     }
@@ -429,7 +418,7 @@ impl Progress {
     ///
     /// # Errors
     /// As [`Progress::written`].
-    pub fn may_ring(&mut self, words: &impl Words) -> Result<bool, Violation> {
+    pub fn may_ring(&mut self, words: &impl Ring) -> Result<bool, Violation> {
         self.rings(words, |read| read & (RUNG | BUSY) == 0)
     }
 
@@ -438,11 +427,7 @@ impl Progress {
         self.read != self.head
     }
 
-    fn rings(
-        &mut self,
-        words: &impl Words,
-        is_to: impl Fn(u64) -> bool,
-    ) -> Result<bool, Violation> {
+    fn rings(&mut self, words: &impl Ring, is_to: impl Fn(u64) -> bool) -> Result<bool, Violation> {
         let mut read = words.load(Word::Read);
         loop {
             self.read = check("read index", read, self.read, self.head)?;
@@ -457,20 +442,20 @@ impl Progress {
     }
 
     /// Takes the lease back: what is committed is committed.
-    pub fn revoke(words: &impl Words) -> Left {
+    pub fn revoke(words: &impl Ring) -> Left {
         words.fetch_or(Word::Sent, REVOKED);
         let read = words.fetch_or(Word::Read, REVOKED);
         Left { is_rung: read & RUNG != 0, is_busy: read & BUSY != 0 }
     }
 
     /// What of the doorbell there is after a [revocation](Progress::revoke).
-    pub fn left(words: &impl Words) -> Left {
+    pub fn left(words: &impl Ring) -> Left {
         let read = words.load(Word::Read);
         Left { is_rung: read & RUNG != 0, is_busy: read & BUSY != 0 }
     }
 
     /// The doorbell was taken out of the placeholder, or will never be: after a revocation, when its holder does not.
-    pub fn quiet(words: &impl Words) {
+    pub fn quiet(words: &impl Ring) {
         let mut read = words.load(Word::Read);
         while let Err(now) = words.compare_exchange(Word::Read, read, read & !(RUNG | BUSY)) {
             read = now;
@@ -478,12 +463,12 @@ impl Progress {
     }
 
     /// Nobody in the application uses the rings any more.
-    pub fn is_gone(words: &impl Words) -> bool {
+    pub fn is_gone(words: &impl Ring) -> bool {
         words.load(Word::Read) & GONE != 0
     }
 
     /// The application has given the lease up, or has been taken it.
-    pub fn is_revoked(words: &impl Words) -> bool {
+    pub fn is_revoked(words: &impl Ring) -> bool {
         words.load(Word::Read) & REVOKED != 0
     }
 

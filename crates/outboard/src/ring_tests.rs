@@ -8,7 +8,9 @@ use super::*;
 #[derive(Default)]
 struct Plain([Cell<u64>; 5]);
 
-impl Words for Plain {
+impl Ring for Plain {}
+
+impl Words<Word> for Plain {
     fn load(&self, word: Word) -> u64 {
         self.0[word as usize].get()
     }
@@ -25,6 +27,9 @@ impl Words for Plain {
     }
     fn fetch_or(&self, word: Word, bits: u64) -> u64 {
         self.0[word as usize].replace(self.load(word) | bits)
+    }
+    fn swap(&self, word: Word, value: u64) -> u64 {
+        self.0[word as usize].replace(value)
     }
     fn fence(&self) {}
 }
@@ -162,13 +167,14 @@ fn who_reads_all_of_a_full_ring_at_once_tells_of_the_room_though_the_bell_had_ru
 /// Words, ring and placeholder in loom's memory.
 mod model {
     use loom::sync::Arc;
-    use loom::sync::atomic::{AtomicU64, Ordering, fence};
+    use loom::sync::atomic::{AtomicU64, Ordering};
     use loom::thread;
 
     use super::super::*;
+    use crate::words::model::{Modelled, check};
 
     struct Shared {
-        words: [AtomicU64; 5],
+        words: Modelled<5>,
         /// A byte each. Relaxed: a reader may see any value that the protocol does not exclude.
         out: [AtomicU64; 4],
         came: [AtomicU64; 4],
@@ -199,31 +205,7 @@ mod model {
         }
     }
 
-    impl Words for Shared {
-        fn load(&self, word: Word) -> u64 {
-            self.words[word as usize].load(Ordering::Acquire)
-        }
-        fn store(&self, word: Word, value: u64) {
-            self.words[word as usize].store(value, Ordering::Release);
-        }
-        fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Result<u64, u64> {
-            let (order, failed) = (Ordering::AcqRel, Ordering::Acquire);
-            self.words[word as usize].compare_exchange(old, new, order, failed)
-        }
-        fn fetch_or(&self, word: Word, bits: u64) -> u64 {
-            self.words[word as usize].fetch_or(bits, Ordering::AcqRel)
-        }
-        fn fence(&self) {
-            fence(Ordering::SeqCst);
-        }
-    }
-
-    fn check(body: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.max_branches = 10_000;
-        model.check(body);
-    }
+    impl Ring for Modelled<5> {}
 
     /// What the application has committed is sent, once, whenever the lease is taken back; the rest it sends otherwise.
     #[test]
@@ -234,9 +216,11 @@ mod model {
             let writer = thread::spawn(move || {
                 let mut taken = 0;
                 for n in 0..2u64 {
-                    let Ok((position, _)) = room(&*application, &mut taken, 1) else { return n };
+                    let Ok((position, _)) = room(&application.words, &mut taken, 1) else {
+                        return n;
+                    };
                     application.out[position as usize].store(10 + n, Ordering::Relaxed);
-                    if commit(&*application, position, 1).is_err() {
+                    if commit(&application.words, position, 1).is_err() {
                         return n;
                     }
                 }
@@ -245,15 +229,15 @@ mod model {
             let mut progress = Progress::default();
             let mut all = 0;
             let mut take = |progress: &mut Progress| {
-                let (position, len) = progress.written(&*shared).unwrap();
+                let (position, len) = progress.written(&shared.words).unwrap();
                 for at in position..position + len {
                     assert_eq!(shared.out[at as usize].load(Ordering::Relaxed), 10 + at);
                 }
-                progress.take(&*shared, len);
+                progress.take(&shared.words, len);
                 all += len;
             };
             take(&mut progress);
-            Progress::revoke(&*shared);
+            Progress::revoke(&shared.words);
             take(&mut progress);
             assert_eq!(writer.join().unwrap(), all);
         });
@@ -269,11 +253,11 @@ mod model {
             let reader = thread::spawn(move || {
                 let mut count = 0;
                 while count < 2 {
-                    let Ok((read, len)) = unread(&*application) else { return count };
+                    let Ok((read, len)) = unread(&application.words) else { return count };
                     if len > 0 {
                         let at = (read & POSITION) as usize;
                         let found = application.came[at].load(Ordering::Relaxed);
-                        match consume(&*application, read, len, 1) {
+                        match consume(&application.words, read, len, 1) {
                             Err(Lost) => return count,
                             Ok(None) => continue,
                             Ok(Some(After::Drain)) => drain_bell(&application),
@@ -286,15 +270,15 @@ mod model {
                         count += 1;
                         continue;
                     }
-                    match arm(&*application) {
+                    match arm(&application.words) {
                         Err(Lost) => return count,
                         Ok(After::Drain) => drain_bell(&application),
                         Ok(_) => {}
                     }
-                    if unread(&*application).is_ok_and(|(_, len)| len == 0) {
+                    if unread(&application.words).is_ok_and(|(_, len)| len == 0) {
                         // Asleep in the placeholder, which has a byte when it is rung, or others when the lease is over.
                         while application.bells.load(Ordering::Acquire) == 0 {
-                            if application.load(Word::Read) & REVOKED != 0 {
+                            if application.words.load(Word::Read) & REVOKED != 0 {
                                 return count;
                             }
                             thread::yield_now();
@@ -306,8 +290,8 @@ mod model {
             let mut progress = Progress::default();
             for n in 0..2u64 {
                 shared.came[n as usize].store(10 + n, Ordering::Relaxed);
-                progress.show(&*shared, 1);
-                if progress.must_ring(&*shared).unwrap() {
+                progress.show(&shared.words, 1);
+                if progress.must_ring(&shared.words).unwrap() {
                     shared.bells.fetch_add(1, Ordering::AcqRel);
                 }
             }
@@ -324,12 +308,12 @@ mod model {
             let application = shared.clone();
             let reader = thread::spawn(move || {
                 loop {
-                    let (read, len) = unread(&*application).unwrap();
+                    let (read, len) = unread(&application.words).unwrap();
                     if len == 0 {
                         thread::yield_now();
                         continue;
                     }
-                    match consume(&*application, read, len, 1).unwrap() {
+                    match consume(&application.words, read, len, 1).unwrap() {
                         None => continue,
                         Some(After::Drain) => drain_bell(&application),
                         Some(After::Tell) => application.tell(),
@@ -343,16 +327,16 @@ mod model {
             });
             let mut progress = Progress::default();
             let ring = |progress: &mut Progress| {
-                if progress.must_ring(&*shared).unwrap() {
+                if progress.must_ring(&shared.words).unwrap() {
                     shared.bells.fetch_add(1, Ordering::AcqRel);
                 }
             };
             for _ in 0..2 {
-                progress.show(&*shared, 1);
+                progress.show(&shared.words, 1);
                 ring(&mut progress);
             }
             // Until something was read, and the bell lies there for the rest.
-            while shared.load(Word::Read) & (POSITION | RUNG) <= RUNG {
+            while shared.words.load(Word::Read) & (POSITION | RUNG) <= RUNG {
                 if shared.told.swap(0, Ordering::AcqRel) != 0 {
                     ring(&mut progress);
                 }
@@ -369,17 +353,17 @@ mod model {
             let mut progress = Progress::default();
             for n in 0..2u64 {
                 shared.came[n as usize].store(10 + n, Ordering::Relaxed);
-                progress.show(&*shared, 1);
+                progress.show(&shared.words, 1);
             }
-            arm(&*shared).unwrap();
-            if progress.must_ring(&*shared).unwrap() {
+            arm(&shared.words).unwrap();
+            if progress.must_ring(&shared.words).unwrap() {
                 shared.bells.fetch_add(1, Ordering::AcqRel);
             }
             let application = shared.clone();
             let reader = thread::spawn(move || {
                 let mut count = 0;
-                while let Ok((read, len @ 1..)) = unread(&*application) {
-                    match consume(&*application, read, len, 1) {
+                while let Ok((read, len @ 1..)) = unread(&application.words) {
+                    match consume(&application.words, read, len, 1) {
                         Err(Lost) => break,
                         Ok(None) => continue,
                         Ok(Some(After::Drain)) => drain_bell(&application),
@@ -389,17 +373,17 @@ mod model {
                 }
                 count
             });
-            let mut left = Progress::revoke(&*shared);
-            let (_, owed) = progress.unread(&*shared).unwrap();
+            let mut left = Progress::revoke(&shared.words);
+            let (_, owed) = progress.unread(&shared.words).unwrap();
             while left.is_busy {
                 thread::yield_now();
-                left = Progress::left(&*shared);
+                left = Progress::left(&shared.words);
             }
             if left.is_rung {
                 assert!(shared.take_bell(), "it lies there");
-                Progress::quiet(&*shared);
+                Progress::quiet(&shared.words);
             }
-            assert!(!is_noisy(&*shared));
+            assert!(!is_noisy(&shared.words));
             assert_eq!(
                 shared.bells.load(Ordering::Acquire),
                 0,
@@ -410,9 +394,9 @@ mod model {
     }
 
     fn drain_bell(application: &Shared) {
-        if drain(application) == Ok(true) {
+        if drain(&application.words) == Ok(true) {
             let was_there = application.take_bell();
-            if drained(application, was_there) {
+            if drained(&application.words, was_there) {
                 application.tell();
             }
         }

@@ -9,6 +9,8 @@
 //! came since the waiter has looked: he [clears](clear) it before he looks, or looks once more after that.
 //! The words are the application's to write: whatever is in them, the outboard rings a bell of its own, or does not.
 
+use crate::words::Words;
+
 /// Words of a waiter, in each region that he has leases in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
@@ -18,26 +20,15 @@ pub enum Word {
     Asleep,
 }
 
-/// Access to them.
-pub trait Words {
-    /// Reads a word, with acquire order.
-    fn load(&self, word: Word) -> u64;
-    /// Writes one, with release order.
-    fn store(&self, word: Word, value: u64);
-    /// Puts `new` in place of `old`, or gives what there is.
-    ///
-    /// # Errors
-    /// It was another.
-    fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Result<u64, u64>;
-    /// Sets bits, and gives what there was.
-    fn fetch_or(&self, word: Word, bits: u64) -> u64;
-    /// A sequentially consistent fence.
-    fn fence(&self);
+impl From<Word> for usize {
+    fn from(word: Word) -> usize {
+        word as usize
+    }
 }
 
 /// The outboard has shown something of this lease: true when the waiter sleeps, and one of the leases that were marked is to be
 /// rung for.
-pub fn mark(words: &impl Words, bit: u64) -> bool {
+pub fn mark(words: &impl Words<Word>, bit: u64) -> bool {
     words.fence();
     if words.load(Word::Ready) & bit == 0 {
         words.fetch_or(Word::Ready, bit);
@@ -47,26 +38,26 @@ pub fn mark(words: &impl Words, bit: u64) -> bool {
 }
 
 /// The waiter sleeps, as far as he says.
-pub fn is_asleep(words: &impl Words) -> bool {
+pub fn is_asleep(words: &impl Words<Word>) -> bool {
     words.load(Word::Asleep) != 0
 }
 
 /// The waiter is about to sleep; false when he had better not: there is a lease to be looked at.
-pub fn sleeps(words: &impl Words) -> bool {
+pub fn sleeps(words: &impl Words<Word>) -> bool {
     words.store(Word::Asleep, 1);
     words.fence();
     words.load(Word::Ready) == 0
 }
 
 /// He does not sleep any more: he wakes, or somebody rings for him.
-pub fn wakes(words: &impl Words) {
+pub fn wakes(words: &impl Words<Word>) {
     if is_asleep(words) {
         words.store(Word::Asleep, 0);
     }
 }
 
 /// The waiter looks at this lease after that, or what comes then is marked anew.
-pub fn clear(words: &impl Words, bit: u64) {
+pub fn clear(words: &impl Words<Word>, bit: u64) {
     let mut ready = words.load(Word::Ready);
     while ready & bit != 0 {
         match words.compare_exchange(Word::Ready, ready, ready & !bit) {

@@ -1,63 +1,42 @@
 //! Every interleaving of small exchanges (loom): nobody sleeps over what came.
 
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::*;
+use crate::words::model::{Modelled, check};
 
 /// Words of a waiter, how much came and was read of each of two leases, and bells.
 #[derive(Default)]
 struct Shared {
-    words: [AtomicU64; 2],
+    words: Modelled<2>,
     came: [AtomicU64; 2],
     bells: AtomicU64,
 }
 
-impl Words for Shared {
-    fn load(&self, word: Word) -> u64 {
-        self.words[word as usize].load(Ordering::Acquire)
-    }
-    fn store(&self, word: Word, value: u64) {
-        self.words[word as usize].store(value, Ordering::Release);
-    }
-    fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Result<u64, u64> {
-        let (order, failed) = (Ordering::AcqRel, Ordering::Acquire);
-        self.words[word as usize].compare_exchange(old, new, order, failed)
-    }
-    fn fetch_or(&self, word: Word, bits: u64) -> u64 {
-        self.words[word as usize].fetch_or(bits, Ordering::AcqRel)
-    }
-    fn fence(&self) {
-        fence(Ordering::SeqCst);
-    }
-}
-
 /// Something comes `order[n]`-th for a lease, and `deferred` bells ring when all has come.
 fn nobody_sleeps_over(order: &'static [usize], is_deferred: bool) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.max_branches = 10_000;
-    model.check(move || {
+    check(move || {
         let shared = Arc::new(Shared::default());
         let application = shared.clone();
         let waiter = thread::spawn(move || {
             let (mut read, mut found) = ([0; 2], 0);
             while found < order.len() as u64 {
-                let ready = application.load(Word::Ready);
+                let ready = application.words.load(Word::Ready);
                 if ready == 0 {
-                    if sleeps(&*application) {
+                    if sleeps(&application.words) {
                         // In the kernel, which shows a bell.
                         while application.bells.swap(0, Ordering::AcqRel) == 0 {
                             thread::yield_now();
                         }
                     }
-                    wakes(&*application);
+                    wakes(&application.words);
                     continue;
                 }
                 for (lease, read) in read.iter_mut().enumerate() {
                     if ready & 1 << lease != 0 {
-                        clear(&*application, 1 << lease);
+                        clear(&application.words, 1 << lease);
                         let came = application.came[lease].load(Ordering::Acquire);
                         found += came - *read;
                         *read = came;
@@ -66,20 +45,20 @@ fn nobody_sleeps_over(order: &'static [usize], is_deferred: bool) {
             }
         });
         let ring = || {
-            wakes(&*shared);
+            wakes(&shared.words);
             shared.bells.fetch_add(1, Ordering::AcqRel);
         };
         let mut owes_bell = false;
         for lease in order {
             shared.came[*lease].fetch_add(1, Ordering::Release);
-            let is_asleep = mark(&*shared, 1 << *lease);
+            let is_asleep = mark(&shared.words, 1 << *lease);
             match is_deferred {
                 true => owes_bell |= is_asleep,
                 false if is_asleep => ring(),
                 false => {}
             }
         }
-        if owes_bell && is_asleep(&*shared) {
+        if owes_bell && is_asleep(&shared.words) {
             ring();
         }
         waiter.join().unwrap();

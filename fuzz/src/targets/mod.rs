@@ -21,6 +21,7 @@ mod neighbors;
 mod net_layer;
 mod oer;
 mod opened;
+mod outboard_commands;
 mod outboard_messages;
 mod outboard_rings;
 mod outboard_rules;
@@ -73,6 +74,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "opened_lws", run: opened::lws, seeds: opened::lws_seeds },
     Target { name: "opened_oer", run: opened::oer, seeds: opened::oer_seeds },
     Target { name: "opened_xdr", run: opened::xdr, seeds: opened::xdr_seeds },
+    Target {
+        name: "outboard_commands",
+        run: outboard_commands::run,
+        seeds: outboard_commands::seeds,
+    },
     Target {
         name: "outboard_messages",
         run: outboard_messages::run,

@@ -3,7 +3,8 @@
 use fusewire_device::{Shared, Writers};
 use fusewire_outboard::record::{HEAD_LEN, Head, MESSAGE_MAX};
 use fusewire_outboard::region::{BLOCKS_LEN, RINGS_LEN, Slot, WIDE_FROM, Way, places, ring_bytes};
-use fusewire_outboard::ring::{self, ARMED, BUSY, POSITION, Progress, REVOKED, RUNG, Word, Words};
+use fusewire_outboard::ring::{self, ARMED, BUSY, POSITION, Progress, REVOKED, RUNG, Ring, Word};
+use fusewire_outboard::words::Words;
 
 use crate::Choices;
 

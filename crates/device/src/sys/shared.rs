@@ -7,13 +7,16 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
+use rustix::event::Timespec;
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
 };
 use rustix::io::{Errno, IoSliceMut};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::thread::futex;
 
 use super::copy::copy;
 use super::wiped::Wiped;
@@ -133,6 +136,33 @@ impl Shared {
     /// Puts `value` there; what was there.
     pub fn swap(&self, at: usize, value: u64) -> u64 {
         self.word(at, true).swap(value, Ordering::AcqRel)
+    }
+
+    /// The upper half of a word, as the kernel looks at it.
+    fn upper(&self, at: usize) -> &AtomicU32 {
+        let half = ptr::from_ref(self.word(at, false)).cast::<AtomicU32>();
+        let half = half.wrapping_add(usize::from(cfg!(target_endian = "little")));
+        // SAFETY: half of a word that lives as long as `self`, aligned for it. Nothing here loads or stores by this reference:
+        // its address goes to the kernel.
+        unsafe { &*half }
+    }
+
+    /// Sleeps while the upper half of a word is this, for so long at most: until somebody [wakes](Shared::wake) who sleeps there, in
+    /// any process. It may end sooner.
+    ///
+    /// # Panics
+    /// As [`Shared::load`].
+    pub fn sleep(&self, at: usize, upper: u32, limit: Duration) {
+        let limit = Timespec::try_from(limit).ok();
+        let _ = futex::wait(self.upper(at), futex::Flags::empty(), upper, limit.as_ref());
+    }
+
+    /// Wakes one who [sleeps](Shared::sleep) at a word.
+    ///
+    /// # Panics
+    /// As [`Shared::load`].
+    pub fn wake(&self, at: usize) {
+        let _ = futex::wake(self.upper(at), futex::Flags::empty(), 1);
     }
 
     fn place(&self, at: usize, len: usize) -> *mut u8 {
@@ -411,6 +441,27 @@ mod tests {
         let unsealed = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&unsealed, LEN as u64).unwrap();
         assert!(Shared::adopt(unsealed.as_fd(), LEN, true).is_err());
+    }
+
+    #[test]
+    fn who_sleeps_at_a_word_that_he_may_only_read_is_woken() {
+        let (fd, mine) = Shared::create(LEN, Writers::Maker).unwrap();
+        let other = Shared::adopt(fd.as_fd(), LEN, false).unwrap();
+        let long = Duration::from_secs(60);
+        mine.store(8, 7 << 32 | 1);
+        // It is another already.
+        other.sleep(8, 6, long);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                while other.load(8) == 7 << 32 | 1 {
+                    other.sleep(8, 7, long);
+                }
+            });
+            mine.store(8, 8 << 32 | 1);
+            while !sleeper.is_finished() {
+                mine.wake(8);
+            }
+        });
     }
 
     #[test]

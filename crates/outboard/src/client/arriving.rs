@@ -20,7 +20,8 @@ use super::rings::{Entered, UNKNOWN};
 use super::way::Way;
 use super::{Client, Result};
 use crate::region::{self, places};
-use crate::ring::{self, After, Lost, Word, Words};
+use crate::ring::{self, After, Lost, Ring, Word};
+use crate::words::Words;
 
 /// Lays a part of the room into `rest`; how many pieces of it there are.
 fn room_of<'a>(

@@ -27,7 +27,8 @@ use crate::placeholder;
 use crate::protocol::{HEADING_LEN, Handle, Heading};
 use crate::record::{Head, MESSAGE_MAX, UNIT};
 use crate::region::{self, ENDED, places};
-use crate::ring::{self, After, Lost, Word, Words};
+use crate::ring::{self, After, Lost, Ring, Word};
+use crate::words::Words;
 
 /// Records that are committed at once, so that the outboard begins with the first while the last are laid down.
 const COMMIT: usize = 32;

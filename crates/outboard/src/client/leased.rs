@@ -29,7 +29,8 @@ use super::{Client, Result};
 use crate::placeholder;
 use crate::protocol::Handle;
 use crate::region::{self, ENDED, places};
-use crate::ring::{self, Lost, Word, Words};
+use crate::ring::{self, Lost, Ring, Word};
+use crate::words::Words;
 
 /// Bytes that go through the placeholder at a time while there is a lease.
 const SPILL: usize = 1024;
@@ -44,7 +45,7 @@ pub(super) const SPIN_LONG: u64 = 200_000;
 /// And at least: what a turn of the outboard's takes.
 pub(super) const SPIN_MIN: u64 = 20_000;
 /// How often a writer lets the outboard have their common processor before it sleeps.
-const YIELDS: usize = 4;
+pub(super) const YIELDS: usize = 4;
 /// How often a writer tries to be the one that writes.
 const TRIES: usize = 200;
 /// How often somebody looks whether a lease that is asked for is there.
@@ -337,7 +338,7 @@ pub(super) fn rest_of<'a>(
 }
 
 /// Looks for so many nanoseconds whether it is there.
-fn look(limit: u64, mut is_there: impl FnMut() -> bool) -> bool {
+pub(super) fn look(limit: u64, mut is_there: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     loop {
         if is_there() {

@@ -2,7 +2,8 @@
 //!
 //! Nothing here allocates, locks, or calls libc for I/O, so that each call may be made in a signal handler and in a child
 //! between `vfork` and `exec`: control connections are taken from a few by compare-and-swap, and when all are taken, made
-//! for the one call; a forked child finds none and makes its own (`device::Descriptors`). Their numbers are high, so that
+//! for the one call; a forked child finds none and makes its own (`device::Descriptors`). After some requests those that carry no
+//! descriptor go by shared memory (`commands`). Their numbers are high, so that
 //! those of the program are what they would be without us.
 //!
 //! A call on a socket needs its [`Handle`], which [`Client::socket`] and [`accept`] give, and [`Client::attach`] to a
@@ -13,6 +14,7 @@
 
 mod arriving;
 mod bytes;
+mod commands;
 mod datagrams;
 mod leased;
 mod rings;
@@ -47,6 +49,8 @@ pub use socket::{Outboard, Placeholder, Socket};
 pub use stream::{Listener, Stream};
 pub use waiters::{Waiter, Waiting};
 pub use way::Way;
+
+use commands::Commands;
 
 use crate::placeholder;
 use crate::protocol::{
@@ -87,6 +91,7 @@ impl Welcome {
 pub struct Client {
     place: SocketAddrUnix,
     connections: Descriptors,
+    commands: Commands,
 }
 
 /// What came with an answer, and where the answer lies.
@@ -112,7 +117,8 @@ impl Client {
     /// # Errors
     /// The path is too long for a socket's; no memory is left.
     pub fn new(path: &Path) -> std::io::Result<Client> {
-        Ok(Client { place: SocketAddrUnix::new(path)?, connections: Descriptors::new()? })
+        let (place, connections) = (SocketAddrUnix::new(path)?, Descriptors::new()?);
+        Ok(Client { place, connections, commands: Commands::new()? })
     }
 
     /// Who is there.
@@ -335,6 +341,11 @@ impl Client {
 
     /// One request, and its answer.
     fn call(&self, request: &Request<'_>, fd: Option<BorrowedFd<'_>>) -> Result<Answer> {
+        if fd.is_none()
+            && let Some(answer) = self.commands.call(self, request)
+        {
+            return answer;
+        }
         let Some(mut place) = self.connections.take() else {
             // All are in use: one for this call.
             return exchange(self.connection()?.as_fd(), request, fd);

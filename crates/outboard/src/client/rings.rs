@@ -19,7 +19,8 @@ use super::{Client, Result};
 use crate::placeholder;
 use crate::protocol::{Handle, KEY_LEN, Request};
 use crate::region::{BLOCKS_LEN, RINGS_LEN, SLOTS, Slot, WAITERS, WIDE_FROM};
-use crate::ring::{self, After, GONE, Lost, Word, Words};
+use crate::ring::{self, After, GONE, Lost, Word};
+use crate::words::Words;
 
 /// Regions of a process at most: 1,024 of its sockets and more have rings, besides the wide ones.
 pub(super) const REGIONS: usize = 22;

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use super::rings::{Entered, REGIONS, Rings};
 use super::way::Way;
 use crate::region::{self, SLOTS, WAITERS};
-use crate::ring::{self, Words as _};
-use crate::waiter::{self, Word, Words as _};
+use crate::ring;
+use crate::waiter::{self, Word};
+use crate::words::Words;
 
 /// Words of a waiter: his name and 1, and how he is; regions that he has leases in; he sleeps, or is about to; somebody waits;
 /// where he looks first; whether the kernel was asked last.

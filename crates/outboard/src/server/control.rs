@@ -19,11 +19,12 @@ use rustix::net::{
 };
 
 use super::closer::{Closer, has_more_than_bytes, receive};
+use super::commands::{Commands, Table};
 use super::engine::Engine;
 use super::requests::Asker;
 use super::table::Owner;
 use super::{Settings, tokens};
-use crate::protocol::{MESSAGE_MAX, Reply, Request};
+use crate::protocol::{MESSAGE_MAX, Message, Reply, Request};
 
 /// Requests of a connection in its turn.
 const REQUESTS: usize = 16;
@@ -55,6 +56,11 @@ pub struct Door {
     /// Guests who may do nothing yet but show a placeholder, the oldest first.
     strangers: VecDeque<Stranger>,
     closer: Closer,
+    /// Guests who have slots for requests.
+    with_slots: Vec<u32>,
+    commands: Arc<Commands>,
+    /// The processor that all of them are told we are on.
+    processor: u64,
 }
 
 struct Stranger {
@@ -67,6 +73,10 @@ struct Guest {
     socket: OwnedFd,
     uid: u32,
     pid: i32,
+    /// His socket may have a message.
+    has_asked: bool,
+    /// His slots, once he has asked for some.
+    slots: Option<Box<Table>>,
     /// Whose guest he is: his own where the policy names his user, or else that of whose placeholder he has shown, which
     /// somebody has handed to him. What he has is that one's expense.
     host: Option<u32>,
@@ -97,6 +107,9 @@ impl Door {
             is_deaf_until: None,
             strangers: VecDeque::new(),
             closer: Closer::default(),
+            with_slots: Vec::new(),
+            commands: Arc::default(),
+            processor: 0,
         })
     }
 
@@ -111,8 +124,58 @@ impl Door {
         self.is_knocked = true;
     }
 
-    /// A guest may have asked something.
+    /// How many requests there were.
+    pub fn commands(&self) -> &Arc<Commands> {
+        &self.commands
+    }
+
+    /// A guest may have sent a message.
     pub fn ask(&mut self, index: u32) {
+        if let Some(Some(guest)) = self.guests.get_mut(index as usize) {
+            guest.has_asked = true;
+        }
+        self.enqueue(index);
+    }
+
+    /// Guests have told of requests in their slots; true if there were some. What they did before, the kernel shows when it is
+    /// asked after this.
+    pub fn hear(&mut self) -> bool {
+        let mut has_news = false;
+        for n in 0..self.with_slots.len() {
+            let index = self.with_slots[n];
+            let slots = self.slots_of(index);
+            if slots.is_some_and(|slots| slots.hear()) {
+                self.enqueue(index);
+                has_news = true;
+            }
+        }
+        has_news
+    }
+
+    /// Says whether the outboard is about to sleep; false when it had better not sleep.
+    pub fn sleep(&self, is_asleep: bool) -> bool {
+        let slots = |index: &u32| self.guests.get(*index as usize)?.as_ref()?.slots.as_deref();
+        let tables = self.with_slots.iter().filter_map(slots);
+        // Each is told.
+        tables.fold(true, |all, slots| slots.sleep(is_asleep) & all)
+    }
+
+    /// Says which processor the outboard is on.
+    pub fn note_processor(&mut self, now: u64) {
+        if std::mem::replace(&mut self.processor, now) != now {
+            for n in 0..self.with_slots.len() {
+                if let Some(slots) = self.slots_of(self.with_slots[n]) {
+                    slots.note_processor(now);
+                }
+            }
+        }
+    }
+
+    fn slots_of(&mut self, index: u32) -> Option<&mut Table> {
+        self.guests.get_mut(index as usize)?.as_mut()?.slots.as_deref_mut()
+    }
+
+    fn enqueue(&mut self, index: u32) {
         if !self.asking.contains(&index) {
             self.asking.push_back(index);
         }
@@ -191,7 +254,8 @@ impl Door {
         }
         let _ = fusewire_device::pass_rights(socket.as_fd(), true);
         engine.table.applications.came(pid);
-        self.guests[index as usize] = Some(Guest { socket, uid, pid, host });
+        self.guests[index as usize] =
+            Some(Guest { socket, uid, pid, has_asked: true, slots: None, host });
         if host.is_none() {
             self.strangers.push_back(Stranger { index, uid, since: now });
         }
@@ -209,6 +273,7 @@ impl Door {
     fn leave(&mut self, index: u32, engine: &mut Engine) {
         engine.guest_left(index);
         let Some(guest) = self.guests[index as usize].take() else { return };
+        self.with_slots.retain(|with| *with != index);
         self.free.push(index);
         engine.table.applications.left(guest.pid);
         match guest.host {
@@ -251,11 +316,22 @@ impl Door {
     ) -> Result<bool, Errno> {
         let mut bytes = [0; MESSAGE_MAX + 1];
         for _ in 0..REQUESTS {
+            if self.by_slot(engine, stack, now, index)? {
+                continue;
+            }
             let Some(Some(guest)) = self.guests.get(index as usize) else { return Ok(false) };
+            if !guest.has_asked {
+                return Ok(false);
+            }
             let (uid, is_named) = (guest.uid, guest.host.is_some());
             let (len, mut files) = match self.receive(guest, &mut bytes) {
                 Ok(received) => received,
-                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::AGAIN) => {
+                    if let Some(Some(guest)) = self.guests.get_mut(index as usize) {
+                        guest.has_asked = false;
+                    }
+                    return Ok(false);
+                }
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error),
             };
@@ -285,6 +361,66 @@ impl Door {
             return Err(Errno::MFILE);
         }
         receive(socket, bytes)
+    }
+
+    /// Answers the next request in a guest's slots; false when there is none.
+    ///
+    /// # Errors
+    /// He speaks another language.
+    fn by_slot(
+        &mut self,
+        engine: &mut Engine,
+        stack: &mut Stack,
+        now: Instant,
+        index: u32,
+    ) -> Result<bool, Errno> {
+        let Some(Some(Guest { uid, pid, host, slots: Some(slots), .. })) =
+            self.guests.get_mut(index as usize)
+        else {
+            return Ok(false);
+        };
+        let mut bytes = [0; MESSAGE_MAX];
+        let found = slots.take(&mut bytes).map_err(|error| {
+            tracing::debug!(%error, uid, "no request");
+            Errno::PROTO
+        });
+        let Some((slot, asked)) = found? else { return Ok(false) };
+        let request = Request::parse(&bytes[..asked.len]);
+        let Some(request) = request.ok().filter(Request::is_plain) else {
+            tracing::debug!(uid, "no request that may lie in a slot");
+            return Err(Errno::PROTO);
+        };
+        self.commands.came_by_slot();
+        let owner = Owner { uid: *uid, pid: *pid, payer: host.unwrap_or(*uid) };
+        let (message, _) =
+            engine.answer(stack, now, &request, Asker { guest: index, owner, fd: None });
+        slots.complete((slot, asked), &message);
+        Ok(true)
+    }
+
+    /// Gives a guest slots for his requests, or says why not: he has some, or his host has as many as he may.
+    fn give_slots(&mut self, engine: &Engine, index: u32) -> (Message, [Option<OwnedFd>; 2]) {
+        let host = |index: u32| {
+            let guest = self.guests.get(index as usize).and_then(Option::as_ref);
+            guest.and_then(|guest| guest.host)
+        };
+        let (own, has_some) = (host(index), self.with_slots.contains(&index));
+        let of_host = self.with_slots.iter().filter(|with| host(**with) == own).count();
+        let made = match has_some || of_host >= engine.accounts.regions() {
+            true => Err(Errno::NFILE),
+            false => Table::new(self.processor),
+        };
+        match (made, self.guests.get_mut(index as usize)) {
+            (Ok((slots, files)), Some(Some(guest))) => {
+                guest.slots = Some(Box::new(slots));
+                self.with_slots.push(index);
+                (Reply::Commands.emit(), files.map(Some))
+            }
+            (made, _) => {
+                let error = made.err().unwrap_or(Errno::BADF);
+                (Reply::Failed(error.raw_os_error() as u32).emit(), [None, None])
+            }
+        }
     }
 
     /// Answers one request, with the descriptor that came with it.
@@ -317,7 +453,9 @@ impl Door {
         let Guest { uid, pid, host, .. } = *guest;
         let owner = Owner { uid, pid, payer: host.unwrap_or(uid) };
         let asker = Asker { guest: index, owner, fd: fd.map(AsFd::as_fd) };
+        self.commands.came_by_message();
         let (message, files) = match host.is_some() || is_for_strangers(&request) {
+            true if request == Request::Commands => self.give_slots(engine, index),
             true => engine.answer(stack, now, &request, asker),
             false => {
                 tracing::warn!(uid, "a user who may not use this outboard (--allow)");
@@ -354,7 +492,8 @@ impl Drop for Door {
 
 /// What asks for nothing that is not the asker's already: he shows a placeholder, or has what commands a socket.
 fn is_for_strangers(request: &Request<'_>) -> bool {
-    !matches!(request, Request::Hello { .. } | Request::Socket(_) | Request::Region)
+    use Request::{Commands, Hello, Region, Socket};
+    !matches!(request, Hello { .. } | Socket(_) | Region | Commands)
 }
 
 fn is_socket(path: &Path) -> io::Result<bool> {

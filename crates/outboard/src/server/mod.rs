@@ -12,6 +12,7 @@ mod applications;
 mod before;
 mod closed;
 mod closer;
+mod commands;
 mod confine;
 mod contexts;
 mod control;
@@ -42,6 +43,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 pub use accounts::Budget;
+pub use commands::Commands;
 pub use confine::{Confined, Rights};
 use contexts::Xtp;
 use control::Door;
@@ -189,12 +191,13 @@ impl Server {
         let (stack, clock) = (Arc::downgrade(&self.stack), self.clock.clone());
         let refused = self.engine.accounts.refused().clone();
         let leases = self.engine.regions.leases().clone();
+        let commands = self.commands();
         let ask = move |question: &mut dyn FnMut(&mut Stack, Instant)| {
             let Some(stack) = stack.upgrade() else { return false };
             question(&mut lock(&stack), clock.now());
             true
         };
-        let count = move || [&refused.named()[..], &leases.named()].concat();
+        let count = move || [&refused.named()[..], &leases.named(), &commands.named()].concat();
         let applications = self.engine.table.applications.clone();
         let names = move |id| applications.names(id);
         let observed = ip::observe_with(ask, count, names)?;
@@ -243,6 +246,11 @@ impl Server {
         *lock(&self.stack).counters()
     }
 
+    /// How many requests applications have made.
+    pub fn commands(&self) -> Arc<Commands> {
+        self.door.commands().clone()
+    }
+
     /// Serves until it is stopped; then connections are reset, and every placeholder shows a hangup.
     ///
     /// # Errors
@@ -275,10 +283,12 @@ impl Server {
     pub fn settle(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
+            self.says_asleep(false);
             let worked = self.work(self.clock.now())?;
             self.sleep(Duration::ZERO, &mut events)?;
             let is_busy = self.engine.table.ready() > 0 || self.door.is_busy();
-            if !worked && !is_busy && events.is_empty() {
+            // Who has news from then on wakes who waits for [`Server::news`].
+            if !worked && !is_busy && events.is_empty() && self.says_asleep(true) {
                 return Ok(());
             }
         }
@@ -367,12 +377,19 @@ impl Server {
         due.min(retry).min(unseen).min(stale).min(offers).min(SLEEP)
     }
 
+    /// Tells applications whether it sleeps; false when it had better not.
+    fn says_asleep(&self, is_asleep: bool) -> bool {
+        self.engine.regions.sleep(is_asleep) & self.door.sleep(is_asleep)
+    }
+
     /// Sleeps, and hands news to whom they concern.
     fn sleep(&mut self, timeout: Duration, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let timeout = if self.door.hear() { Duration::ZERO } else { timeout };
         let is_long = !timeout.is_zero();
-        self.engine.regions.note_processor();
+        let processor = self.engine.regions.note_processor();
+        self.door.note_processor(processor);
         // Who has news while it sleeps wakes it.
-        let timeout = match is_long && !self.engine.regions.sleep(true) {
+        let timeout = match is_long && !self.says_asleep(true) {
             true => Duration::ZERO,
             false => timeout,
         };
@@ -381,7 +398,7 @@ impl Server {
         let room = rustix::buffer::spare_capacity(events);
         let waited = epoll::wait(&self.engine.epoll, room, timeout.as_ref());
         if is_long {
-            self.engine.regions.sleep(false);
+            self.says_asleep(false);
         }
         match waited {
             Ok(_) | Err(Errno::INTR) => {}

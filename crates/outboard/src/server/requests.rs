@@ -101,7 +101,7 @@ impl Engine {
             left = self.send_before(stack, now, handle)?;
         }
         match *request {
-            Request::Hello { .. } | Request::Wake => Err(Errno::PROTO),
+            Request::Hello { .. } | Request::Wake | Request::Commands => Err(Errno::PROTO),
             Request::Socket(of) => self.make(of, asker.owner, now),
             Request::Attach => self.attach(asker.fd),
             Request::Bind(handle, local) => {

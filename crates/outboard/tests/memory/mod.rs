@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use fusewire_device::interface::memory::{Config, Memory, pair};
 use fusewire_device::interface::{Around, Interface, Link, TxPacket};
 use fusewire_outboard::client::Client;
-use fusewire_outboard::server::{Server, Settings, Stop};
+use fusewire_outboard::server::{Commands, Server, Settings, Stop};
 use fusewire_stack::Clock;
 use fusewire_stack::ip::{self, Stack};
 use fusewire_testkit::scratch::Scratch;
@@ -54,6 +54,7 @@ pub fn stack(interface: impl Interface + 'static, host: u8, clock: &Clock) -> St
 /// An outboard, which ends with this.
 pub struct Outboard {
     pub path: PathBuf,
+    pub commands: Arc<Commands>,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
     _folder: Scratch,
@@ -70,9 +71,9 @@ impl Outboard {
         let path = folder.path().join("socket");
         let settings = settings(Settings::at(&path));
         let mut server = Server::new(stack(interface, host, &clock), clock, settings).unwrap();
-        let stop = server.stop();
+        let (stop, commands) = (server.stop(), server.commands());
         let thread = Some(std::thread::spawn(move || server.run().unwrap()));
-        Outboard { path, stop, thread, _folder: folder }
+        Outboard { path, commands, stop, thread, _folder: folder }
     }
 
     pub fn client(&self) -> Client {

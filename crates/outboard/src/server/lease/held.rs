@@ -15,7 +15,7 @@ use fusewire_stack::ip::{Sent, SocketId, Stack};
 
 use super::Lease;
 use crate::region::Slot;
-use crate::ring::Words;
+use crate::ring::Ring;
 
 /// Bytes that are worth it.
 const LENT_MIN: usize = 4096;

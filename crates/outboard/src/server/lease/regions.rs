@@ -12,13 +12,14 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::{Held, INFO_EVERY, Lease, ring_bell};
+use crate::news::{self, News};
 use crate::placeholder::is_left;
 use crate::protocol::KEY_LEN;
 use crate::region::{
-    BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, WIDE_FROM, Way, is_on, news, places,
-    processor, sleeps,
+    BLOCKS_LEN, ENDED, PEER_FINISHED, RINGS_LEN, SLOTS, Slot, WIDE_FROM, Way, is_on, places,
+    processor,
 };
-use crate::ring::{Progress, Words};
+use crate::ring::{Progress, Ring};
 use crate::server::table::is_same;
 use crate::waiter;
 
@@ -204,7 +205,7 @@ impl Regions {
     /// Sockets of which applications have told news.
     pub fn news(&self, mut each: impl FnMut(u32)) {
         for region in self.all.iter().flatten() {
-            let mut bits = news(&region.rings);
+            let mut bits = news::hear(&region.news());
             while bits != 0 {
                 // The application may have set any.
                 if let Some(Use::Socket(index)) = region.slots.get(bits.trailing_zeros() as usize) {
@@ -215,18 +216,18 @@ impl Regions {
         }
     }
 
-    /// Says which processor the outboard is on: its readers there had better sleep.
-    pub fn note_processor(&mut self) {
+    /// Says which processor the outboard is on, and gives it: its readers there had better sleep.
+    pub fn note_processor(&mut self) -> u64 {
         let now = processor();
         if std::mem::replace(&mut self.processor, now) != now {
             self.all.iter().flatten().for_each(|region| is_on(&region.blocks, now));
         }
+        now
     }
 
     /// Says whether the outboard is about to sleep; false when it had better not.
     pub fn sleep(&self, is_asleep: bool) -> bool {
-        let each =
-            |region: &Region| sleeps(&region.rings, &region.blocks, is_asleep, region.used());
+        let each = |region: &Region| news::sleeps(&region.news(), is_asleep, region.used());
         // Each is told.
         self.all.iter().flatten().fold(true, |all, region| each(region) & all)
     }
@@ -387,6 +388,10 @@ impl Regions {
 impl Region {
     fn slot(&self, index: usize) -> Slot<'_> {
         Slot { rings: &self.rings, blocks: &self.blocks, index }
+    }
+
+    fn news(&self) -> News<'_> {
+        News { told: &self.rings, asleep: &self.blocks }
     }
 
     /// Slots that are a socket's, a bit each.
