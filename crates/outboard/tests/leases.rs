@@ -439,6 +439,7 @@ fn a_lease_that_is_taken_back_loses_no_byte() {
             taken_back(&scene, round);
         }
         ends(&mut scene);
+        a_reset_is_told_to_who_writes(&scene);
     });
 }
 
@@ -467,6 +468,28 @@ fn taken_back(scene: &Scene, round: u64) {
     let mut plain = [0; 5];
     stream.read_exact(&mut plain).unwrap();
     assert_eq!(&plain, b"plain");
+    socket.close();
+}
+
+/// Who waits for room hears of a reset though there is much that he has not read, which he may read then.
+fn a_reset_is_told_to_who_writes(scene: &Scene) {
+    let socket = scene.leased(7007);
+    socket.send_all(b"x");
+    let error = loop {
+        if let Err(error) = socket.send(&[9; 65_536], SendFlags::NOSIGNAL) {
+            break error;
+        }
+    };
+    assert!(matches!(error, Errno::CONNRESET | Errno::PIPE), "{error:?}");
+    assert!(socket.shown(PollFlags::OUT, 5000).contains(PollFlags::OUT));
+    assert_eq!(scene.client.error(socket.handle), Ok(Some(Errno::CONNRESET)));
+    let (all, mut bytes, mut at) = (content(2, BULK), vec![0; 70_000], 0);
+    while let Ok(len @ 1..) = socket.recv(&mut bytes, RecvFlags::empty()) {
+        assert!(bytes[..len] == all[at..at + len], "at {at}");
+        at += len;
+    }
+    assert!(at > 150_000, "{at}: what the ring had no room for, too");
+    assert!(socket.send(b"x", SendFlags::NOSIGNAL).is_err());
     socket.close();
 }
 

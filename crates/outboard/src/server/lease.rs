@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::{self, Bytes, Error, SocketId, Stack};
+use fusewire_stack::ip::{self, Bytes, Error, SocketId, Stack, State as TcpState};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
@@ -373,7 +373,10 @@ fn arrive(
             }
         }
         Laid::Some => goes = true,
-        Laid::Full => wants = true,
+        Laid::Full => {
+            wants = true;
+            refuse_more(socket, lease, stack, id, slot)?;
+        }
     }
     if lease.wants_room && !wants {
         lease.wants_room = false;
@@ -386,6 +389,30 @@ fn arrive(
         lease.announce(slot, &socket.q)?;
     }
     Ok(goes)
+}
+
+/// Where the connection has failed, and what came before is more than the ring has room for, nobody waits any more to write: the
+/// reader is told when he has read that.
+fn refuse_more(
+    socket: &mut Socket,
+    lease: &mut Lease,
+    stack: &mut Stack,
+    id: SocketId,
+    slot: &Slot<'_>,
+) -> Result<(), Error> {
+    if socket.has_finished || stack.tcp_state(id)? != TcpState::Closed {
+        return Ok(());
+    }
+    socket.error = stack.take_error(id)?.map(number_of);
+    let mut bytes = [0; 4096];
+    let _ = shutdown(&socket.q, Shutdown::Read);
+    // A writer that sleeps is woken by the room.
+    while let Ok((_, len @ 1..)) = recv(&socket.q, &mut bytes, RecvFlags::DONTWAIT) {
+        lease.piped += len as u64;
+    }
+    slot.set_piped(lease.piped);
+    socket.has_finished = true;
+    Ok(())
 }
 
 /// What of what has come is in the ring.

@@ -43,7 +43,7 @@ pub fn content(seed: u8, len: usize) -> Vec<u8> {
 /// Servers on the kernel's sockets. 7000 echoes; 7001 takes everything, says its hash and sends as much; 7002
 /// sends something and says how the connection ended; 7003 sends something and resets; both when they hear something; 7004
 /// sends much at once, and what it hears; 7005 sends something, takes everything, and says how much that was and how it ended.
-/// Datagrams for 7000 are said, those for 7006 come back.
+/// 7007 sends as much as goes and takes nothing, until it is told nothing more, and resets. Datagrams for 7000 are said, those for 7006 come back.
 pub fn kernel() {
     let listen = |port, serve: fn(TcpStream)| {
         let listener = TcpListener::bind(at(port)).unwrap();
@@ -93,6 +93,22 @@ pub fn kernel() {
         let mut all = Vec::new();
         let ended = stream.read_to_end(&mut all).map_err(|error| error.kind());
         println!("{} then {ended:?}", all.len());
+    });
+    listen(7007, |mut stream| {
+        stream.read_exact(&mut [0]).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let (all, mut sent, mut told) = (content(2, BULK), 0, 0);
+        loop {
+            while let Ok(len) = stream.write(&all[sent..]) {
+                sent += len;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            let before = std::mem::replace(&mut told, rustix::io::ioctl_fionread(&stream).unwrap());
+            if told > 1 << 16 && before == told {
+                break;
+            }
+        }
+        rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO)).unwrap();
     });
     let udp = UdpSocket::bind(at(7000)).unwrap();
     std::thread::spawn(move || {
