@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use fusewire_outboard::server::{Allow, Budget, Confined, Server, Settings, Stop, default_path};
+use fusewire_outboard::server::{
+    Allow, Budget, Confined, Processors, Server, Settings, Stop, default_path,
+};
 use fusewire_stack::ip;
 use fusewire_stack::on_interface::{self, Carrier, Name};
 use fusewire_view::place;
@@ -54,10 +56,13 @@ pub struct Outboard {
     /// Most segments and datagrams a second that a user's sockets send, whatever their length [default: as many as there is room for].
     #[arg(long, value_name = "COUNT")]
     packets_max: Option<u64>,
-    /// A thread of its own sends, on this processor, what the other has made ready: see docs/outboard.md for when it pays.
+    /// The processor that the thread which does all other work stays on [default: any].
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+    /// A thread of its own sends, on this processor, what the first has made ready: see docs/outboard.md for when it pays.
     #[arg(long, value_name = "CPU")]
     transmit_cpu: Option<usize>,
-    /// The processor that all other work stays on [default: any].
+    /// A thread of its own receives, on this processor, and sums what it receives: see there, too.
     #[arg(long, value_name = "CPU")]
     receive_cpu: Option<usize>,
     /// Microseconds that it looks without sleeping after there was work.
@@ -118,7 +123,11 @@ pub fn run(outboard: &Outboard) -> Result {
     })?;
     let confined = (!outboard.no_confinement).then(|| confine(&server)).transpose()?;
     server
-        .stay_on(outboard.transmit_cpu, outboard.receive_cpu)
+        .stay_on(Processors {
+            first: outboard.cpu,
+            transmit: outboard.transmit_cpu,
+            receive: outboard.receive_cpu,
+        })
         .map_err(|error| failed("cannot have its processors", name, &error))?;
     let _ = server.observe().inspect_err(|error| tracing::info!(%error, "not visible"));
     stop_on_signals(signals, server.stop())?;

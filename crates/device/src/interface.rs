@@ -11,6 +11,7 @@ pub mod devices;
 mod features;
 pub mod flows;
 pub mod host;
+pub mod intake;
 pub mod memory;
 pub mod packet;
 pub mod queues;
@@ -28,6 +29,8 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 use std::time::Duration;
+
+use fusewire_base::Sum;
 
 use crate::Waker;
 use crate::kernel::Version;
@@ -53,6 +56,8 @@ pub enum Checksum {
     InPlace,
     /// Received: the device has verified it. Not used when sending.
     Verified,
+    /// Received: nobody has looked, and this is the sum of all bytes of the packet, from the first on. Not used when sending.
+    Summed(Sum),
     /// The field at `start + offset` holds the sum of the pseudo-header alone. Received: the packet
     /// never left this host, and there is nothing to verify. To send: the device adds the sum of the
     /// bytes from `start` to the end.
@@ -125,7 +130,9 @@ impl TxPacket<'_> {
             Checksum::Partial { start, offset } => {
                 capabilities.checksum && usize::from(start) + usize::from(offset) + 2 <= len
             }
-            Checksum::InPlace | Checksum::Verified => self.segmentation == Segmentation::None,
+            Checksum::InPlace | Checksum::Verified | Checksum::Summed(_) => {
+                self.segmentation == Segmentation::None
+            }
         };
         if len == 0 || len > capabilities.max_packet_bytes || !offered || !complete {
             let what = format!(
@@ -331,6 +338,15 @@ pub trait Interface: Send {
     /// `Unsupported`: it has none; no descriptor is left.
     fn sender(&self) -> io::Result<Box<dyn relay::Sender>> {
         let what = format!("{} sends in the thread that receives alone", self.capabilities().name);
+        Err(io::Error::new(io::ErrorKind::Unsupported, what))
+    }
+
+    /// Its receiving half, for another thread ([`intake`]): from now on [`Interface::receive`] gives nothing.
+    ///
+    /// # Errors
+    /// `Unsupported`: it has none, or another thread has it; no descriptor is left.
+    fn receiver(&mut self) -> io::Result<Box<dyn intake::Receiver>> {
+        let what = format!("{} receives in the thread that sends alone", self.capabilities().name);
         Err(io::Error::new(io::ErrorKind::Unsupported, what))
     }
 

@@ -14,10 +14,10 @@ use fusewire_device::interface::packet::{Config, Packet};
 use fusewire_device::interface::{Interface, TxPacket};
 use fusewire_outboard::client::{self, Client};
 use fusewire_outboard::protocol::{Family, Kind, SocketType};
-use fusewire_outboard::server::Budget;
+use fusewire_outboard::server::Processors;
 use fusewire_testkit::Random;
 use fusewire_testkit::namespace::{Need, in_namespace, sh};
-use tap::with_outboard;
+use tap::{Setup, with_outboard};
 
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 const PORT: u16 = 9000;
@@ -70,8 +70,19 @@ fn echoes(near: &mut UnixStream, far: &mut TcpStream) {
 #[test]
 fn who_is_connected_goes_on_in_a_flood_and_who_comes_is_let_in() {
     let name = "who_is_connected_goes_on_in_a_flood_and_who_comes_is_let_in";
-    in_namespace(name, Need::Tap, "", || {
-        with_outboard(Budget::default(), |path| {
+    goes_on(name, Setup::default());
+}
+
+#[test]
+fn so_they_are_where_a_thread_of_its_own_receives() {
+    let name = "so_they_are_where_a_thread_of_its_own_receives";
+    let processors = Processors { receive: Some(0), ..Processors::default() };
+    goes_on(name, Setup { processors, ..Setup::default() });
+}
+
+fn goes_on(test: &str, setup: Setup) {
+    in_namespace(test, Need::Tap, "", || {
+        with_outboard(setup, |path| {
             let client = Client::new(path).unwrap();
             let (listener, handle) =
                 client.socket(SocketType { family: Family::V4, kind: Kind::Stream }).unwrap();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_outboard::client::{self, Client, Datagram};
 use fusewire_outboard::protocol::{Family, HEADING_LEN, Handle, Kind, OptionName, SocketType};
-use fusewire_outboard::server::{Server, Settings};
+use fusewire_outboard::server::{Processors, Server, Settings};
 use fusewire_stack::{ip, on_interface};
 use fusewire_testkit::Random;
 use fusewire_testkit::namespace::{Need, Peer, in_namespace};
@@ -53,8 +53,7 @@ fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let words: Vec<_> = role.split(' ').collect();
     match words[..] {
-        ["outboard"] => outboard(false),
-        ["outboard", "sends-by-thread"] => outboard(true),
+        ["outboard", ref threads @ ..] => outboard(threads),
         ["peer"] => peer(),
         ["idle", port] => idle(port.parse().unwrap()),
         ["heir"] => heir(),
@@ -63,7 +62,7 @@ fn role() {
     }
 }
 
-fn outboard(sends_by_thread: bool) {
+fn outboard(threads: &[&str]) {
     let settings = on_interface::Settings {
         name: "packet:v0".parse().unwrap(),
         own: vec![on_interface::Own { address: "10.9.0.2/24".parse().unwrap(), gateway: None }],
@@ -72,9 +71,9 @@ fn outboard(sends_by_thread: bool) {
     let (stack, clock) = on_interface::stack(&settings, ip::Config::default()).unwrap();
     let mut server = Server::new(stack, clock, Settings::at(socket_path())).unwrap();
     server.confine(&[]).unwrap();
-    if sends_by_thread {
-        server.stay_on(Some(0), Some(0)).unwrap();
-    }
+    let on = |thread| threads.contains(&thread).then_some(0);
+    let (transmit, receive) = (on("sends-by-thread"), on("receives-by-thread"));
+    server.stay_on(Processors { first: on("stays"), transmit, receive }).unwrap();
     println!("ready");
     server.run().unwrap();
 }
@@ -228,6 +227,15 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// It has a thread of this name.
+    fn has_thread(&self, name: &str) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let called = |thread: std::fs::DirEntry| {
+            std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default()
+        };
+        threads.flatten().any(|thread| called(thread).trim_end() == name)
+    }
+
     fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
@@ -293,7 +301,25 @@ fn streams_and_datagrams_are_what_was_sent() {
 #[test]
 fn they_are_where_a_thread_of_its_own_sends() {
     in_namespace("they_are_where_a_thread_of_its_own_sends", Need::Root, SETUP, || {
-        everything_works(scene_of("outboard sends-by-thread"));
+        everything_works(scene_of("outboard stays sends-by-thread"));
+    });
+}
+
+#[test]
+fn they_are_where_a_thread_of_its_own_receives() {
+    in_namespace("they_are_where_a_thread_of_its_own_receives", Need::Root, SETUP, || {
+        let scene = scene_of("outboard receives-by-thread");
+        assert!(scene.outboard.has_thread("receive") && !scene.outboard.has_thread("transmit"));
+        everything_works(scene);
+    });
+}
+
+#[test]
+fn they_are_where_each_way_has_a_thread_of_its_own() {
+    in_namespace("they_are_where_each_way_has_a_thread_of_its_own", Need::Root, SETUP, || {
+        let scene = scene_of("outboard stays sends-by-thread receives-by-thread");
+        assert!(scene.outboard.has_thread("receive") && scene.outboard.has_thread("transmit"));
+        everything_works(scene);
     });
 }
 

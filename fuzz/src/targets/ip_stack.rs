@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fusewire_base::{Instant, Seq};
+use fusewire_base::{Instant, Seq, Sum};
 use fusewire_device::Waker;
 use fusewire_device::interface::{
     Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, TxPacket,
@@ -220,6 +220,7 @@ impl Host {
     fn give(&mut self, bytes: Vec<u8>, choices: &mut Choices<'_>) {
         let how = choices.u8();
         let checksum = match how & 3 {
+            0 if how & 0x80 != 0 => Checksum::Summed(Sum::of(&bytes)),
             0 => Checksum::InPlace,
             1 | 2 => Checksum::Verified,
             _ => Checksum::Partial {

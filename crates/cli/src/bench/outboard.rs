@@ -43,6 +43,9 @@ pub struct Options {
     /// A thread of the outboard's own sends, on this processor.
     #[arg(long, value_name = "N")]
     transmit_cpu: Option<usize>,
+    /// A thread of the outboard's own receives, on this processor.
+    #[arg(long, value_name = "N")]
+    receive_cpu: Option<usize>,
     /// Congestion control of the kernel's TCP senders, iperf3's too; `system` for the machine's default. One that
     /// paces (bbr) has its timers measured too.
     #[arg(long, default_value = "cubic", value_name = "NAME")]
@@ -117,6 +120,7 @@ pub fn run(options: &Options) -> Result {
         applications: has(Part::Applications).then_some(options.applications as usize),
         outboard_cpu: options.outboard_cpu,
         transmit_cpu: options.transmit_cpu,
+        receive_cpu: options.receive_cpu,
         congestion: Some(options.congestion.clone()).filter(|name| name != "system"),
         rounds: if options.quick { 1 } else { options.rounds as usize },
         seconds: f64::from(if options.quick { 20 } else { options.milliseconds }) / 1000.0,

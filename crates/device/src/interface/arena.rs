@@ -11,6 +11,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
 
+use super::intake::Summing;
 use super::vnet::{self, HEADER_BYTES};
 use super::{Checksum, RxPacket, Segmentation, Split};
 
@@ -25,7 +26,7 @@ const ALIGN: usize = 64;
 const ARENA_BYTES: usize = PACKETS * (PACKET_BYTES.next_multiple_of(ALIGN) + ALIGN) + ALIGN;
 
 /// The packets of a batch.
-pub(super) struct Arena {
+pub struct Arena {
     bytes: Vec<u8>,
     /// Bytes of a virtio header before each packet, or 0.
     before: usize,
@@ -34,8 +35,8 @@ pub(super) struct Arena {
     at: usize,
     /// Bytes of the packet that was cut, before it was.
     uncut_len: usize,
-    /// Packets whose virtio header contradicts them.
-    pub malformed: u64,
+    /// Packets that came and were none, as their virtio header contradicts them or they could not be read.
+    pub(super) malformed: u64,
 }
 
 /// A packet.
@@ -48,7 +49,7 @@ struct Slot {
 
 impl Arena {
     /// For batches of so many packets, with a virtio header before each if there is one.
-    pub fn new(packets: usize, has_vnet: bool) -> Arena {
+    pub(super) fn new(packets: usize, has_vnet: bool) -> Arena {
         Arena {
             bytes: vec![0; ARENA_BYTES],
             before: if has_vnet { HEADER_BYTES } else { 0 },
@@ -60,12 +61,13 @@ impl Arena {
     }
 
     /// Forgets the batch.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.batch.clear();
         (self.at, self.uncut_len) = (ALIGN - 14, 0);
     }
 
     /// Packets of the batch.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
     pub fn len(&self) -> usize {
         self.batch.len()
     }
@@ -75,11 +77,42 @@ impl Arena {
         self.batch.len() < self.batch.capacity() && self.at + PACKET_BYTES <= self.bytes.len()
     }
 
+    /// Copies a packet, which becomes the last of the batch, and sums it on the way where nobody has looked at its checksum.
+    ///
+    /// # Panics
+    /// When there is no room.
+    pub fn push(&mut self, packet: &RxPacket<'_>, summing: &dyn Summing) {
+        let len = packet.bytes.len().min(PACKET_BYTES);
+        let (from, to) = (&packet.bytes[..len], &mut self.bytes[self.at..self.at + len]);
+        let checksum = match packet.checksum {
+            Checksum::InPlace => Checksum::Summed(summing.copy(from, to)),
+            known => {
+                to.copy_from_slice(from);
+                known
+            }
+        };
+        self.lay(Slot { at: self.at, len, checksum, segmentation: packet.segmentation });
+    }
+
+    /// Sums those packets at whose checksums nobody has looked.
+    pub(super) fn sum(&mut self, summing: &dyn Summing) {
+        let unseen = |slot: &&mut Slot| slot.checksum == Checksum::InPlace;
+        for slot in self.batch.iter_mut().filter(unseen) {
+            slot.checksum = Checksum::Summed(summing.sum(&self.bytes[slot.at..slot.at + slot.len]));
+        }
+    }
+
+    /// A packet that lies where the next one goes is the last of the batch.
+    fn lay(&mut self, slot: Slot) {
+        self.at = (slot.at + slot.len).next_multiple_of(ALIGN) + ALIGN - 14;
+        self.batch.push(slot);
+    }
+
     /// Reads a packet, which becomes the last of the batch unless it is malformed; false when nothing waits.
     ///
     /// # Panics
     /// When there is no room: there always is for [`PACKETS`].
-    pub fn read(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
+    pub(super) fn read(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let room = &mut self.bytes[self.at - self.before..self.at + PACKET_BYTES];
         let len = loop {
             match rustix::io::read(fd, &mut *room) {
@@ -92,8 +125,7 @@ impl Arena {
         let header = &room[..self.before.min(len)];
         match described(header, len, self.before) {
             Some((len, checksum, segmentation)) => {
-                self.batch.push(Slot { at: self.at, len, checksum, segmentation });
-                self.at = (self.at + len).next_multiple_of(ALIGN) + ALIGN - 14;
+                self.lay(Slot { at: self.at, len, checksum, segmentation });
             }
             None => self.malformed += 1,
         }
@@ -101,7 +133,7 @@ impl Arena {
     }
 
     /// As [`Interface::receive_split`](super::Interface::receive_split), of the next packet of `fd`.
-    pub fn read_split(
+    pub(super) fn read_split(
         &mut self,
         fd: BorrowedFd<'_>,
         head_len: usize,
@@ -136,7 +168,7 @@ impl Arena {
     }
 
     /// As [`Interface::rejoin`](super::Interface::rejoin).
-    pub fn rejoin(&mut self, memory: [&[u8]; 2]) {
+    pub(super) fn rejoin(&mut self, memory: [&[u8]; 2]) {
         let Some(slot) = self.batch.first_mut() else { return };
         let (mut at, end) = (slot.at + slot.len, slot.at + self.uncut_len);
         for part in memory {

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::flows::Flows;
-use super::{Capabilities, Change, Interface, RxPacket, Split, TxPacket, relay};
+use super::{Capabilities, Change, Interface, RxPacket, Split, TxPacket, intake, relay};
 use crate::Waker;
 
 /// An interface that has another within, and does what that one does but where it says otherwise: each method is that of
@@ -82,6 +82,10 @@ pub trait Around: Send {
         self.inner().sender()
     }
 
+    fn receiver(&mut self) -> io::Result<Box<dyn intake::Receiver>> {
+        self.inner_mut().receiver()
+    }
+
     fn queue_packets(&self) -> usize {
         self.inner().queue_packets()
     }
@@ -146,6 +150,10 @@ impl<A: Around> Interface for A {
 
     fn sender(&self) -> io::Result<Box<dyn relay::Sender>> {
         Around::sender(self)
+    }
+
+    fn receiver(&mut self) -> io::Result<Box<dyn intake::Receiver>> {
+        Around::receiver(self)
     }
 
     fn queue_packets(&self) -> usize {

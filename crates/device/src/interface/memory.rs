@@ -8,8 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::arena::Arena;
+use super::intake::{Receiver, Summing};
 use super::{Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, Split, TxPacket};
 use crate::{Waker, wake};
+
+/// Packets that a thread of its own takes at a time.
+const RECEIVED: usize = 64;
 
 /// What the pair is like.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +74,7 @@ pub fn pair(config: Config) -> io::Result<(Memory, Memory)> {
                 notes: Vec::new(),
             },
             waker: Waker::new()?,
+            is_received: false,
         })
     };
     Ok((end(0)?, end(1)?))
@@ -116,6 +122,35 @@ pub struct Memory {
     config: Config,
     capabilities: Capabilities,
     waker: Waker,
+    /// Another thread receives.
+    is_received: bool,
+}
+
+/// What another thread receives by.
+struct Receiving(OneWay);
+
+impl Receiver for Receiving {
+    fn batch(&self) -> Arena {
+        Arena::new(RECEIVED, false)
+    }
+
+    fn receive(&mut self, into: &mut Arena, summing: &dyn Summing) -> io::Result<()> {
+        let mut queue = self.0.lock();
+        while into.has_room()
+            && let Some(Packet { bytes, checksum, segmentation }) = queue.packets.pop_front()
+        {
+            into.push(&RxPacket { bytes: &bytes, checksum, segmentation }, summing);
+            queue.spare.push(bytes);
+        }
+        if into.len() > 0 && queue.packets.is_empty() {
+            self.0.filled.drain();
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, waker: &Waker) -> io::Result<()> {
+        wake::wait(self.0.filled.as_fd(), waker, None, false).map(|_| ())
+    }
 }
 
 impl Memory {
@@ -123,6 +158,7 @@ impl Memory {
     fn take(&mut self, most: usize) -> usize {
         let mut queue = self.inward.lock();
         queue.spare.extend(self.batch.drain(..).map(|packet| packet.bytes));
+        let most = if self.is_received { 0 } else { most };
         let count = queue.packets.len().min(most);
         self.batch.extend(queue.packets.drain(..count));
         self.cut = None;
@@ -162,6 +198,11 @@ impl Interface for Memory {
 
     fn receive(&mut self) -> io::Result<usize> {
         Ok(self.take(self.config.batch_packets))
+    }
+
+    fn receiver(&mut self) -> io::Result<Box<dyn Receiver>> {
+        self.is_received = true;
+        Ok(Box::new(Receiving(self.inward.clone())))
     }
 
     fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {

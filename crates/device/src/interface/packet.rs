@@ -14,27 +14,23 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use super::arena::{self, Arena};
 use super::flows::{self, Flows};
 use super::host::Watch;
+use super::intake::Receiver;
 use super::relay::Sender;
-use super::unfinished;
-use super::vnet::{self, HEADER_BYTES};
+use super::vnet;
 use super::withhold::Withheld;
-use super::{
-    Capabilities, Change, Checksum, Interface, Link, RxPacket, Segmentation, Split, TxPacket,
-};
+use super::{Capabilities, Change, Interface, Link, RxPacket, Split, TxPacket};
 use crate::Waker;
 use crate::kernel::Version;
 use crate::sys::gather::{Gather, MAX_PACKETS, MAX_PIECES};
-use crate::sys::packet::{self as sys, Received, Ring, Shape};
+use crate::sys::packet::{self as sys, Ring, Shape};
 use crate::sys::{ifreq, sockopt};
+use inward::{Inward, Receiving};
 
-/// Packets that one `receive` takes.
-const BATCH_PACKETS: usize = 64;
+mod inward;
 
 /// Memory in which the kernel may keep super-frames beside the ring.
 const BESIDE_BYTES: usize = 16 << 20;
@@ -85,37 +81,19 @@ impl Config {
 
 /// One queue of an interface that the kernel uses too.
 pub struct Packet {
+    /// What it receives by, unless another thread has that; unmapped before the socket is closed.
+    inward: Option<Inward>,
     fd: OwnedFd,
-    /// Unmapped before the socket is closed.
-    ring: Ring,
-    batch: Vec<Slot>,
-    /// Packets that waited beside the ring.
-    beside: Option<Arena>,
-    /// Packets beside the ring that the next `receive` takes at most: what was looked at goes by itself, so that the next one may
-    /// be looked at, too.
-    most_beside: usize,
-    /// What the socket said in place of a packet.
-    failed: Option<io::Error>,
-    /// Packets beside the ring that could not be read.
-    missed: u64,
-    /// Some of them may lie there yet, before those whose slots are still to come.
-    is_behind: bool,
+    /// The longest frame that a slot takes whole, and how many slots there are.
+    slot_room: usize,
+    slots: usize,
     gather: Gather,
     capabilities: Capabilities,
     /// Keeps what is ours from the kernel's stack, where it may.
     withheld: Option<Withheld>,
-    malformed: u64,
     dropped: Cell<u64>,
     watch: Watch,
     waker: Waker,
-}
-
-/// A packet of the batch.
-enum Slot {
-    /// It lies in the ring.
-    InRing { index: usize, checksum: Checksum, segmentation: Segmentation },
-    /// It was read.
-    Read { index: usize },
 }
 
 impl Packet {
@@ -205,39 +183,17 @@ impl Packet {
             notes,
         };
         Ok(Packet {
+            slot_room: ring.room(),
+            slots: ring.count(),
+            inward: Some(Inward::new(ring, beside)),
             fd,
-            ring,
-            batch: Vec::with_capacity(BATCH_PACKETS),
-            beside: beside.then(|| Arena::new(arena::PACKETS, true)),
-            most_beside: arena::PACKETS,
-            failed: None,
-            missed: 0,
-            is_behind: false,
             gather: Gather::default(),
             capabilities,
             withheld,
-            malformed: 0,
             dropped: Cell::new(0),
             watch: Watch::new(index)?,
             waker: Waker::new()?,
         })
-    }
-
-    /// Nothing waits in the ring: what lies beside it yet has no slot any more.
-    fn catch_up(&mut self) {
-        for _ in 0..self.ring.count() {
-            match recv(&self.fd, &mut [0; HEADER_BYTES], RecvFlags::DONTWAIT) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    self.is_behind = false;
-                    return;
-                }
-                Err(error) => {
-                    self.failed = Some(error.into());
-                    return;
-                }
-            }
-        }
     }
 }
 
@@ -380,104 +336,40 @@ impl Interface for Packet {
         }))
     }
 
+    fn receiver(&mut self) -> io::Result<Box<dyn Receiver>> {
+        let fd = self.fd.try_clone()?;
+        let gone = || io::Error::new(io::ErrorKind::Unsupported, "another thread receives already");
+        Ok(Box::new(Receiving::new(self.inward.take().ok_or_else(gone)?, fd)))
+    }
+
     fn receive(&mut self) -> io::Result<usize> {
-        self.batch.clear();
-        if let Some(beside) = &mut self.beside {
-            beside.clear();
-        }
-        let most_beside = std::mem::replace(&mut self.most_beside, arena::PACKETS);
-        let count = self.ring.advance(BATCH_PACKETS, most_beside);
-        for index in 0..count {
-            if let (true, Some(beside)) = (self.ring.is_beside(index), &mut self.beside) {
-                let index = beside.len();
-                let read = again(&mut self.failed, || beside.read(self.fd.as_fd()));
-                if beside.len() > index {
-                    self.batch.push(Slot::Read { index });
-                }
-                self.missed += u64::from(read != Some(true));
-                self.is_behind |= read.is_none();
-                continue;
-            }
-            match self.ring.packet(index).and_then(described) {
-                Some(RxPacket { checksum, segmentation, .. }) => {
-                    self.batch.push(Slot::InRing { index, checksum, segmentation });
-                }
-                None => self.malformed += 1,
-            }
-        }
-        if count == 0 && self.is_behind {
-            self.catch_up();
-        }
-        if self.batch.is_empty()
-            && let Some(error) = self.failed.take()
-        {
-            return Err(error);
-        }
-        Ok(self.batch.len())
+        self.inward.as_mut().map_or(Ok(0), |inward| inward.receive(self.fd.as_fd()))
     }
 
     fn packet(&self, index: usize) -> RxPacket<'_> {
-        match (&self.batch[index], &self.beside) {
-            (&Slot::InRing { index, checksum, segmentation }, _) => {
-                let bytes = self.ring.packet(index).map_or(&[][..], |packet| packet.bytes);
-                RxPacket { bytes, checksum, segmentation }
-            }
-            (Slot::Read { index }, Some(beside)) => beside.packet(*index),
-            (Slot::Read { .. }, None) => unreachable!("it was read to there"),
-        }
+        self.inward.as_ref().expect("one that was received").packet(index)
     }
 
     fn peek(&mut self) -> Option<(RxPacket<'_>, usize)> {
-        self.batch.clear();
-        self.ring.give_back();
-        if self.beside.is_none() || self.is_behind {
-            // Slots and what waits beside them are not in step.
-            return None;
-        }
-        self.most_beside = usize::from(self.ring.is_next_beside());
-        let (Received { vnet, bytes, .. }, len) = self.ring.front()?;
-        // One that is malformed is dropped by who takes it.
-        let (checksum, segmentation) = vnet::describe(vnet?, len)?;
-        Some((RxPacket { bytes, checksum, segmentation }, len))
+        self.inward.as_mut()?.peek()
     }
 
-    fn receive_split(
-        &mut self,
-        head_len: usize,
-        [first, second]: [&mut [u8]; 2],
-    ) -> io::Result<Split> {
-        self.batch.clear();
-        self.ring.give_back();
-        self.most_beside = arena::PACKETS;
-        let Some(beside) = self.beside.as_mut().filter(|_| self.ring.is_next_beside()) else {
-            return Ok(Split::Unsupported);
-        };
-        self.ring.advance(1, 1);
-        let fd = self.fd.as_fd();
-        let mut read = || beside.read_split(fd, head_len, [&mut *first, &mut *second]);
-        match again(&mut self.failed, &mut read) {
-            Some(split) => {
-                if let Split::Packet { .. } = split {
-                    self.batch.push(Slot::Read { index: 0 });
-                }
-                Ok(split)
-            }
-            None => {
-                (self.missed, self.is_behind) = (self.missed + 1, true);
-                Ok(Split::Nothing)
-            }
+    fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {
+        match &mut self.inward {
+            Some(inward) => inward.receive_split(self.fd.as_fd(), head_len, memory),
+            None => Ok(Split::Unsupported),
         }
     }
 
     fn rejoin(&mut self, memory: [&[u8]; 2]) {
-        if let Some(beside) = &mut self.beside {
-            beside.rejoin(memory);
+        if let Some(inward) = &mut self.inward {
+            inward.rejoin(memory);
         }
     }
 
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<bool> {
         let ready = self.watch.wait(self.fd.as_fd(), &self.waker, timeout, want_write)?;
-        if let Some(error) = self.failed.take() {
+        if let Some(error) = self.inward.as_mut().and_then(|inward| inward.failed.take()) {
             return Err(error);
         }
         // What ended the sleep may be that the interface is gone.
@@ -516,7 +408,7 @@ impl Interface for Packet {
         let change = self.watch.poll()?;
         if let Change::Mtu(mtu) = change {
             // What is longer than its slot is cut.
-            let room = if self.capabilities.checksum { usize::MAX } else { self.ring.room() };
+            let room = if self.capabilities.checksum { usize::MAX } else { self.slot_room };
             self.capabilities.mtu = mtu.min(room - ETHERNET_BYTES);
             if !self.capabilities.checksum {
                 self.capabilities.max_packet_bytes = self.capabilities.mtu + ETHERNET_BYTES;
@@ -526,30 +418,13 @@ impl Interface for Packet {
     }
 
     fn queue_packets(&self) -> usize {
-        self.ring.count()
+        self.slots
     }
 
     fn dropped(&self) -> u64 {
         self.dropped.set(self.dropped.get() + sys::dropped(self.fd.as_fd()));
-        let beside = self.beside.as_ref().map_or(0, |beside| beside.malformed);
-        self.dropped.get() + self.malformed + beside + self.missed
+        self.dropped.get() + self.inward.as_ref().map_or(0, Inward::lost)
     }
-}
-
-/// Reads a packet that waits beside the ring. An error of the socket's is told once, in place of it, and kept for who sleeps or looks
-/// next and finds nothing: slot and packet stay in step. `None`: there was another.
-fn again<T>(failed: &mut Option<io::Error>, mut read: impl FnMut() -> io::Result<T>) -> Option<T> {
-    (0..2).find_map(|_| read().map_err(|error| *failed = Some(error)).ok())
-}
-
-/// What is known of a packet of the ring; `None` when its virtio header contradicts it.
-fn described(packet: Received<'_>) -> Option<RxPacket<'_>> {
-    let Received { vnet, bytes, is_unfinished } = packet;
-    let Some(vnet) = vnet else {
-        let checksum = if is_unfinished { unfinished::checksum(bytes) } else { Checksum::InPlace };
-        return Some(RxPacket { bytes, checksum, segmentation: Segmentation::None });
-    };
-    vnet::parse(vnet, bytes)
 }
 
 /// Full, and not broken: to be tried again.
@@ -562,6 +437,7 @@ mod tests {
     use std::net::UdpSocket;
 
     use fusewire_testkit::namespace::{Need, in_namespace};
+    use rustix::io::Errno;
 
     use super::*;
 
@@ -569,6 +445,10 @@ mod tests {
 ip addr add 10.78.0.1/24 dev fwa && ip link set fwa up && ip link set fwb up
 ip neigh add 10.78.0.2 lladdr 02:00:00:00:00:02 dev fwa
 for i in $(seq 500); do ip link show fwa | grep -q 'state UP' && break; sleep 0.01; done";
+
+    fn inward(packet: &mut Packet) -> &mut Inward {
+        packet.inward.as_mut().unwrap()
+    }
 
     /// The payloads for port 7000 that come next.
     fn next(packet: &mut Packet) -> Vec<Vec<u8>> {
@@ -590,7 +470,7 @@ for i in $(seq 500); do ip link show fwa | grep -q 'state UP' && break; sleep 0.
             "interface::packet::tests::what_could_not_be_read_is_not_taken_for_what_comes_later";
         in_namespace(name, Need::Namespace, SETUP, || {
             let mut packet = Packet::open(&Config::new("fwb")).unwrap();
-            if packet.beside.is_none() || !packet.capabilities.udp_segmentation {
+            if !inward(&mut packet).has_beside() || !packet.capabilities.udp_segmentation {
                 return eprintln!("skipped: {:?}", packet.capabilities.notes);
             }
             let socket = UdpSocket::bind("10.78.0.1:7001").unwrap();
@@ -600,16 +480,17 @@ for i in $(seq 500); do ip link show fwa | grep -q 'state UP' && break; sleep 0.
             assert_eq!(next(&mut packet), [[1; 20_000]]);
             // As if the socket had failed twice: its slot goes by.
             send(2);
-            while packet.ring.advance(1, 1) == 0 || !packet.ring.is_beside(0) {
+            while !inward(&mut packet).pass_beside() {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            packet.is_behind = true;
+            inward(&mut packet).is_behind = true;
             // The next slot would have it.
-            assert_eq!((packet.receive().unwrap(), packet.is_behind), (0, false));
+            assert_eq!(packet.receive().unwrap(), 0);
+            assert!(!inward(&mut packet).is_behind);
             send(3);
             assert_eq!(next(&mut packet), [[3; 20_000]]);
             // Who does not sleep by it hears of the error, too, once.
-            packet.failed = Some(Errno::NETDOWN.into());
+            inward(&mut packet).failed = Some(Errno::NETDOWN.into());
             assert_eq!(packet.receive().unwrap_err().kind(), io::ErrorKind::NetworkDown);
             assert_eq!(packet.receive().unwrap(), 0);
         });
@@ -620,7 +501,7 @@ for i in $(seq 500); do ip link show fwa | grep -q 'state UP' && break; sleep 0.
         let name = "interface::packet::tests::what_was_looked_at_and_not_taken_goes_by_itself";
         in_namespace(name, Need::Namespace, SETUP, || {
             let mut packet = Packet::open(&Config::new("fwb")).unwrap();
-            if packet.beside.is_none() || !packet.capabilities.udp_segmentation {
+            if !inward(&mut packet).has_beside() || !packet.capabilities.udp_segmentation {
                 return eprintln!("skipped: {:?}", packet.capabilities.notes);
             }
             let socket = UdpSocket::bind("10.78.0.1:7001").unwrap();

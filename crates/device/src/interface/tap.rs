@@ -14,11 +14,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::arena::Arena;
 use super::host::Watch;
+use super::intake::{Receiver, Summing};
 use super::relay::Sender;
 use super::vnet;
 use super::{Capabilities, Change, Interface, Link, RxPacket, Split, TxPacket};
-use crate::Waker;
 use crate::sys::{ifreq, tun};
+use crate::{Waker, wake};
 
 /// Packets that one `receive` takes.
 const BATCH_PACKETS: usize = 64;
@@ -66,6 +67,8 @@ pub struct Tap {
     pieces: Pieces,
     watch: Watch,
     waker: Waker,
+    /// Another thread receives.
+    is_received: bool,
 }
 
 /// `count` queues of one interface, for as many threads. The kernel keeps a flow on the queue that last
@@ -146,6 +149,7 @@ impl Tap {
             pieces: Pieces::default(),
             watch,
             waker: Waker::new()?,
+            is_received: false,
         })
     }
 
@@ -225,6 +229,39 @@ impl Sender for Sending {
     }
 }
 
+/// What another thread receives by.
+struct Receiving {
+    fd: OwnedFd,
+    has_vnet: bool,
+}
+
+impl Receiver for Receiving {
+    fn batch(&self) -> Arena {
+        Arena::new(BATCH_PACKETS, self.has_vnet)
+    }
+
+    fn receive(&mut self, into: &mut Arena, _: &dyn Summing) -> io::Result<()> {
+        read_all(self.fd.as_fd(), into)
+    }
+
+    fn wait(&mut self, waker: &Waker) -> io::Result<()> {
+        wake::wait(self.fd.as_fd(), waker, None, false).map(|_| ())
+    }
+}
+
+/// Reads what waits, as far as there is room.
+fn read_all(fd: BorrowedFd<'_>, arena: &mut Arena) -> io::Result<()> {
+    while arena.has_room() {
+        match arena.read(fd) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(e) if arena.len() == 0 => return Err(e),
+            Err(_) => break,
+        }
+    }
+    Ok(())
+}
+
 /// The address of our end: the kernel's own with one bit changed, so that it is the same for all who share
 /// the interface.
 fn other_end(mut mac: [u8; 6]) -> [u8; 6] {
@@ -286,15 +323,16 @@ impl Interface for Tap {
 
     fn receive(&mut self) -> io::Result<usize> {
         self.arena.clear();
-        while self.arena.has_room() {
-            match self.arena.read(self.fd.as_fd()) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(e) if self.arena.len() == 0 => return Err(e),
-                Err(_) => break,
-            }
+        if !self.is_received {
+            read_all(self.fd.as_fd(), &mut self.arena)?;
         }
         Ok(self.arena.len())
+    }
+
+    fn receiver(&mut self) -> io::Result<Box<dyn Receiver>> {
+        let receiving = Receiving { fd: self.fd.try_clone()?, has_vnet: self.offload };
+        self.is_received = true;
+        Ok(Box::new(receiving))
     }
 
     fn packet(&self, index: usize) -> RxPacket<'_> {
@@ -302,7 +340,10 @@ impl Interface for Tap {
     }
 
     fn receive_split(&mut self, head_len: usize, memory: [&mut [u8]; 2]) -> io::Result<Split> {
-        self.arena.read_split(self.fd.as_fd(), head_len, memory)
+        match self.is_received {
+            true => Ok(Split::Unsupported),
+            false => self.arena.read_split(self.fd.as_fd(), head_len, memory),
+        }
     }
 
     fn rejoin(&mut self, memory: [&[u8]; 2]) {

@@ -44,6 +44,8 @@ pub struct Plan {
     pub outboard_cpu: Option<usize>,
     /// The processor of a thread of its own that sends.
     pub transmit_cpu: Option<usize>,
+    /// The processor of a thread of its own that receives.
+    pub receive_cpu: Option<usize>,
     /// Congestion control of the kernel's TCP senders; none: the machine's default.
     pub congestion: Option<String>,
     /// Rounds; the result is the median.
@@ -62,7 +64,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) 
     let network = Network::new(plan.device, plan.congestion.as_deref())?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let all = plan.outboard_cpu.unwrap_or(if processors > 2 { 2 } else { 0 });
-    let cores = Cores { all, transmit: plan.transmit_cpu };
+    let cores = Cores { all, transmit: plan.transmit_cpu, receive: plan.receive_cpu };
     let mut runner = Runner::new(&network, plan.program.clone(), cores)?;
     runner.congestion.clone_from(&plan.congestion);
     let mut bench = Bench { plan, runner, tell };

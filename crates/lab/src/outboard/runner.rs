@@ -66,8 +66,10 @@ impl Case {
 pub struct Cores {
     /// Of all of it,
     pub all: usize,
-    /// but of what sends, where that has its own.
+    /// but of what sends, where that has its own,
     pub transmit: Option<usize>,
+    /// and of what receives.
+    pub receive: Option<usize>,
 }
 
 /// An outboard that runs until this is dropped.
@@ -88,8 +90,11 @@ impl Outboard {
         let socket = folder.path().join("outboard");
         let mut command = wire.application.namespace.command("taskset");
         command.args(["--cpu-list", &cores.all.to_string()]).arg(program).arg("outboard");
-        if let Some(transmit) = cores.transmit {
-            command.args(["--transmit-cpu", &transmit.to_string()]);
+        for (option, cpu) in [("--transmit-cpu", cores.transmit), ("--receive-cpu", cores.receive)]
+        {
+            if let Some(cpu) = cpu {
+                command.args([option, &cpu.to_string()]);
+            }
         }
         command.args(["--device", &wire.device.to_string(), "--json", "--quiet"]);
         command.args(["--address", &format!("{}/{PREFIX}", wire.application.address)]);

@@ -49,7 +49,8 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(std::result::Result<&Line, &str>)) 
     let wires = MEANS.map(|means| network.wire(means));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let board = plan.outboard_cpu.unwrap_or(if processors > 2 { 2 } else { APPLICATION });
-    let outboard = Outboard::start(&wires[1], &plan.program, Cores { all: board, transmit: None })?;
+    let cores = Cores { all: board, transmit: None, receive: None };
+    let outboard = Outboard::start(&wires[1], &plan.program, cores)?;
     // A TAP's other end is the outboard's own.
     let steered = if plan.device == Kind::Tap { 1 } else { 2 };
     for (wire, core) in wires.iter().zip([APPLICATION, board]).take(steered) {

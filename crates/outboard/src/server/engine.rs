@@ -139,6 +139,17 @@ impl Engine {
         })
     }
 
+    /// The stack's descriptor tells of packets from now on; false if it has none.
+    ///
+    /// # Errors
+    /// No room for it is left in the kernel.
+    pub fn hear_of(&self, stack: &Stack) -> Result<bool, Errno> {
+        let Some(interface) = stack.as_fd() else { return Ok(false) };
+        let data = epoll::EventData::new_u64(tokens::INTERFACE);
+        epoll::add(&self.epoll, interface, data, epoll::EventFlags::IN)?;
+        Ok(true)
+    }
+
     /// Our end of the placeholder of the socket at `index` tells its news from now on.
     ///
     /// # Errors

@@ -100,6 +100,17 @@ impl Settings {
     }
 }
 
+/// Which processors its threads stay on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Processors {
+    /// That of the thread that does all that no other does; any, if there is none.
+    pub first: Option<usize>,
+    /// That of a thread of its own which sends what was made ready to be sent; there is one if this is given.
+    pub transmit: Option<usize>,
+    /// That of a thread of its own which receives, and sums what it receives; there is one if this is given.
+    pub receive: Option<usize>,
+}
+
 /// Where the socket of an outboard lies unless somebody says otherwise: `fusewire-outboard.sock` in the folder that
 /// `XDG_RUNTIME_DIR` names, or else `/run/fusewire-outboard.sock`.
 pub fn default_path() -> PathBuf {
@@ -157,15 +168,9 @@ impl Server {
         let xtp = Xtp::new(stack.clone(), clock.clone(), stop.waker.clone(), max_contexts);
         let engine = Engine::new(settings.budget, Policy::new(&settings.allow, own), xtp)?;
         let door = Door::open(&settings, &engine.epoll)?;
-        let add = |fd: rustix::fd::BorrowedFd<'_>, token| {
-            let data = epoll::EventData::new_u64(token);
-            epoll::add(&engine.epoll, fd, data, epoll::EventFlags::IN)
-        };
-        add(rustix::fd::AsFd::as_fd(&stop.waker), tokens::STOP)?;
-        let has_descriptor = match lock(&stack).interface().as_fd() {
-            Some(interface) => add(interface, tokens::INTERFACE).map(|()| true)?,
-            None => false,
-        };
+        let data = epoll::EventData::new_u64(tokens::STOP);
+        epoll::add(&engine.epoll, &stop.waker, data, epoll::EventFlags::IN)?;
+        let has_descriptor = engine.hear_of(&lock(&stack))?;
         Ok(Server {
             stack,
             clock,
@@ -218,22 +223,28 @@ impl Server {
         confine::confine(&lock(&self.stack), &all)
     }
 
-    /// Stays on processors: of `transmit` a thread of its own sends what was made ready to be sent, on `receive` the
-    /// calling thread stays, which is to [run](Server::run) it. To be called after [`Server::confine`].
+    /// Has its threads on processors; the calling thread is to [run](Server::run) it. To be called after [`Server::confine`].
     ///
     /// # Errors
-    /// The interface sends by the thread that receives alone; there is no such processor.
-    pub fn stay_on(&mut self, transmit: Option<usize>, receive: Option<usize>) -> io::Result<()> {
-        if let Some(cpu) = receive {
+    /// The interface sends, or receives, by one thread alone; there is no such processor.
+    pub fn stay_on(&mut self, processors: Processors) -> io::Result<()> {
+        let Processors { first, transmit, receive } = processors;
+        if let Some(cpu) = first {
             relay::stay_on(cpu)?;
         }
-        match transmit {
-            Some(cpu) => {
-                let config = relay::Config { cpu: Some(cpu), spin: self.spin };
-                lock(&self.stack).send_by_thread(config)
-            }
-            None => Ok(()),
+        let mut stack = lock(&self.stack);
+        let on = |cpu| relay::Config { cpu: Some(cpu), spin: self.spin };
+        if let Some(cpu) = transmit {
+            stack.send_by_thread(on(cpu))?;
         }
+        if let Some(cpu) = receive {
+            if let Some(interface) = stack.as_fd() {
+                epoll::delete(&self.engine.epoll, interface)?;
+            }
+            stack.receive_by_thread(on(cpu))?;
+            self.has_descriptor = self.engine.hear_of(&stack)?;
+        }
+        Ok(())
     }
 
     /// Sockets of applications at present.

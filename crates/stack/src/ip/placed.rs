@@ -251,7 +251,7 @@ impl Core {
         }
         let unverified = match packet.checksum {
             Checksum::Verified => false,
-            Checksum::InPlace => true,
+            Checksum::InPlace | Checksum::Summed(_) => true,
             Checksum::Partial { start: at, offset: 16 } if usize::from(at) == start => false,
             Checksum::Partial { .. } => return None,
         };

@@ -297,7 +297,7 @@ impl Device for OnInterface {
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.stack.interface().as_fd()
+        self.stack.as_fd()
     }
 
     fn drops(&self) -> Vec<(&'static str, u64)> {

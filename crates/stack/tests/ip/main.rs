@@ -17,5 +17,6 @@ mod reads;
 mod replies;
 mod shared;
 mod sharing;
+mod summed;
 mod tcp;
 mod udp;

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use fusewire_base::Instant;
@@ -448,6 +449,22 @@ impl Stack {
     /// `Unsupported`: the interface cannot; there is no such processor, no descriptor or no thread.
     pub fn send_by_thread(&mut self, config: relay::Config) -> io::Result<()> {
         self.interface.relay(config)
+    }
+
+    /// From now on packets are received by a thread of its own, which copies them and sums them on the way. What was
+    /// received before and not handled is lost, as on any network.
+    ///
+    /// # Errors
+    /// As [`Stack::send_by_thread`].
+    pub fn receive_by_thread(&mut self, config: relay::Config) -> io::Result<()> {
+        self.interface.intake(config, self.core.config.level)?;
+        (self.next, self.batch) = (0, 0);
+        Ok(())
+    }
+
+    /// What can be read when packets wait, where there is such a descriptor; another one after [`Stack::receive_by_thread`].
+    pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.interface.as_fd()
     }
 
     /// The interface itself.
