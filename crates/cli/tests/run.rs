@@ -49,6 +49,46 @@ impl Hosts {
         Done::of(self.run(options, program).spawn().unwrap())
     }
 
+    /// A second link, between the sockets of both kernels.
+    fn join_kernels(&self) {
+        sh(&format!(
+            "ip link add k0 type veth peer name k1 netns {}\n\
+             ip addr add 10.8.0.2/24 dev k0\nip addr add fd07::2/64 dev k0 nodad\nip link set k0 up",
+            self.peer.pid()
+        ));
+        self.peer.sh(
+            "ip addr add 10.8.0.1/24 dev k1 && ip addr add fd07::1/64 dev k1 nodad && ip link set k1 up",
+        );
+    }
+
+    /// What a program prints that asks servers at `far` and is asked at `own`: over an outboard of these options, with rings or
+    /// without (`FUSEWIRE_LEASE`), or on the kernel's sockets.
+    fn said(
+        &self,
+        (far, own): (&str, &str),
+        program: &[&str],
+        over: Option<(&[&str], &str)>,
+    ) -> String {
+        let mut echo = self.echo(far, own);
+        let mut command = match over {
+            Some((options, lease)) => {
+                let mut run = self.run(options, program);
+                run.env("FUSEWIRE_LEASE", lease);
+                run
+            }
+            None => {
+                let mut command = Command::new(program[0]);
+                command.args(&program[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
+                command
+            }
+        };
+        command.env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
+        let done = Done::of(command.spawn().unwrap());
+        echo.kill().unwrap();
+        echo.wait().unwrap();
+        done.ok().out
+    }
+
     /// Servers on the kernel's sockets, which ask back at `own`.
     fn echo(&self, far: &str, own: &str) -> Child {
         let mut echo = self.peer.command("python3");
@@ -434,35 +474,15 @@ fn calls_say_what_they_say_on_the_kernels_sockets() {
     let name = "calls_say_what_they_say_on_the_kernels_sockets";
     in_namespace(name, Need::Root, "", || {
         let hosts = Hosts::new();
-        sh(&format!(
-            "ip link add k0 type veth peer name k1 netns {}\n\
-             ip addr add 10.8.0.2/24 dev k0\nip addr add fd07::2/64 dev k0 nodad\nip link set k0 up",
-            hosts.peer.pid()
-        ));
-        hosts.peer.sh("ip addr add 10.8.0.1/24 dev k1 && ip addr add fd07::1/64 dev k1 nodad && ip link set k1 up");
+        hosts.join_kernels();
         hosts.peer.sh("ip addr add fd08::1/64 dev v1 nodad");
         // Each refused datagram is told of.
         hosts.peer.sh(
             "for of in ipv4/icmp_ratelimit ipv6/icmp/ratelimit; do echo 0 >/proc/sys/net/$of; done",
         );
-        let said = |far: &str, own: &str, (used, lease): (&str, &str), options: Option<&[&str]>| {
-            let mut echo = hosts.echo(far, own);
+        let said = |far: &str, own: &str, used: &str, over: Option<(&[&str], &str)>| {
             let calls = ["python3", &beside("calls.py"), far, own, used];
-            let calls = &calls[..if used.is_empty() { 4 } else { 5 }];
-            let done = match options {
-                Some(options) => {
-                    let mut run = hosts.run(options, calls);
-                    Done::of(run.env("FUSEWIRE_LEASE", lease).spawn().unwrap())
-                }
-                None => {
-                    let mut command = Command::new(calls[0]);
-                    command.args(&calls[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
-                    Done::of(command.stdin(Stdio::null()).spawn().unwrap())
-                }
-            };
-            echo.kill().unwrap();
-            echo.wait().unwrap();
-            done.ok().out
+            hosts.said((far, own), &calls[..if used.is_empty() { 4 } else { 5 }], over)
         };
         let both = [&OURS[..], &["--address", "fd08::2/64"]].concat();
         let versions = [
@@ -470,17 +490,17 @@ fn calls_say_what_they_say_on_the_kernels_sockets() {
             (["fd07::1", "fd07::2"], ["fd08::1", "fd08::2"], &both),
         ];
         for ([far, own], [ours_far, ours_own], options) in versions {
-            let kernel = said(far, own, ("", ""), None);
+            let kernel = said(far, own, "", None);
             assert!(kernel.lines().count() > 30 && !kernel.contains("Error"), "{kernel}");
-            for used in [("", "1"), ("used", "1"), ("used", "0")] {
-                let ours = said(ours_far, ours_own, used, Some(options));
+            for (used, lease) in [("", "1"), ("used", "1"), ("used", "0")] {
+                let ours = said(ours_far, ours_own, used, Some((options, lease)));
                 // Without rings what is to wait for more leaves at once.
-                let is_same = |line: &str| used.1 == "1" || !line.starts_with("more_follows");
+                let is_same = |line: &str| lease == "1" || !line.starts_with("more_follows");
                 let both = kernel.lines().zip(ours.lines()).filter(|(line, _)| is_same(line));
                 let different: Vec<_> = both.filter(|(kernel, ours)| kernel != ours).collect();
                 assert!(
                     different.is_empty(),
-                    "on the kernel's sockets, and on ours at {ours_own}, {used:?}: {different:#?}"
+                    "on the kernel's sockets, and on ours at {ours_own}, {used} {lease}: {different:#?}"
                 );
                 assert_eq!(kernel.lines().count(), ours.lines().count());
             }
@@ -494,31 +514,10 @@ fn who_waits_for_many_is_shown_what_the_kernels_sockets_show() {
     let name = "who_waits_for_many_is_shown_what_the_kernels_sockets_show";
     in_namespace(name, Need::Root, "", || {
         let hosts = Hosts::new();
-        sh(&format!(
-            "ip link add k0 type veth peer name k1 netns {}\n\
-             ip addr add 10.8.0.2/24 dev k0\nip link set k0 up",
-            hosts.peer.pid()
-        ));
-        hosts.peer.sh("ip addr add 10.8.0.1/24 dev k1 && ip link set k1 up");
+        hosts.join_kernels();
         let said = |far: &str, own: &str, lease: Option<&str>| {
-            let mut echo = hosts.echo(far, own);
             let waits = ["python3", &beside("waits.py"), far];
-            let mut command = match lease {
-                Some(lease) => {
-                    let mut run = hosts.run(&OURS, &waits);
-                    run.env("FUSEWIRE_LEASE", lease);
-                    run
-                }
-                None => {
-                    let mut command = Command::new(waits[0]);
-                    command.args(&waits[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
-                    command
-                }
-            };
-            let done = Done::of(command.stdin(Stdio::null()).spawn().unwrap());
-            echo.kill().unwrap();
-            echo.wait().unwrap();
-            done.ok().out
+            hosts.said((far, own), &waits, lease.map(|lease| (&OURS[..], lease)))
         };
         let kernel = said("10.8.0.1", "10.8.0.2", None);
         assert!(kernel.lines().count() > 15 && !kernel.contains("Error"), "{kernel}");

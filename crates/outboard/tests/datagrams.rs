@@ -545,18 +545,20 @@ fn what_was_sent_to_one_peer_never_goes_to_the_next() {
     b.close();
 }
 
+/// Two outboards of which the first sends slowly, so that most of it waits.
+fn slow() -> [Outboard; 2] {
+    let (near, far) = pair(Config { link: Link::Ip, ..Config::default() }).unwrap();
+    let budget = Budget { packets: Some(400), ..Budget::default() };
+    let near = Outboard::start(1, near, |settings| Settings { budget, ..settings });
+    [near, Outboard::start(2, far, |settings| settings)]
+}
+
 /// What waits for its turn goes to whom the socket was connected to when it was sent, whatever came of later calls.
 #[test]
 fn what_waits_when_a_socket_is_connected_anew_goes_to_whom_it_was_for() {
     const EACH: u32 = 100;
-    let (near, far) = pair(Config { link: Link::Ip, ..Config::default() }).unwrap();
-    // Slowly, so that most of it waits.
-    let near = Outboard::start(1, near, |settings| Settings {
-        budget: Budget { packets: Some(400), ..Budget::default() },
-        ..settings
-    });
-    let far = Outboard::start(2, far, |settings| settings);
-    let [near, far] = [Process::at(&near), Process::at(&far)];
+    let outboards = slow();
+    let [near, far] = outboards.each_ref().map(Process::at);
     let place = |port| SocketAddr::from(([10, 0, 0, 2], port));
     let all: Vec<_> = (7001..=7004).map(|port| far.bound(place(port))).collect();
     let nobody_reads = far.bound(place(7005));
@@ -611,13 +613,8 @@ fn what_waits_when_a_socket_is_connected_anew_goes_to_whom_it_was_for() {
 #[test]
 fn what_is_too_long_moves_no_others_to_an_earlier_peer() {
     const EACH: u32 = 100;
-    let (near, far) = pair(Config { link: Link::Ip, ..Config::default() }).unwrap();
-    let near = Outboard::start(1, near, |settings| Settings {
-        budget: Budget { packets: Some(400), ..Budget::default() },
-        ..settings
-    });
-    let far = Outboard::start(2, far, |settings| settings);
-    let [near, far] = [Process::at(&near), Process::at(&far)];
+    let outboards = slow();
+    let [near, far] = outboards.each_ref().map(Process::at);
     let place = |port| SocketAddr::from(([10, 0, 0, 2], port));
     let [first, second] = [7001, 7002].map(|port| far.bound(place(port)));
     let a = Socket { way: Way::never(), ..near.bound(([10, 0, 0, 1], 0).into()) };

@@ -4,6 +4,8 @@
 # it has a lease if it may.
 import array, ctypes, errno, fcntl, os, select, signal, socket, struct, subprocess, sys, termios, threading, time
 
+from steps import step
+
 FAR, OWN, IS_USED = sys.argv[1], sys.argv[2], len(sys.argv) > 3
 IS_V6 = ":" in FAR
 FAMILY = socket.AF_INET6 if IS_V6 else socket.AF_INET
@@ -25,18 +27,6 @@ else:
     LEVEL, HOPS, CLASS, MTU_DISCOVER = IP, IP_TTL, IP_TOS, IP_MTU_DISCOVER
     RECV_INFO, RECV_HOPS, RECV_CLASS = IP_PKTINFO, IP_RECVTTL, IP_RECVTOS
     INFO_ITEM, HOPS_ITEM, CLASS_ITEM = IP_PKTINFO, IP_TTL, IP_TOS
-
-
-def step(f):
-    signal.alarm(20)
-    try:
-        print(f.__name__, f())
-    except OSError as e:
-        print(f.__name__, errno.errorcode.get(e.errno, e))
-    except Exception as e:
-        print(f.__name__, type(e).__name__, e)
-    sys.stdout.flush()
-    return f
 
 
 def step_of_four(f):

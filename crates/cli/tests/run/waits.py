@@ -1,22 +1,12 @@
 # Who waits for many sockets at once, for an unmodified program: run on the kernel's sockets and on an outboard's it prints the
 # same. The argument is the address of a server of the kernel's that echoes at port 7000. Each connection has carried messages
 # before, so that it has a lease if it may, and each was read because an epoll showed it.
-import errno, os, select, signal, socket, sys, threading, time
+import os, select, signal, socket, sys, threading, time
+
+from steps import step
 
 ECHO = (sys.argv[1], 7000)
 IN, OUT, ET, ONESHOT, RDHUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLET, select.EPOLLONESHOT, select.EPOLLRDHUP
-
-
-def step(f):
-    signal.alarm(30)
-    try:
-        print(f.__name__, f())
-    except OSError as e:
-        print(f.__name__, errno.errorcode.get(e.errno, e))
-    except Exception as e:
-        print(f.__name__, type(e).__name__, e)
-    sys.stdout.flush()
-    return f
 
 
 def all_of(s, n):
