@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  turn   stack.poll ▸ events ▸ sockets that have something to do, each so much ▸ requests ▸ transmit
-//!  sleep  spinning for a while after work, then in epoll: interface, placeholders, control connections, timers
+//!  sleep  spinning for a while after work, where others may have the processor, then in epoll: interface, placeholders, control connections, timers
 //! ```
 //! Who asks may not harm others: a user has so many sockets and control connections and so many requests in a turn, a socket
 //! moves so many bytes in its turn, and a stream's bytes wait where its own writer is stopped.
@@ -277,6 +277,10 @@ impl Server {
                 spin.worked(now);
             }
             let looks = worked || spin.looks(now);
+            if looks && !worked && spin.lends(now) {
+                rustix::thread::sched_yield();
+                spin.lent(now, self.clock.now());
+            }
             let timeout = self.timeout(&lock(&shared), now, looks);
             self.sleep(timeout, &mut events)?;
         }
