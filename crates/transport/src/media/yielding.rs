@@ -18,6 +18,8 @@ const SHOWS: Duration = Duration::from_millis(500);
 /// A queue of one's own has gone by to so much of what it was at its longest when three times that have passed.
 const GONE_BY: f64 = 0.6;
 const LONGEST: u32 = 3;
+/// Of a longer queue that is waited for as of one of so much: how long it is is told by the peer's clock.
+const WAITED_FOR_MAX: Duration = Duration::from_secs(2);
 /// A queue that is another's is left to him for so long, twice as long each time.
 const RESTS: Duration = Duration::from_secs(2);
 const RESTS_MAX: Duration = Duration::from_secs(8);
@@ -77,7 +79,8 @@ impl Yielding {
         }
         let turn = self.turn.get_or_insert(Turn { since: now, longest: seen.queue, had: 0.0 });
         turn.longest = turn.longest.max(seen.queue);
-        if now - turn.since >= SHOWS + seen.rtt_least + LONGEST * turn.longest {
+        let wait = LONGEST * turn.longest.min(WAITED_FOR_MAX);
+        if now - turn.since >= SHOWS + seen.rtt_least + wait {
             if seen.queue > turn.longest.mul_f64(GONE_BY) {
                 // What was yielded is another's gain: it is taken back.
                 let had = turn.had;
@@ -199,6 +202,22 @@ mod tests {
         }
         media.reports(1, 0, None);
         assert_eq!(media.yielding.rest, RESTS / 2);
+    }
+
+    /// A peer whose clock runs as it likes tells of a queue as long as it likes, which does not go.
+    #[test]
+    fn what_a_clock_tells_is_waited_for_so_long_at_most() {
+        for queue_s in [3, 60, 1 << 40] {
+            let mut media = Media::new();
+            for reports in 1.. {
+                media.reports(1, 1000 * queue_s, Some((1e6, 1e6)));
+                if media.yielding.turn.is_none() {
+                    break;
+                }
+                assert!(reports <= 66, "a queue of {queue_s} s is waited for");
+            }
+            assert_eq!(media.rate, 1e6, "it is taken back");
+        }
     }
 
     /// Behind a pause a queue is a new one, and yielding has not failed.
