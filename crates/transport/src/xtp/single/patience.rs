@@ -8,6 +8,11 @@ use fusewire_base::Instant;
 /// What an answer may take beyond what answers take, before its request goes again: an application that was not running.
 pub const ANSWER_SLACK: Duration = Duration::from_millis(10);
 
+/// The same where answers come from so far away (`FAR`) that one which is missing is rather lost than late, and how long they take is
+/// known: RFC 9002, section 6.2.1 (`kGranularity`).
+const FAR_SLACK: Duration = Duration::from_millis(1);
+const FAR: Duration = Duration::from_millis(1);
+
 /// What is expected of answers at most: one that takes longer may be asked for again, and then is waited for by a context.
 const USUAL_MAX: Duration = Duration::from_secs(2);
 
@@ -62,7 +67,10 @@ impl Answers {
         }
         let usual = self.0.srtt().map_or(Duration::ZERO, |took| took + 4 * self.0.rttvar());
         let usual = usual.min(USUAL_MAX);
-        let probe = Patience::probe_of(round_trip).max(usual + ANSWER_SLACK);
+        let probe = match self.0.srtt() {
+            Some(took) if rtt_min >= FAR => usual.max((took + FAR_SLACK).min(USUAL_MAX)),
+            _ => Patience::probe_of(round_trip).max(usual + ANSWER_SLACK),
+        };
         let wtimer = self.0.srtt().map_or(Duration::ZERO, |_| self.0.rto().min(USUAL_MAX));
         let wtimer = wtimer.max(2 * round_trip);
         Patience { probe: Some(probe), wtimer, rtt_min }
@@ -89,16 +97,33 @@ mod tests {
         }
         let usual = answers.patience(ms(20), ms(18));
         let whole_ms = |patience: Patience| patience.probe.map(|wait| wait.as_millis());
-        assert_eq!((whole_ms(usual), usual.wtimer, usual.rtt_min), (Some(330), ms(321), ms(18)));
+        assert_eq!((whole_ms(usual), usual.wtimer, usual.rtt_min), (Some(321), ms(321), ms(18)));
         // By answers alone.
         assert_eq!(answers.patience(Duration::ZERO, Duration::ZERO).rtt_min, ms(320));
         for _ in 0..100 {
             answers.came(ms(20), Instant::ZERO);
         }
-        assert_eq!(whole_ms(answers.patience(ms(20), ms(18))), Some(50), "it is quick again");
+        assert_eq!(whole_ms(answers.patience(ms(20), ms(18))), Some(21), "it is quick again");
         // Longer than who asks waits without being told that he is heard.
         answers.came(ms(35_000), Instant::ZERO);
         let long = answers.patience(ms(20), ms(18));
-        assert_eq!((long.probe, long.wtimer), (Some(ms(2010)), ms(2000)));
+        assert_eq!((long.probe, long.wtimer), (Some(ms(2000)), ms(2000)));
+    }
+
+    /// Near by, who has not answered in time was perhaps not running; far away, a packet was lost.
+    #[test]
+    fn a_probe_waits_longer_for_who_is_near() {
+        let us = Duration::from_micros;
+        for (took, probe) in
+            [(us(50), us(10_100)), (us(900), us(11_800)), (ms(2), ms(3)), (ms(10), ms(11))]
+        {
+            let mut answers = Answers::default();
+            for _ in 0..100 {
+                answers.came(took, Instant::ZERO);
+            }
+            let waits = answers.patience(took, took).probe.unwrap();
+            let off = waits.abs_diff(probe);
+            assert!(off < us(20), "{took:?}: {waits:?}");
+        }
     }
 }
