@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use fusewire_asn1::Source;
 use fusewire_generate::choice::{Refusal, choose};
 use fusewire_generate::language::{Checked, Specification, check};
+use fusewire_generate::plan::Machine;
 
 const MODULE: &str = "M DEFINITIONS AUTOMATIC TAGS ::= BEGIN
     Small ::= SEQUENCE { n INTEGER (0..9) }
@@ -313,7 +314,7 @@ fn a_conflict_behind_another_is_said_to_be_there() {
 }
 
 /// Beside a module that has the types that are carried, and no other.
-fn of_text(text: &str) -> Checked {
+fn checked_of(text: &str) -> Checked {
     let types = [
         ("Small", "SEQUENCE { n INTEGER (0..9) }"),
         ("Mid", "SEQUENCE { bytes OCTET STRING (SIZE (1..5600)) }"),
@@ -322,9 +323,12 @@ fn of_text(text: &str) -> Checked {
     let carried = types.iter().filter(|(name, _)| text.contains(&format!("\"M.{name}\"")));
     let carried: String = carried.map(|(name, ty)| format!("{name} ::= {ty}\n")).collect();
     let module = format!("M DEFINITIONS AUTOMATIC TAGS ::= BEGIN\n{carried}END");
-    let text = format!("{ROLES}{text}");
     let modules = vec![Source::new("M.asn1", module.as_bytes())];
-    let checked = check(Source::new("s.toml", text.as_bytes()), modules);
+    check(Source::new("s.toml", text.as_bytes()), modules)
+}
+
+fn of_text(text: &str) -> Checked {
+    let checked = checked_of(&format!("{ROLES}{text}"));
     assert!(checked.is_ok(), "{text}: {}", checked.wrong());
     checked
 }
@@ -423,4 +427,57 @@ fn a_refusal_says_what_is_so() {
     }
     assert!(text.lines().skip(2).all(|line| line.contains(", ") || line.ends_with(':')), "{text}");
     assert!(!text.contains("explicit delayed"), "{text}");
+}
+
+/// What comes nearest to what is asked for is told where no single value ends the first conflict.
+#[test]
+fn a_refusal_is_of_what_comes_nearest() {
+    // Corrected it makes a little more than may be sent; uncorrected half as many again are lost as may be.
+    let (_, refusal) = refusal_of(
+        "network = {rtt_ms = [10, 100], rate_mbit = [2, 100], loss = 0.01, loss_burst = 2, jitter_ms = 15}\n\
+         adu.X = {type = \"M.Mid\", rate_hz = [22, 22], reliability = \"avoid\", order = \"newest\", loss = 0.02, deadline_ms = 150}\n\
+         adu.Y = {type = \"M.Small\", rate_hz = [50, 50], reliability = \"none\"}\n",
+    );
+    assert!(refusal.why.contains("1361 kbit/s are what a TCP would get"), "{refusal:#?}");
+    let passes = |name: &str| {
+        let one = refusal.clauses.iter().find(|one| one.clause.name == name);
+        one.is_some_and(|one| one.goes && one.passes.is_some())
+    };
+    assert!(passes("network.loss") && passes("adu.X.loss"), "{refusal:#?}");
+    assert!(passes("network.rtt_ms"), "{refusal:#?}");
+}
+
+/// A value that would end a conflict contradicts nothing that is written, with another conflict behind it, too.
+#[test]
+fn a_value_that_ends_a_conflict_contradicts_nothing() {
+    let (checked, refusal) = refusal_of(
+        "network = {rtt_ms = [10, 200], rate_mbit = [1, 10], loss = 0.1, loss_burst = 3}\n\
+         adu.Y = {type = \"M.Small\", deadline_ms = 50, late = \"deliver\"}\n\
+         adu.X = {type = \"M.Mid\", reliability = \"prohibit\", loss = 0}\n",
+    );
+    let ends =
+        refusal.clauses.iter().filter_map(|one| Some((&one.clause.name, one.ends.as_ref()?)));
+    let mut count = 0;
+    for (name, value) in ends {
+        let text = support::with_value(&checked, name, value);
+        assert!(self::checked_of(&text).is_ok(), "{name} = {value}: {}", checked_of(&text).wrong());
+        count += 1;
+    }
+    assert!(count > 0, "{refusal:#?}");
+}
+
+/// Datagrams of what is more important go before it, all of an ADU; of what is as important one goes, in its turn.
+#[test]
+fn what_is_more_important_is_waited_for() {
+    let text = |priority: u32| {
+        format!(
+            "network = {{rtt_ms = [10, 20], rate_mbit = [0.5, 10], jitter_ms = 5, loss = 0.001, control = \"reserved\"}}\n\
+             adu.X = {{type = \"M.Small\", rate_hz = 20, reliability = \"avoid\", loss = 0.1, deadline_ms = 60, jitter_ms = 1}}\n\
+             adu.Y = {{type = \"M.Mid\", rate_hz = 1, reliability = \"avoid\", loss = 0.1, deadline_ms = 400, priority = {priority}}}\n"
+        )
+    };
+    // 5,600 bytes are 90 ms at the slowest rate, and a packet of them 20. By XTP nothing is more important.
+    let machine = |priority| plan_of(&text(priority)).machine;
+    assert_eq!([100, 200].map(machine), [Machine::Datagram; 2]);
+    assert_ne!(machine(50), Machine::Datagram);
 }

@@ -3,6 +3,8 @@
 
 mod again;
 
+use std::cmp::Ordering;
+
 use super::channel::{Channel, Overtaking, run_share};
 use crate::catalogue::{Function, Mechanism as M, Set};
 use crate::language::specification::{Adu, CODECS, Preference, Specification};
@@ -141,7 +143,8 @@ pub struct Figures {
 /// Milliseconds from when an ADU is given to the sender to when it is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Time {
-    /// Behind one packet of each other type.
+    /// Behind one packet of each other type; of datagrams behind one ADU of what is more important, and in turns with one of what is
+    /// as important.
     pub queue: f64,
     /// For its bytes to leave.
     pub bytes: f64,
@@ -184,6 +187,43 @@ pub struct Failure {
     pub why: String,
     /// The clauses that it comes of.
     pub clauses: Vec<String>,
+    /// How many times more there is than may be; infinite where it is no matter of how much.
+    pub excess: f64,
+}
+
+/// Failures that are closer than this to the first are no nearer than that: of those that are alike the simplest says best what is wrong.
+const NEARER: f64 = 0.95;
+
+/// Of all that will not do, which is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The simplest, which comes first.
+    First,
+    /// What comes nearest to what is asked for.
+    Nearest,
+}
+
+impl Told {
+    /// The one of two that is told.
+    pub fn of(self, first: Option<Failure>, other: Failure) -> Failure {
+        match first {
+            Some(first) if self == Told::First || other.excess >= NEARER * first.excess => first,
+            _ => other,
+        }
+    }
+}
+
+impl Failure {
+    /// One that is no matter of how much.
+    pub fn new(why: impl Into<String>, clauses: Vec<String>) -> Failure {
+        Failure { why: why.into(), clauses, excess: f64::INFINITY }
+    }
+
+    /// There is so much, and no more than `may_be`.
+    pub fn by(self, is: f64, may_be: f64) -> Failure {
+        let excess = is / may_be;
+        Failure { excess: if excess.is_nan() { f64::INFINITY } else { excess }, ..self }
+    }
 }
 
 /// A type of ADU among others on a path.
@@ -256,7 +296,7 @@ impl Subject<'_> {
         } else {
             return None;
         };
-        Some(Failure { why: why.to_owned(), clauses: self.clauses(own, network) })
+        Some(Failure::new(why, self.clauses(own, network)))
     }
 
     /// Bytes of an ADU and how many a second, at each corner of what the application makes.
@@ -306,10 +346,10 @@ impl Subject<'_> {
         let loads = self.loads();
         let promised = loads.iter().map(|(bytes, _)| self.packets(*bytes)).max().unwrap_or(1);
         let wanted = self.wanted_loss();
-        let steps = self.steps(fec, &channel, promised, most)?;
         if resend == M::UntilDeadline {
             self.sent_again_in_time(set, fec)?;
         }
+        let steps = self.steps(fec, &channel, promised, most)?;
         for (bytes, hz) in loads {
             let packets = self.packets(bytes);
             let step = step_of(&steps, packets);
@@ -363,10 +403,7 @@ impl Subject<'_> {
 
     fn copies_overtaken(&self) -> Failure {
         let why = "a copy comes behind newer ones, and what is older than the newest is dropped";
-        Failure {
-            why: why.to_owned(),
-            clauses: self.clauses(&["order", "jitter_ms"], &["jitter_ms"]),
-        }
+        Failure::new(why, self.clauses(&["order", "jitter_ms"], &["jitter_ms"]))
     }
 
     /// The share that may be lost.
@@ -386,17 +423,16 @@ impl Subject<'_> {
         let none = |packets_max| vec![FecStep { packets_max, fec: Fec::None }];
         // Without a wish for fewer losses there is nothing to correct; what is sent again asks for none.
         let wanted = self.wanted_loss();
-        let fail = |why: String| Failure {
-            why,
-            clauses: self.clauses(&["loss"], &["loss", "loss_burst"]),
-        };
+        let fail =
+            |why: String| Failure::new(why, self.clauses(&["loss"], &["loss", "loss_burst"]));
         match fec {
             M::Copy => {
                 if most > 1 {
-                    return Err(Failure {
-                        why: format!("copies are of ADUs of one packet, and this may have {most}"),
-                        clauses: self.clauses(&["type", "size_bytes"], &["mtu_bytes"]),
-                    });
+                    let why = format!("copies are of ADUs of one packet, and this may have {most}");
+                    return Err(Failure::new(
+                        why,
+                        self.clauses(&["type", "size_bytes"], &["mtu_bytes"]),
+                    ));
                 }
                 let burst = self.of.network.loss_burst.value;
                 let apart = (1..=DISTANCE_MAX).filter(|d| f64::from(*d) > burst);
@@ -407,6 +443,7 @@ impl Subject<'_> {
                         "even copied {DISTANCE_MAX} packets later {} are lost",
                         percent(least)
                     ))
+                    .by(least, wanted)
                 })?;
                 Ok(vec![FecStep { packets_max: 1, fec: Fec::Copy { distance } }])
             }
@@ -423,10 +460,11 @@ impl Subject<'_> {
                     if !(is_enough && is_allowed) {
                         if packets <= promised {
                             let parity = if fec == M::Xor { 1 } else { parity };
-                            let lost = percent(channel.adu_loss(packets, parity));
-                            return Err(fail(format!(
-                                "{lost} of ADUs of {packets}+{parity} packets are lost"
-                            )));
+                            let lost = channel.adu_loss(packets, parity);
+                            let share = percent(lost);
+                            let why =
+                                format!("{share} of ADUs of {packets}+{parity} packets are lost");
+                            return Err(fail(why).by(lost, wanted));
                         }
                         break;
                     }
@@ -462,18 +500,7 @@ impl Subject<'_> {
         let leave = |bytes: f64| if rate.is_finite() { bytes * 8.0 / rate } else { 0.0 };
         let load = packets_with(packets, step) / f64::from(packets);
         let whole = self.sent_bytes(bytes, &[FecStep { packets_max: packets, fec: step }]);
-        // What has begun to leave is not taken back, whatever its priority.
-        let from = self.adu().from.value;
-        let shares = |adu: &Adu| {
-            let is_of = |role| adu.from.value.is(role) && from.is(role);
-            is_of(0) || is_of(1)
-        };
-        let others = of.adus.iter().enumerate();
-        let others = others.filter(|(place, adu)| *place != self.place && shares(adu));
-        let queue = others.map(|(_, adu)| {
-            let one = self.carrier.size(adu).high + self.carrier.overhead();
-            leave(one.min(network.mtu_bytes.value))
-        });
+        let queue = self.queue(packets_with(packets, step).ceil(), leave);
         let correction = match step {
             Fec::Copy { distance } if hz > 0.0 => f64::from(distance) * 1000.0 / hz,
             _ => 0.0,
@@ -483,7 +510,7 @@ impl Subject<'_> {
         let left = leave(whole);
         let frame = if adapts { left.min(1000.0 / hz) } else { left };
         let time = Time {
-            queue: queue.sum(),
+            queue,
             bytes: frame,
             way: network.rtt_ms.value.high / 2.0,
             jitter: network.jitter_ms.value,
@@ -491,6 +518,39 @@ impl Subject<'_> {
             resends: 0.0,
         };
         Figures { bytes, packets, load, time, ..Figures::default() }
+    }
+
+    /// Milliseconds behind what else the same end sends, of `packets` packets, where bytes take so long to leave.
+    fn queue(&self, packets: f64, leave: impl Fn(f64) -> f64) -> f64 {
+        let (of, from) = (self.of, self.adu().from.value);
+        let shares = |adu: &Adu| {
+            let is_of = |role| adu.from.value.is(role) && from.is(role);
+            is_of(0) || is_of(1)
+        };
+        let others = of.adus.iter().enumerate();
+        let others = others.filter(|(place, adu)| *place != self.place && shares(adu));
+        let behind = others.map(|(place, adu)| {
+            let mtu = of.network.mtu_bytes.value;
+            // What has begun to leave is not taken back, whatever its priority.
+            let one = (self.carrier.size(adu).high + self.carrier.overhead()).min(mtu);
+            let goes_beside = adu.reliability.value == Preference::Require;
+            if self.carrier.machine != M::Datagram || goes_beside {
+                return leave(one);
+            }
+            // One of it goes before this where it is more important, and where it is as important they have a packet in turn.
+            let most = match adu.priority.value.total_cmp(&self.adu().priority.value) {
+                Ordering::Less => f64::INFINITY,
+                Ordering::Equal => packets * mtu,
+                Ordering::Greater => one,
+            };
+            let other = Subject { place, ..*self };
+            let whole = other.loads().into_iter().map(|(bytes, hz)| {
+                let left = leave(other.sent_bytes(bytes, &[]).min(most));
+                if !adu.adapt.value.is_empty() && hz > 0.0 { left.min(1000.0 / hz) } else { left }
+            });
+            whole.fold(leave(one), f64::max)
+        });
+        behind.sum()
     }
 
     fn check_loss(&self, figures: &Figures, resend: M, wanted: f64) -> Result<(), Failure> {
@@ -516,7 +576,7 @@ impl Subject<'_> {
                 of_packets(figures.packets),
                 percent(wanted)
             );
-            return Err(Failure { why, clauses: self.clauses(own, network) });
+            return Err(Failure::new(why, self.clauses(own, network)).by(figures.loss, wanted));
         }
         Ok(())
     }
@@ -542,10 +602,8 @@ impl Subject<'_> {
             ),
             false => ("", &["loss_run"], &["loss", "loss_burst"]),
         };
-        Err(Failure {
-            why: format!("{} of them begin a run of more than {run} lost{why}", percent(share)),
-            clauses: self.clauses(own, causes),
-        })
+        let why = format!("{} of them begin a run of more than {run} lost{why}", percent(share));
+        Err(Failure::new(why, self.clauses(own, causes)).by(share, RUN_SHARE_MAX))
     }
 
     fn check_time(&self, figures: &Figures, resend: M, first: f64) -> Result<(), Failure> {
@@ -567,10 +625,8 @@ impl Subject<'_> {
                 )
             }
         };
-        Err(Failure {
-            why: format!("it takes {}{again}; {deadline} may pass", figures.time.words()),
-            clauses,
-        })
+        let why = format!("it takes {}{again}; {deadline} may pass", figures.time.words());
+        Err(Failure::new(why, clauses).by(figures.time.all(), deadline))
     }
 
     /// What it loads, at least and at most.

@@ -1,6 +1,6 @@
 //! What cannot be had: the fewest clauses that cannot hold together, and the nearest values with which they would.
 
-use super::adu::Failure;
+use super::adu::{Failure, Told};
 use super::rank::{any, least};
 use super::rules::Candidates;
 use crate::language::value::{Clause, Origin};
@@ -39,9 +39,22 @@ const STEPS: u32 = 32;
 /// Times the last step is halved.
 const HALVES: u32 = 10;
 
-/// The fewest clauses of what cannot be had.
+/// The fewest clauses of what cannot be had. Where another conflict stands behind the first that is found, they are those of what
+/// comes nearest to what is asked for, if more of them have a value that would do.
 pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
-    let fails = |of: &Specification| any(of, &Candidates::of(of)).err();
+    let first = conflict(of, failure, Told::First);
+    let all = |of: &Refusal| of.clauses.iter().chain(&of.defaults).cloned().collect::<Vec<_>>();
+    if all(&first).iter().all(|one| one.goes) {
+        return first;
+    }
+    let Err(failure) = any(of, &Candidates::of(of), Told::Nearest) else { return first };
+    let nearest = conflict(of, failure, Told::Nearest);
+    let passing = |of: &Refusal| all(of).iter().filter(|one| one.passes.is_some()).count();
+    if passing(&nearest) > passing(&first) { nearest } else { first }
+}
+
+fn conflict(of: &Specification, failure: Failure, told: Told) -> Refusal {
+    let fails = |of: &Specification| any(of, &Candidates::of(of), told).err();
     let mut left = of.clone();
     let first = failure.clone();
     let names = |origin: fn(Origin) -> bool| -> Vec<String> {
@@ -60,7 +73,9 @@ pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
                 clause.relax();
             }
         }
-        if let Some(failure) = fails(&without) {
+        // What fails by more without them is another conflict: they inform as well as demand.
+        let is_of_it = |failure: &Failure| told == Told::First || failure.excess <= why.excess;
+        if let Some(failure) = fails(&without).filter(is_of_it) {
             (left, why) = (without, failure);
             kept.retain(|name| !names.contains(name));
         }
@@ -82,38 +97,51 @@ pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
     }
     let conflicting = |name: &String| {
         let clause = of.clauses().into_iter().find(|c| c.clause().name == *name)?;
-        let passes = nearest(of, name);
+        let passes = nearest(of, of, name);
         let mut without = of.clone();
         without.clause_mut(name)?.relax();
         Some(Conflicting {
             clause: clause.clause().clone(),
             value: clause.text(),
-            ends: if passes.is_none() { nearest(&left, name).map(|(text, _)| text) } else { None },
+            ends: if passes.is_none() {
+                nearest(&left, of, name).map(|(text, _)| text)
+            } else {
+                None
+            },
             is_without_code: passes.as_ref().is_some_and(|(_, is_without_code)| *is_without_code),
             goes: fails(&without).is_none(),
             passes: passes.map(|(text, _)| text),
         })
     };
-    let all: Vec<_> = kept.iter().filter_map(conflicting).collect();
+    // What the others need to be told is no part of the conflict, unless it alone would end it.
+    let is_part = |one: &Conflicting| {
+        let mut without = left.clone();
+        if let Some(clause) = without.clause_mut(&one.clause.name) {
+            clause.relax();
+        }
+        one.goes || fails(&without).is_none()
+    };
+    let all: Vec<_> = kept.iter().filter_map(conflicting).filter(is_part).collect();
     let (clauses, defaults) = all.into_iter().partition(|c| c.clause.origin == Origin::Written);
     // The numbers that were found first are those of the specification as it is, if they are of these clauses.
     let is_first = kept.iter().all(|name| first.clauses.contains(name));
     Refusal { why: if is_first { first.why } else { why.why }, clauses, defaults }
 }
 
-/// The nearest value of a clause with which there is a plan and nothing contradicts it, if it has an order or other words and there
-/// is one; and whether no code is made of what would be chosen.
-fn nearest(of: &Specification, name: &str) -> Option<(String, bool)> {
-    // Where clauses were left out, what is left may contradict itself already.
-    let is_whole = holds_together(of);
-    let with = |share: f64| {
+/// The nearest value of a clause with which there is a plan, if it has an order or other words and there is one that contradicts
+/// nothing of the whole specification, of which `of` may be a part; and whether no code is made of what would be chosen.
+fn nearest(of: &Specification, whole: &Specification, name: &str) -> Option<(String, bool)> {
+    let loosened = |of: &Specification, share: f64| {
         let mut loosened = of.clone();
-        let clause = loosened.clause_mut(name)?;
-        let text = clause.loosened(share)?;
-        clause.loosen(share);
-        let passes = any(&loosened, &Candidates::of(&loosened)).is_ok()
-            && (!is_whole || holds_together(&loosened));
-        passes.then_some((text, loosened))
+        loosened.clause_mut(name)?.loosen(share);
+        Some(loosened)
+    };
+    let with = |share: f64| {
+        let text = of.clone().clause_mut(name)?.loosened(share)?;
+        let part = loosened(of, share)?;
+        let passes = any(&part, &Candidates::of(&part), Told::First).is_ok()
+            && holds_together(&loosened(whole, share)?);
+        passes.then_some((text, part))
     };
     // One behind the other: what demands less may inform less, and so not pass again further on.
     let share = |step: u32| f64::from(step) / f64::from(STEPS);

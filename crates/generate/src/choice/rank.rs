@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::adu::{Carrier, Failure, Subject, Way, percent};
+use super::adu::{Carrier, Failure, Subject, Told, Way, percent};
 use super::plans::plan;
 use super::rules::{Candidates, any_of, fits};
 use crate::catalogue::{Function, Mechanism as M, Set};
@@ -93,10 +93,10 @@ impl Score {
 /// The least of what is feasible: of that of which code is made, if there is such.
 ///
 /// # Errors
-/// Nothing is: why, of what comes nearest.
+/// Nothing is: why, of what comes first.
 pub fn least(of: &Specification, candidates: &Candidates) -> Result<Combination, Failure> {
     let mut best: Option<Combination> = None;
-    let found = feasible_ones(of, candidates, |mut one| {
+    let found = feasible_ones(of, candidates, Told::First, |mut one| {
         let is_less =
             |one: &Combination| best.as_ref().is_none_or(|b| one.score.order(&b.score).is_lt());
         // Whether there is code is asked of what would be chosen if there were.
@@ -117,10 +117,10 @@ pub fn least(of: &Specification, candidates: &Candidates) -> Result<Combination,
 /// Whether anything is feasible.
 ///
 /// # Errors
-/// Nothing is: why, of what comes nearest.
-pub fn any(of: &Specification, candidates: &Candidates) -> Result<(), Failure> {
+/// Nothing is: why, of what is to be told.
+pub fn any(of: &Specification, candidates: &Candidates, told: Told) -> Result<(), Failure> {
     let mut is_any = false;
-    let found = feasible_ones(of, candidates, |_| {
+    let found = feasible_ones(of, candidates, told, |_| {
         is_any = true;
         false
     });
@@ -130,10 +130,11 @@ pub fn any(of: &Specification, candidates: &Candidates) -> Result<(), Failure> {
 /// Gives what is feasible as long as it is taken.
 ///
 /// # Errors
-/// The first reason why something is not, if there was one.
+/// Why something is not, if there was such: what is to be told.
 fn feasible_ones(
     of: &Specification,
     candidates: &Candidates,
+    told: Told,
     mut take: impl FnMut(Combination) -> bool,
 ) -> Result<(), Failure> {
     if let Some((function, place)) = candidates.missing() {
@@ -148,13 +149,13 @@ fn feasible_ones(
             continue;
         }
         if let Some(why) = untold(of, shared) {
-            failure = failure.or(Some(why));
+            failure = Some(told.of(failure, why));
             continue;
         }
         let ways = match carried.iter().find(|(known, _)| *known == carrier) {
             Some((_, ways)) => ways,
             None => {
-                let ways = all_ways(of, candidates, carrier);
+                let ways = all_ways(of, candidates, carrier, told);
                 carried.push((carrier, ways));
                 &carried[carried.len() - 1].1
             }
@@ -166,7 +167,7 @@ fn feasible_ones(
                     break;
                 }
             }
-            Err(why) => failure = failure.or(Some(why)),
+            Err(why) => failure = Some(told.of(failure, why)),
         }
     }
     failure.map_or(Ok(()), Err)
@@ -178,7 +179,7 @@ fn untold(of: &Specification, shared: Set) -> Option<Failure> {
     let is_told = shared.has_any(&[M::Sealed, M::Internet, M::Cxor, M::Crc32c, M::Shm]);
     let adu = of.adus.iter().find(|adu| adu.integrity.value != Integrity::None)?;
     let why = || format!("nothing would tell that {} was changed by accident", adu.name);
-    (!is_told).then(|| Failure { why: why(), clauses: vec![adu.integrity.clause.name.clone()] })
+    (!is_told).then(|| Failure::new(why(), vec![adu.integrity.clause.name.clone()]))
 }
 
 /// The ways that are feasible, of each type, the least first.
@@ -188,6 +189,7 @@ fn all_ways(
     of: &Specification,
     candidates: &Candidates,
     carrier: Carrier,
+    told: Told,
 ) -> Result<Ways, Failure> {
     let mut all = Vec::new();
     for (place, set) in candidates.adus.iter().enumerate() {
@@ -196,13 +198,14 @@ fn all_ways(
         for (_, way) in subject.ways(*set) {
             match way {
                 Ok(way) => good.push(way),
-                // The simplest way comes first, and says best what is wrong.
-                Err(failure) => bad = bad.or(Some(failure)),
+                // The simplest way comes first.
+                Err(failure) => bad = Some(told.of(bad, failure)),
             }
         }
         match (good.is_empty(), bad) {
-            (true, Some(Failure { why, clauses })) => {
-                return Err(Failure { why: format!("{}: {why}", of.adus[place].name), clauses });
+            (true, Some(failure)) => {
+                let why = format!("{}: {}", of.adus[place].name, failure.why);
+                return Err(Failure { why, ..failure });
             }
             _ => {
                 let mut scored: Vec<_> =
@@ -230,13 +233,13 @@ fn joined(
                 let name = &of.adus[place].name;
                 let why = ways.first().and_then(|way| misfit(shared, way.set));
                 let why = why.unwrap_or_else(|| "no way of it goes together with the rest".into());
-                return Err(Failure { why: format!("{name}: {why}"), clauses: Vec::new() });
+                return Err(Failure::new(format!("{name}: {why}"), Vec::new()));
             }
         }
     }
     if chosen.iter().all(|way| carrier.is_beside(way.set)) {
-        let why = "all of it is sent again: a stream alone carries it".to_owned();
-        return Err(Failure { why, clauses: Vec::new() });
+        let why = "all of it is sent again: a stream alone carries it";
+        return Err(Failure::new(why, Vec::new()));
     }
     let mut totals = totals(of, shared, carrier, &chosen);
     if let Err(failure) = feasible(of, &totals) {
@@ -444,34 +447,26 @@ fn feasible(of: &Specification, totals: &Totals) -> Result<(), Failure> {
         });
         let network =
             ["rate_mbit", "rtt_ms", "loss", "control"].map(|key| format!("network.{key}"));
-        return Err(Failure {
-            why: format!(
-                "{} at least must be sent, with headers and correction; {bound}",
-                kbit(totals.least_bits)
-            ),
-            clauses: clauses.chain(network).collect(),
-        });
+        let least = kbit(totals.least_bits);
+        let why = format!("{least} at least must be sent, with headers and correction; {bound}");
+        let failure = Failure::new(why, clauses.chain(network).collect());
+        return Err(failure.by(totals.least_bits, totals.allowed_bits));
     }
-    if of.peers.floor_kbit.value * 1000.0 > totals.allowed_bits {
-        return Err(Failure {
-            why: format!(
-                "the group never falls below {}, and {} are allowed",
-                kbit(of.peers.floor_kbit.value * 1000.0),
-                kbit(totals.allowed_bits)
-            ),
-            clauses: ["peers.floor_kbit", "network.rate_mbit", "network.rtt_ms", "network.loss"]
-                .map(String::from)
-                .to_vec(),
-        });
+    let floor = of.peers.floor_kbit.value * 1000.0;
+    if floor > totals.allowed_bits {
+        let (least, most) = (kbit(floor), kbit(totals.allowed_bits));
+        let why = format!("the group never falls below {least}, and {most} are allowed");
+        let clauses = ["peers.floor_kbit", "network.rate_mbit", "network.rtt_ms", "network.loss"];
+        let failure = Failure::new(why, clauses.map(String::from).to_vec());
+        return Err(failure.by(floor, totals.allowed_bits));
     }
     if let Some(kib) = of.platform.memory_kib.value
         && totals.memory_bytes > kib * 1024.0
     {
         let needed = (totals.memory_bytes / 1024.0).ceil();
-        return Err(Failure {
-            why: format!("buffers need {needed} KiB for an association, and there are {kib}"),
-            clauses: vec!["platform.memory_kib".to_owned(), "network.rtt_ms".to_owned()],
-        });
+        let why = format!("buffers need {needed} KiB for an association, and there are {kib}");
+        let clauses = vec!["platform.memory_kib".to_owned(), "network.rtt_ms".to_owned()];
+        return Err(Failure::new(why, clauses).by(needed, kib));
     }
     Ok(())
 }
@@ -493,16 +488,13 @@ fn check_bucket(
     if most <= allowed {
         return Ok(());
     }
-    Err(Failure {
-        why: format!(
-            "up to {:.0} kbit/s are sent at rates that nothing holds back, and {:.0} are allowed at the worst corner",
-            most / 1000.0,
-            allowed / 1000.0
-        ),
-        clauses: ["rate_mbit", "rtt_ms", "loss", "control"]
-            .map(|key| format!("network.{key}"))
-            .to_vec(),
-    })
+    let why = format!(
+        "up to {:.0} kbit/s are sent at rates that nothing holds back, and {:.0} are allowed at the worst corner",
+        most / 1000.0,
+        allowed / 1000.0
+    );
+    let clauses = ["rate_mbit", "rtt_ms", "loss", "control"].map(|key| format!("network.{key}"));
+    Err(Failure::new(why, clauses.to_vec()).by(most, allowed))
 }
 
 /// What a choice goes by, `prefer` first and then what profiles suggest.
@@ -632,10 +624,8 @@ fn nothing_left(
     clauses.sort();
     clauses.dedup();
     let whose = place.map_or(String::new(), |place| format!(" for {}", of.adus[place].name));
-    Failure {
-        why: format!("no {}{whose} is left ({})", function.name(), parts.join("; ")),
-        clauses,
-    }
+    let why = format!("no {}{whose} is left ({})", function.name(), parts.join("; "));
+    Failure::new(why, clauses)
 }
 
 fn nothing_fits(candidates: &Candidates) -> Failure {
@@ -647,8 +637,6 @@ fn nothing_fits(candidates: &Candidates) -> Failure {
         let names: Vec<_> = candidates.shared.of_function(f).into_iter().map(M::name).collect();
         format!("{} {}", f.name(), names.join(" or "))
     });
-    Failure {
-        why: format!("what is left does not go together: {}", left.collect::<Vec<_>>().join(", ")),
-        clauses,
-    }
+    let left = left.collect::<Vec<_>>().join(", ");
+    Failure::new(format!("what is left does not go together: {left}"), clauses)
 }

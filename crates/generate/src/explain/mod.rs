@@ -203,7 +203,7 @@ impl Why<'_> {
         }
         match rank::least(self.of, &candidates.with_only(other, place)) {
             // Of what the chosen ones need it is enough to say which does, not why no other is left.
-            Err(Failure { why, clauses }) => {
+            Err(Failure { why, clauses, .. }) => {
                 of(Outcome::Breaks, self.clash(other).unwrap_or(why), &clauses)
             }
             Ok(found)

@@ -24,8 +24,7 @@ impl Subject<'_> {
     /// Why nothing of it is sent again as long as it comes in time.
     pub(super) fn sent_again_in_time(&self, set: Set, fec: M) -> Result<(), Failure> {
         let adu = self.adu();
-        let fail =
-            |why: String, own: &[&str]| Err(Failure { why, clauses: self.clauses(own, &[]) });
+        let fail = |why: String, own: &[&str]| Err(Failure::new(why, self.clauses(own, &[])));
         if fec != M::NoFec {
             return fail("what is sent again needs no correction".to_owned(), &["reliability"]);
         }
@@ -47,10 +46,9 @@ impl Subject<'_> {
     pub(super) fn too_late_again(&self, figures: &Figures) -> Failure {
         let ms = figures.time.all() + self.resend_ms(1);
         let deadline = self.adu().deadline_ms.value.unwrap_or(0.0);
-        Failure {
-            why: format!("what is sent again comes after {ms:.0} ms, and {deadline} may pass"),
-            clauses: self.clauses(&["deadline_ms"], &["rtt_ms", "jitter_ms"]),
-        }
+        let why = format!("what is sent again comes after {ms:.0} ms, and {deadline} may pass");
+        let clauses = self.clauses(&["deadline_ms"], &["rtt_ms", "jitter_ms"]);
+        Failure::new(why, clauses).by(ms, deadline)
     }
 
     /// What is sent for one packet, with so many times what is lost of it.
