@@ -22,6 +22,17 @@ struct Hosts {
 }
 
 impl Hosts {
+    /// What an outboard has counted, of all that its user sees.
+    fn counted(&self, what: &str) -> u64 {
+        let mut metrics = self.world.command("alice", &["metrics"]);
+        metrics.env("XDG_RUNTIME_DIR", self.world.path("run"));
+        let metrics = Done::of(metrics.spawn().unwrap()).ok().out;
+        let name = format!("fusewire_outboard_{what}_total{{");
+        let line = metrics.lines().find(|line| line.starts_with(&name));
+        let line = line.unwrap_or_else(|| panic!("{metrics}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
     fn new() -> Hosts {
         let (world, peer) = (World::new(), Peer::new());
         std::fs::create_dir(world.path("run")).unwrap();
@@ -390,15 +401,31 @@ fn a_program_that_moves_messages_has_rings_for_them() {
         let begun = |lease: &str| {
             let mut run = hosts.run(&[], &["python3", "-c", moves]);
             Done::of(run.env("FUSEWIRE_LEASE", lease).spawn().unwrap()).ok();
-            let mut metrics = hosts.world.command("alice", &["metrics"]);
-            metrics.env("XDG_RUNTIME_DIR", hosts.world.path("run"));
-            let metrics = Done::of(metrics.spawn().unwrap()).ok().out;
-            let is_it = |line: &&str| line.starts_with("fusewire_outboard_leases_begun_total{");
-            let line = metrics.lines().find(is_it).unwrap_or_else(|| panic!("{metrics}"));
-            line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+            hosts.counted("leases_begun")
         };
         assert_eq!(begun("0"), 0);
         assert_eq!(begun("1"), 2, "of the stream, and of the datagrams");
+        outboard.kill().unwrap();
+        outboard.wait().unwrap();
+    });
+}
+
+#[test]
+fn a_program_that_asks_much_has_slots_for_that() {
+    let name = "a_program_that_asks_much_has_slots_for_that";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        let mut outboard = hosts.outboard(&OURS);
+        let asks = "import socket\n\
+                    s = socket.socket()\n\
+                    at = socket.SOL_SOCKET, socket.SO_KEEPALIVE\n\
+                    for n in range(100):\n    \
+                        s.setsockopt(*at, n % 2)\n    \
+                        assert bool(s.getsockopt(*at)) == bool(n % 2)";
+        hosts.done(&[], &["python3", "-c", asks]).ok();
+        let (slots, messages) =
+            (hosts.counted("commands_by_slots"), hosts.counted("commands_by_messages"));
+        assert!(slots >= 150 && messages >= 16, "{slots} by slots, {messages} by messages");
         outboard.kill().unwrap();
         outboard.wait().unwrap();
     });

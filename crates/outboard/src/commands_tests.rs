@@ -163,6 +163,7 @@ fn what_is_withdrawn_is_not_taken() {
             let number = claim(&application.words, 0).unwrap();
             ask(&application.words, 0, number, 7);
             news::tell(&application.news, 1);
+            thread::yield_now();
             let is_withdrawn = withdraw(&application.words, 0, number);
             match is_withdrawn {
                 // Whose bit was heard meanwhile is looked at, and left.
@@ -176,6 +177,7 @@ fn what_is_withdrawn_is_not_taken() {
             is_withdrawn
         });
         let taken = (0..2).filter(|_| {
+            thread::yield_now();
             let has_news = news::hear(&shared.news) != 0;
             has_news && take(&shared.words, 0).unwrap().is_some()
         });

@@ -10,6 +10,8 @@
 //! and each byte goes through the pair: in every program, whatever it calls.
 //!
 //! - [`protocol`]: what the two say to each other.
+//! - [`commands`], [`ring`]: how requests and bytes go by memory that the two share, [`region`] where the latter lie in it, [`news`] and
+//!   [`waiter`] how one wakes the other, [`words`] what all of these see of it.
 //! - [`placeholder`]: pairs, and what their ends show.
 //! - [`rules`]: which sockets of a program are the outboard's.
 //! - [`server`]: the outboard: one loop over a stack, placeholders and control connections.

@@ -7,18 +7,19 @@ mod nonsense;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fusewire_outboard::client::Client;
-use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, Request, SocketType};
+use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, Reply, Request, SocketType};
 use fusewire_outboard::server::{Server, Settings};
 use fusewire_stack::Clock;
 use fusewire_testkit::Random;
 use fusewire_testkit::scratch::Scratch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use memory::{Outboard, link, stack};
 
@@ -246,6 +247,13 @@ fn role() {
     server.run().unwrap();
 }
 
+/// An outboard as another process.
+fn process(place: &Path) -> Child {
+    let mut outboard = Command::new(std::env::current_exe().unwrap());
+    let outboard = outboard.args(["--exact", "role", "--ignored", "--test-threads=1"]);
+    outboard.env(PLACE, place).stdout(Stdio::null()).spawn().unwrap()
+}
+
 fn wait_until(mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(20);
     while !is_so() {
@@ -260,12 +268,7 @@ fn an_outboard_that_is_killed_or_stopped_hangs_nobody() {
     let (path, mut random) = (folder.path().join("socket"), Random::new(4));
     let client = Client::new(&path).unwrap();
     for round in 0..4 {
-        let mut outboard = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "role", "--ignored", "--test-threads=1"])
-            .env(PLACE, &path)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut outboard = process(&path);
         wait_until(|| client.welcome().is_ok());
         let (_p, handle) = client.socket(STREAM).unwrap();
         warm(&client, handle);
@@ -324,7 +327,7 @@ fn what_is_no_request_in_a_slot_ends_its_connection_and_nobody_elses() {
             nonsense::nonsense_in_slots(&commands, few, &mut random);
             if random.below(8) == 0 {
                 let wake = Request::Wake.emit();
-                let _ = rustix::net::send(&control, &wake, rustix::net::SendFlags::NOSIGNAL);
+                let _ = send(&control, &wake, SendFlags::NOSIGNAL);
             }
         }
         assert!(value(&client, handle).is_ok(), "{round}");
@@ -342,8 +345,7 @@ fn what_is_no_request_in_a_slot_ends_its_connection_and_nobody_elses() {
         commands.write(at, request);
         commands.store(at - 64, 3 | (request.len() as u64) << 16 | 1 << 32);
         commands.fetch_or(0, 1 << 9);
-        rustix::net::send(&control, &Request::Wake.emit(), rustix::net::SendFlags::NOSIGNAL)
-            .unwrap();
+        send(&control, &Request::Wake.emit(), SendFlags::NOSIGNAL).unwrap();
         let mut fds = [PollFd::new(&control, PollFlags::empty())];
         poll(&mut fds, Some(&Timespec { tv_sec: 20, tv_nsec: 0 })).unwrap();
         assert!(fds[0].revents().contains(PollFlags::HUP), "{:?}", Request::parse(request));
@@ -355,8 +357,7 @@ fn a_user_has_so_many_tables_and_each_connection_one() {
     let budget = fusewire_outboard::server::Budget { regions: 3, ..Default::default() };
     let outboard = Outboard::start(1, link().0, |settings| Settings { budget, ..settings });
     let refused = |control: &std::os::fd::OwnedFd| {
-        nonsense::ask(control, &Request::Commands)
-            == fusewire_outboard::protocol::Reply::Failed(libc::ENFILE as u32)
+        nonsense::ask(control, &Request::Commands) == Reply::Failed(libc::ENFILE as u32)
     };
     let mut all: Vec<_> = (0..3).map(|_| nonsense::slots(&outboard.path)).collect();
     assert!(refused(&all[0].0));
@@ -372,4 +373,45 @@ fn a_user_has_so_many_tables_and_each_connection_one() {
     let before = by_slots(&outboard);
     warm(&other, handle);
     assert_eq!(by_slots(&outboard), before, "a fourth one asks by messages");
+}
+
+/// How often something is done within so long, in a second.
+fn rate(window: Duration, mut call: impl FnMut()) -> f64 {
+    let (begun, mut count) = (Instant::now(), 0u64);
+    while begun.elapsed() < window {
+        (0..16).for_each(|_| call());
+        count += 16;
+    }
+    count as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Says how many more requests a second go by slots than by messages: one round, of which the figure means nothing, or
+/// `FUSEWIRE_ROUNDS`, with `--nocapture`.
+#[test]
+fn requests_a_second() {
+    let rounds = std::env::var("FUSEWIRE_ROUNDS").map_or(1, |n| n.parse().unwrap());
+    let window = Duration::from_millis(if rounds == 1 { 10 } else { 200 });
+    let folder = Scratch::new();
+    let path = folder.path().join("socket");
+    let mut outboard = process(&path);
+    let client = Client::new(&path).unwrap();
+    wait_until(|| client.welcome().is_ok());
+    let (_p, handle) = client.socket(STREAM).unwrap();
+    client.set_option(handle, MARK, &[8, 0, 0, 0]).unwrap();
+    warm(&client, handle);
+    let (control, wanted) = (nonsense::control(&path), Reply::Value(&[8, 0, 0, 0]).emit());
+    let by_message = || {
+        let (request, mut answer) = (Request::Option(handle, MARK).emit(), [0; 512]);
+        send(&control, &request, SendFlags::NOSIGNAL).unwrap();
+        let (_, len) = recv(&control, &mut answer, RecvFlags::empty()).unwrap();
+        assert_eq!(answer[..len], wanted[..]);
+    };
+    let by_slot = || assert_eq!(value(&client, handle), Ok(8));
+    let mut ratios: Vec<f64> =
+        (0..rounds).map(|_| rate(window, by_slot) / rate(window, by_message)).collect();
+    ratios.sort_by(f64::total_cmp);
+    let [least, median, most] = [0, rounds / 2, rounds - 1].map(|at| ratios[at]);
+    println!("requests by slots, by messages: {median:.2} ({least:.2} to {most:.2})");
+    outboard.kill().unwrap();
+    outboard.wait().unwrap();
 }

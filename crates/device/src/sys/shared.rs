@@ -157,12 +157,12 @@ impl Shared {
         let _ = futex::wait(self.upper(at), futex::Flags::empty(), upper, limit.as_ref());
     }
 
-    /// Wakes one who [sleeps](Shared::sleep) at a word.
+    /// Wakes one who [sleeps](Shared::sleep) at a word; false when nobody does.
     ///
     /// # Panics
     /// As [`Shared::load`].
-    pub fn wake(&self, at: usize) {
-        let _ = futex::wake(self.upper(at), futex::Flags::empty(), 1);
+    pub fn wake(&self, at: usize) -> bool {
+        futex::wake(self.upper(at), futex::Flags::empty(), 1) == Ok(1)
     }
 
     fn place(&self, at: usize, len: usize) -> *mut u8 {
@@ -367,6 +367,8 @@ impl Drop for Unforked {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     const LEN: usize = 1 << 16;
@@ -457,6 +459,10 @@ mod tests {
                     other.sleep(8, 7, long);
                 }
             });
+            let until = Instant::now() + long / 2;
+            while !mine.wake(8) {
+                assert!(Instant::now() < until, "nobody sleeps");
+            }
             mine.store(8, 8 << 32 | 1);
             while !sleeper.is_finished() {
                 mine.wake(8);

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustix::net::sockopt::socket_cookie;
 
-use super::leased::{SPIN_MAX, SPIN_MIN, YIELDS, look};
+use super::leased::{SPIN_MAX, look};
 use super::{Answer, Client, Result, exchange};
 use crate::commands::{self, SLOTS, TABLE_LEN, Table};
 use crate::news;
@@ -35,14 +35,19 @@ const NAP_LONG: Duration = Duration::from_millis(50);
 /// Naps of somebody who cannot look.
 const PATIENCE: usize = 100;
 
+/// The least part of the most that a caller looks; how often in vain before he looks for the most once more.
+const LEAST: u64 = 32;
+const PROBE: u64 = 32;
+
 /// Words beside the tables: in which process they are, who asks for a table, how many there were, requests until there is one, how
-/// often it was refused, how long a caller looks before he sleeps.
+/// often it was refused, how long a caller looks before he sleeps, how often that was in vain.
 const PROCESS: usize = 0;
 const ASKING: usize = 1;
 const COUNT: usize = 2;
 const REQUESTED: usize = 3;
 const REFUSED: usize = 4;
 const SPIN: usize = 5;
+const VAIN: usize = 6;
 const HEAD_WORDS: usize = 8;
 /// Words of a table: its connection and the cookie of that, whether it is dead.
 const TABLE_WORDS: usize = 4;
@@ -173,19 +178,19 @@ impl Commands {
     fn spin(&self, slot: &Slot<'_>) -> Option<usize> {
         let is_there = || commands::answer(&slot.table, slot.index, slot.number).ok();
         if shares_processor(slot.table.answers) {
-            return is_there().or_else(|| {
-                (0..YIELDS).find_map(|_| {
-                    rustix::thread::sched_yield();
-                    is_there()
-                })
-            });
+            // Who sleeps there is put before the outboard when that has answered; who yields is not.
+            return is_there();
         }
         let known = self.head(SPIN).load(Ordering::Relaxed);
         let limit = if known == 0 { SPIN_MAX } else { known };
-        let was_there = look(limit, || is_there().is_some());
-        let next = match was_there {
+        let next = match look(limit, || is_there().is_some()) {
             true => (limit * 2).min(SPIN_MAX),
-            false => (limit / 2).max(SPIN_MIN),
+            false => {
+                // Where others want all processors, who looks keeps the outboard from its work.
+                let vain = self.head(VAIN).fetch_add(1, Ordering::Relaxed) + 1;
+                let probes = vain.is_multiple_of(PROBE);
+                if probes { SPIN_MAX } else { (limit / 2).max(SPIN_MAX / LEAST) }
+            }
         };
         self.head(SPIN).store(next, Ordering::Relaxed);
         is_there()

@@ -45,7 +45,7 @@ pub(super) const SPIN_LONG: u64 = 200_000;
 /// And at least: what a turn of the outboard's takes.
 pub(super) const SPIN_MIN: u64 = 20_000;
 /// How often a writer lets the outboard have their common processor before it sleeps.
-pub(super) const YIELDS: usize = 4;
+const YIELDS: usize = 4;
 /// How often a writer tries to be the one that writes.
 const TRIES: usize = 200;
 /// How often somebody looks whether a lease that is asked for is there.

@@ -89,11 +89,17 @@ pub fn nonsense_in_slots(commands: &Shared, requests: &[Message], random: &mut R
     }
 }
 
-/// The files that answer a request, which lie behind a connection of their own, and the answer.
-fn files(place: &Path, request: &Request<'_>) -> (OwnedFd, Vec<u8>, [OwnedFd; 2]) {
+/// A control connection.
+pub fn control(place: &Path) -> OwnedFd {
     let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let control = socket_with(unix, kind, SocketFlags::CLOEXEC, None).unwrap();
     connect(&control, &SocketAddrUnix::new(place).unwrap()).unwrap();
+    control
+}
+
+/// The files that answer a request, which lie behind a connection of their own, and the answer.
+fn files(place: &Path, request: &Request<'_>) -> (OwnedFd, Vec<u8>, [OwnedFd; 2]) {
+    let control = control(place);
     send(&control, &request.emit(), SendFlags::NOSIGNAL).unwrap();
     let mut bytes = [0; 512];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
