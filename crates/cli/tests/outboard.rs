@@ -264,6 +264,65 @@ fn each_device_serves_with_the_rights_that_it_keeps() {
     });
 }
 
+/// A process's threads, by name, with the processors that they may be on.
+fn threads(child: &Child) -> Vec<(String, String)> {
+    let of = |thread: std::fs::DirEntry| {
+        let comm = std::fs::read_to_string(thread.path().join("comm")).unwrap();
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap();
+        let on = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        (comm.trim_end().into(), on.unwrap_or_default().trim().into())
+    };
+    let all = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    all.flatten().map(of).collect()
+}
+
+#[test]
+fn it_has_the_threads_that_it_is_told_to_and_ends_with_them() {
+    let name = "it_has_the_threads_that_it_is_told_to_and_ends_with_them";
+    in_namespace(name, Need::Root, "", || {
+        let (world, peer) = (World::new(), Peer::new());
+        std::fs::create_dir(world.path("run")).unwrap();
+        sh(&format!(
+            "ip link add v0 type veth peer name v1 netns {}\nip link set v0 up",
+            peer.pid()
+        ));
+        peer.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
+        let start = |device: &str, own: &str| {
+            let args = ["outboard", "--device", device, "--address", own, "--json"];
+            let mut command = world.command("alice", &args);
+            command.args(["--cpu", "0", "--transmit-cpu", "0", "--receive-cpu", "0"]);
+            command.env("XDG_RUNTIME_DIR", world.path("run")).spawn().unwrap()
+        };
+        for (device, own, peer) in
+            [("packet:v0", "10.9.0.2/24", "10.9.0.1:7"), ("tap:fw0", "10.8.0.2/24", "10.8.0.1:7")]
+        {
+            let mut child = start(device, own);
+            let (mut line, mut out) = (String::new(), BufReader::new(child.stdout.take().unwrap()));
+            out.read_line(&mut line).unwrap();
+            assert!(line.contains("ready"), "{device}: {line}");
+            assert_eq!(rights_of(&child), (0, 1, 2), "{device}");
+            let threads = threads(&child);
+            for name in ["transmit", "receive", "fusewire"] {
+                let on = threads.iter().find(|thread| thread.0 == name).map(|thread| &*thread.1);
+                assert_eq!(on, Some("0"), "{device}, {name}: {threads:?}");
+            }
+            if device == "tap:fw0" {
+                sh("ip addr add 10.8.0.1/24 dev fw0");
+            }
+            let client = Client::new(&world.path("run").join("fusewire-outboard.sock")).unwrap();
+            let (p, handle) = client.socket(STREAM).unwrap();
+            client.connect(p.as_fd(), handle, Some(peer.parse().unwrap())).unwrap();
+            assert_eq!(client.connected(p.as_fd(), handle), Err(Errno::CONNREFUSED), "{device}");
+            let share = share_at_rest(child.id(), Duration::from_secs(3));
+            assert!(share < 0.01, "{share} of a core, with {device}");
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            assert!(child.wait().unwrap().success());
+        }
+        let done = Done::of(start("xdp:v0", "10.9.0.2/24"));
+        assert!(done.code == 1 && done.err.contains("in the thread that"), "{done:?}");
+    });
+}
+
 #[test]
 fn a_service_manager_gives_it_its_socket_and_hears_when_it_is_ready() {
     let name = "a_service_manager_gives_it_its_socket_and_hears_when_it_is_ready";
