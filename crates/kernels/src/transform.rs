@@ -160,8 +160,9 @@ impl Transform {
         self.pipeline.is_one_pass()
     }
 
-    /// [`Transform::send`] writes each byte of `dst` once, enciphered. The other executions and the library's
-    /// cipher go over it again: in between it holds what is only swapped.
+    /// [`Transform::send`] writes each byte of `dst` once, enciphered, and reads none: tag and sum are of what was written, also
+    /// in memory that another process writes to meanwhile. The other executions and the library's cipher go over it again: in
+    /// between it holds what is only swapped.
     pub fn stores_once(&self) -> bool {
         self.pipeline.is_one_pass()
     }

@@ -2,7 +2,8 @@
 //! ([`kernel_tcp`](crate::kernel_tcp)), an outboard's.
 //!
 //! One thread a connection. Handshake and records are those of `docs/records.md`. Records are sealed into one buffer that leaves
-//! with one call, and opened where they lie in the buffer that they were read into.
+//! with one call, or, of streams that lend it, long ones into the memory that they leave from ([`ByteStream::send_in_place`]); and
+//! opened where they lie in the buffer that they were read into.
 
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr};
@@ -24,6 +25,8 @@ use crate::{Error, Result};
 
 /// Sealed records that leave together, in bytes.
 const SEND_BYTES: usize = 256 << 10;
+/// A record from this length on is sealed where it leaves from, if the stream lends that memory: shorter ones leave together.
+const IN_PLACE_BYTES: usize = 16 << 10;
 /// What is read at once, in bytes.
 const RECEIVE_BYTES: usize = 256 << 10;
 /// What is read at once within the handshake, in bytes: the peer is nobody yet.
@@ -77,6 +80,17 @@ pub trait ByteStream: Send + Sized {
     /// ended it; `TimedOut`: it was silent.
     fn send(&self, bytes: &[u8], waits: bool) -> io::Result<usize>;
 
+    /// Sends `back.len()` bytes that `fill` writes where they leave from, if the stream lends that memory for them now; those that
+    /// it then does not take after all are in `back`. Others may write there meanwhile: `fill` reads nothing of it, and what they
+    /// write is sent. It sends nothing, and gives false, where it cannot fill it.
+    fn send_in_place(&self, back: &mut [u8], fill: &mut dyn FnMut(&mut [u8]) -> bool) -> InPlace {
+        let _ = (back, fill);
+        InPlace::Never
+    }
+
+    /// What was sent in place leaves at once: until then it may wait for more.
+    fn push(&self) {}
+
     /// Receives what is there; 0 is the end.
     ///
     /// # Errors
@@ -99,6 +113,23 @@ pub trait ByteStream: Send + Sized {
     fn descriptor(&self) -> impl AsFd + '_;
 }
 
+/// What has become of bytes that were to be written where they leave from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlace {
+    /// Nothing: the stream lends no memory.
+    Never,
+    /// Nothing: it lends some, but has none for so many bytes now.
+    NoRoom,
+    /// They are sent.
+    Sent,
+    /// They are sent by way of the buffer, as they do not lie there in one piece.
+    Copied,
+    /// They were written, and are not sent: here they are.
+    Back,
+    /// They could not be written; nothing is sent.
+    NotWritten,
+}
+
 /// Where such streams come in.
 pub trait ByteListener {
     /// What comes.
@@ -119,8 +150,12 @@ pub struct Connection<S> {
     trusted: bool,
     out: Vec<u8>,
     filled: usize,
-    /// Of these, bytes that the kernel has taken.
+    /// Of these, bytes that the carrier has taken.
     sent: usize,
+    /// The stream lends the memory that long records leave from.
+    lends: bool,
+    /// Some that it has may wait there.
+    unpushed: bool,
     input: Vec<u8>,
     /// Ends a sleep.
     waker: Option<Waker>,
@@ -253,6 +288,8 @@ impl<S: ByteStream> Connection<S> {
             out,
             filled: 0,
             sent: 0,
+            lends: true,
+            unpushed: false,
             waker: None,
             input,
             from,
@@ -308,6 +345,31 @@ impl<S: ByteStream> Connection<S> {
             self.waker = Some(Waker::new().map_err(Error::os("making a waker"))?);
         }
         self.waker.clone().ok_or(Error::Closed)
+    }
+
+    /// Seals a record of `len` bytes where it leaves from, when nothing is to leave before it. `None`: not there.
+    fn seal_in_place(
+        &mut self,
+        len: usize,
+        seal: &mut Option<impl FnOnce(&mut RecordSender, u64, &mut [u8]) -> Sealed>,
+    ) -> Option<Result<()>> {
+        debug_assert_eq!(self.filled, 0, "it would leave before what was sealed earlier");
+        let sender = &mut self.records.sender;
+        let mut sealed = None;
+        let done = self.stream.send_in_place(&mut self.out[..len], &mut |room| {
+            sealed = seal.take().map(|seal| seal(sender, sender.next_offset(), room));
+            matches!(sealed, Some(Ok(_)))
+        });
+        match (done, sealed) {
+            (_, Some(Err(error))) => return Some(Err(error.into())),
+            (InPlace::Back, Some(Ok(_))) => self.filled = len,
+            (_, Some(Ok(_))) => self.unpushed = true,
+            (done, None) => {
+                self.lends = done != InPlace::Never;
+                return None;
+            }
+        }
+        Some(Ok(()))
     }
 
     /// Reads what there is, and waits for it if it may. False: there is nothing now.
@@ -372,16 +434,27 @@ impl<S: ByteStream> InOrder for Connection<S> {
         seal: impl FnOnce(&mut RecordSender, u64, &mut [u8]) -> Sealed,
     ) -> Result<bool> {
         let len = self.records.sender.record_len(body_len);
+        // What is sealed elsewhere than in one pass is read again on its way: that is no memory that others can write to.
+        let is_next = self.filled == 0 && len >= IN_PLACE_BYTES;
+        let in_place = is_next && self.lends && self.records.sender.stores_once();
         if self.filled + len > self.out.len() && !self.give(waits)? {
             return Ok(false);
         }
+        let mut seal = Some(seal);
+        if in_place && let Some(done) = self.seal_in_place(len, &mut seal) {
+            return done.map(|()| true);
+        }
         let (sender, room) = (&mut self.records.sender, self.filled..self.filled + len);
+        let Some(seal) = seal else { return Ok(true) };
         seal(sender, sender.next_offset(), &mut self.out[room])?;
         self.filled += len;
         Ok(true)
     }
 
     fn give(&mut self, waits: bool) -> Result<bool> {
+        if std::mem::take(&mut self.unpushed) {
+            self.stream.push();
+        }
         while self.sent < self.filled {
             match self.stream.send(&self.out[self.sent..self.filled], waits) {
                 Ok(taken) => self.sent += taken,

@@ -231,6 +231,17 @@ impl Shared {
         unsafe { std::slice::from_raw_parts(self.place(at, len), len) }
     }
 
+    /// Lends `fill` `len` bytes in place, to write, while the caller sees to it that no other thread of this process touches
+    /// them. What another process writes there meanwhile stays, and may be what `fill` reads back: it had better not.
+    ///
+    /// # Panics
+    /// As [`Shared::store`].
+    pub fn write_by<T>(&self, at: usize, len: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
+        assert!(self.is_writable);
+        // SAFETY: as in `slice`; exclusive within the process by the protocol of whoever shares it, as long as `fill` runs.
+        fill(unsafe { std::slice::from_raw_parts_mut(self.place(at, len), len) })
+    }
+
     /// `len` bytes in place, to write.
     ///
     /// # Panics

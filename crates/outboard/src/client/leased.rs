@@ -7,6 +7,7 @@
 //!            └─▶ up to 1 KiB through the placeholder, which the kernel shows as full, and in which it sleeps
 //!  recv   as `arriving` says
 //! ```
+//! What its writer writes there himself ([`Rings::send_in_place`]) has no copy, unless the end of the ring cuts it.
 //! A lease that was taken back meanwhile is noticed by the commit, which then does nothing: the placeholder has what is left.
 //! What lay there when the lease began goes before what the ring has, each way: nothing is laid into the ring before the
 //! outboard has taken it, nothing is taken from the ring, and no bell rings, before it was read.
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fusewire_device::Shared;
+use fusewire_stack::byte_stream::InPlace;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recvmsg, sendmsg,
@@ -174,6 +176,44 @@ impl Rings {
                 let more = more.unwrap_or(Sent { len: 0, is_cut: true });
                 Ok(Sent { len: sent + more.len, ..more })
             }
+        }
+    }
+
+    /// Sends `back.len()` bytes that `fill` writes straight into the ring out, if they have room there
+    /// ([`ByteStream::send_in_place`](fusewire_stack::byte_stream::ByteStream::send_in_place)). The outboard is told of them when
+    /// they are half of a ring, or by [`Rings::push`].
+    pub fn send_in_place(
+        &self,
+        client: &Client,
+        (p, way): (BorrowedFd<'_>, &Way),
+        back: &mut [u8],
+        fill: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> InPlace {
+        let Some(lease) = self.enter(way) else {
+            return if way.is_refused() { InPlace::Never } else { InPlace::NoRoom };
+        };
+        lease.look_for_room(back.len() as u64);
+        let done = lease.send_in_place(back, fill);
+        match done {
+            InPlace::Sent | InPlace::Copied => {
+                let len = back.len() as u64;
+                let untold = lease.local.untold.fetch_add(len, Ordering::Relaxed) + len;
+                if untold >= lease.slot().ring_bytes() / 2 {
+                    lease.tell_all();
+                }
+            }
+            // Room comes of what it has been told of.
+            InPlace::NoRoom => lease.tell_all(),
+            InPlace::Back => lease.lose_if_revoked(client, p, way),
+            _ => {}
+        }
+        done
+    }
+
+    /// What was sent in place leaves at once.
+    pub fn push(&self, way: &Way) {
+        if let Some(lease) = self.enter(way) {
+            lease.tell_all();
         }
     }
 
@@ -467,6 +507,60 @@ impl Entered<'_> {
         }
         ring::commit(&slot, position, len as u64)?;
         Ok(Filled::Bytes(len))
+    }
+
+    /// Looks for a moment whether so many bytes come to have room: to write them elsewhere takes longer.
+    fn look_for_room(&self, len: u64) {
+        let slot = self.slot();
+        // One that was taken back is found out.
+        let has_room =
+            |mut taken| ring::room(&slot, &mut taken, len).map_or(true, |(_, room)| room >= len);
+        if len <= slot.ring_bytes() && !has_room(self.local.taken.load(Ordering::Relaxed)) {
+            self.tell_all();
+            self.look(SPIN_MIN, || slot.over() & ENDED != 0 || has_room(0));
+        }
+    }
+
+    /// Tells the outboard of what it was not told of yet.
+    fn tell_all(&self) {
+        if self.local.untold.swap(0, Ordering::Relaxed) > 0 {
+            self.tell();
+        }
+    }
+
+    /// The ring has the bytes once, and is not read but where the lease was taken back meanwhile: then nobody else has it before
+    /// this thread has left it, and what is read is what the outboard would have sent.
+    fn send_in_place(&self, back: &mut [u8], fill: &mut dyn FnMut(&mut [u8]) -> bool) -> InPlace {
+        let (slot, len) = (self.slot(), back.len());
+        if slot.over() & ENDED != 0 {
+            return InPlace::NoRoom;
+        }
+        let Some(_lock) = lock(self.local.lock) else { return InPlace::NoRoom };
+        let (mut done, mut place) = (InPlace::NoRoom, 0);
+        let filled = self.fill(len, false, |memory, [(at, front), (begin, rest)]| {
+            if front + rest < len {
+                return Ok(0);
+            }
+            place = at;
+            let is_whole = rest == 0;
+            let written = if is_whole { memory.write_by(at, len, fill) } else { fill(back) };
+            if !written {
+                done = InPlace::NotWritten;
+                return Ok(0);
+            }
+            if !is_whole {
+                memory.write(at, &back[..front]);
+                memory.write(begin, &back[front..]);
+            }
+            done = if is_whole { InPlace::Sent } else { InPlace::Copied };
+            Ok(len)
+        });
+        match (filled, done) {
+            (Err(Unfilled::Lost), InPlace::Sent) => slot.rings.read(place, back),
+            (Err(Unfilled::Lost), InPlace::Copied) => {}
+            (_, done) => return done,
+        }
+        InPlace::Back
     }
 
     /// Copies the front of the pieces, of so many bytes, to `position` of the ring, which has room for it.

@@ -77,6 +77,8 @@ pub(super) struct Local<'a> {
     pub settled: &'a AtomicU64,
     /// Who waits for it and others, with what he calls it above; 0: nobody.
     pub watch: &'a AtomicU64,
+    /// Bytes that were committed in place since the outboard was told.
+    pub untold: &'a AtomicU64,
 }
 
 /// In place of [`Local::before`]: who begins the lease has not looked yet.
@@ -135,6 +137,7 @@ impl Rings {
             reads: &words[9],
             settled: &words[10],
             watch: &words[11],
+            untold: &words[12],
         }
     }
 
@@ -236,6 +239,7 @@ impl Rings {
         local.before.store(UNKNOWN, Ordering::Relaxed);
         local.watch.store(0, Ordering::Relaxed);
         local.settled.store(0, Ordering::Relaxed);
+        local.untold.store(0, Ordering::Relaxed);
         local.spilled.store(self.before(slot), Ordering::Relaxed);
         local.life.store(generation << 2 | LIVE, Ordering::Release);
         way.asked(Some(Token::new(slot, generation)), false);

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fusewire_device::Unforked;
+use fusewire_stack::byte_stream::InPlace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -60,6 +61,8 @@ pub struct Socket {
     stage: AtomicU32,
     /// What one that takes its place is told.
     told: Mutex<Told>,
+    /// [`Socket::sent_in_place`]
+    in_place: AtomicU64,
 }
 
 /// What its owner has said of a socket.
@@ -174,7 +177,8 @@ impl Outboard {
 
     fn made(self: &Arc<Self>, p: OwnedFd, handle: Handle, of: SocketType, stage: u32) -> Socket {
         let (end, stage) = (Mutex::new(self.end(p, handle)), AtomicU32::new(stage));
-        Socket { outboard: self.clone(), of, end, stage, told: Mutex::default() }
+        let (told, in_place) = (Mutex::default(), AtomicU64::new(0));
+        Socket { outboard: self.clone(), of, end, stage, told, in_place }
     }
 
     fn end(self: &Arc<Self>, p: OwnedFd, handle: Handle) -> Arc<End> {
@@ -459,6 +463,36 @@ impl Socket {
             }
         }
         Ok(sent)
+    }
+
+    /// Sends `back.len()` bytes that `fill` writes where they leave from
+    /// ([`ByteStream::send_in_place`](fusewire_stack::byte_stream::ByteStream::send_in_place)).
+    pub fn send_in_place(
+        &self,
+        back: &mut [u8],
+        fill: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> InPlace {
+        // Who cannot say whose it is sends as ever, and is told why he cannot.
+        let Ok(end) = self.end() else { return InPlace::NoRoom };
+        let len = back.len() as u64;
+        let with = (end.p.as_fd(), &end.way);
+        let done = self.outboard.rings.send_in_place(self.client(), with, back, fill);
+        if done == InPlace::Sent {
+            self.in_place.fetch_add(len, Ordering::Relaxed);
+        }
+        done
+    }
+
+    /// What was sent so leaves at once.
+    pub fn push(&self) {
+        if let Ok(end) = self.end() {
+            self.outboard.rings.push(&end.way);
+        }
+    }
+
+    /// Bytes that were sent from where they were written.
+    pub fn sent_in_place(&self) -> u64 {
+        self.in_place.load(Ordering::Relaxed)
     }
 
     /// Until a stream is connected.

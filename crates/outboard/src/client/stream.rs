@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fusewire_device::Waker;
-use fusewire_stack::byte_stream::{ByteListener, ByteStream};
+use fusewire_stack::byte_stream::{ByteListener, ByteStream, InPlace};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::sockopt::Timeout;
@@ -45,6 +45,11 @@ impl Stream {
             Err(error) => return Err(error.into()),
         }
         Ok(Stream(Arc::new(socket)))
+    }
+
+    /// Bytes of records that were sealed where they leave from.
+    pub fn sent_in_place(&self) -> u64 {
+        self.0.sent_in_place()
     }
 
     fn set(&self, level: i32, name: i32, value: u32) -> io::Result<()> {
@@ -89,6 +94,14 @@ impl ByteStream for Stream {
     fn send(&self, bytes: &[u8], waits: bool) -> io::Result<usize> {
         let flags = if waits { SendFlags::empty() } else { SendFlags::DONTWAIT };
         Ok(self.0.send(&[IoSlice::new(bytes)], flags)?)
+    }
+
+    fn send_in_place(&self, back: &mut [u8], fill: &mut dyn FnMut(&mut [u8]) -> bool) -> InPlace {
+        self.0.send_in_place(back, fill)
+    }
+
+    fn push(&self) {
+        self.0.push();
     }
 
     fn recv(&self, out: &mut [u8], waits: bool) -> io::Result<usize> {

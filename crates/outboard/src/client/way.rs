@@ -63,6 +63,11 @@ impl Way {
         self.0.fetch_or(NEVER, Ordering::AcqRel);
     }
 
+    /// It gets no lease any more.
+    pub(super) fn is_refused(&self) -> bool {
+        self.0.load(Ordering::Acquire) & NEVER != 0
+    }
+
     /// It has a lease, as far as is known.
     pub fn is_leased(&self) -> bool {
         self.token().is_some()

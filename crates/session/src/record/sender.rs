@@ -75,8 +75,8 @@ impl RecordSender {
         self.params.data_pass.execution
     }
 
-    /// The data pass writes each byte of a record once, as it leaves. If not, there is plaintext in its memory
-    /// on the way there.
+    /// The data pass writes each byte of a record once, as it leaves, and its tag is of what it wrote. If not, there is
+    /// plaintext in its memory on the way there, and what others write there meanwhile is authenticated.
     pub fn stores_once(&self) -> bool {
         self.epoch.transform.stores_once()
     }
