@@ -62,6 +62,8 @@ pub const INFO_MAX: usize = BLOCK_LEN - INFO - 16;
 pub const PEER_FINISHED: u64 = 1;
 /// The connection is over: the placeholder tells how.
 pub const ENDED: u64 = 2;
+/// Nothing more can be sent, and there is something to read yet.
+const REFUSES: u64 = 4;
 
 /// A ring of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +203,17 @@ impl Slot<'_> {
 
     /// [`PEER_FINISHED`], [`ENDED`]
     pub fn over(&self) -> u64 {
-        self.blocks.load(self.block() + OVER)
+        self.blocks.load(self.block() + OVER) & (PEER_FINISHED | ENDED)
+    }
+
+    /// Nothing more can be sent: the placeholder tells why.
+    pub fn is_shut(&self) -> bool {
+        self.blocks.load(self.block() + OVER) & (ENDED | REFUSES) != 0
+    }
+
+    /// Nothing more can be sent from now on.
+    pub fn refuse(&self) {
+        self.set_over(self.over() | REFUSES);
     }
 
     /// Sets [`Slot::over`].

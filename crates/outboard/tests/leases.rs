@@ -473,16 +473,33 @@ fn taken_back(scene: &Scene, round: u64) {
 
 /// Who waits for room hears of a reset though there is much that he has not read, which he may read then.
 fn a_reset_is_told_to_who_writes(scene: &Scene) {
+    for waits in [true, false] {
+        is_told_to_who_writes(scene, waits);
+    }
+}
+
+/// Where he waits for room, or where his ring has some.
+fn is_told_to_who_writes(scene: &Scene, waits: bool) {
     let socket = scene.leased(7007);
     socket.send_all(b"x");
-    let error = loop {
-        if let Err(error) = socket.send(&[9; 65_536], SendFlags::NOSIGNAL) {
-            break error;
+    if waits {
+        let error = loop {
+            if let Err(error) = socket.send(&[9; 65_536], SendFlags::NOSIGNAL) {
+                break error;
+            }
+        };
+        assert!(matches!(error, Errno::CONNRESET | Errno::PIPE), "{error:?}");
+        assert!(socket.shown(PollFlags::OUT, 5000).contains(PollFlags::OUT));
+        assert_eq!(scene.client.error(socket.handle), Ok(Some(Errno::CONNRESET)));
+    } else {
+        (0..100).for_each(|_| socket.send_all(&[9; 1000]));
+        let end = Instant::now() + Duration::from_secs(20);
+        while scene.client.error(socket.handle) != Ok(Some(Errno::CONNRESET)) {
+            assert!(Instant::now() < end, "it is not reset");
+            std::thread::sleep(Duration::from_millis(1));
         }
-    };
-    assert!(matches!(error, Errno::CONNRESET | Errno::PIPE), "{error:?}");
-    assert!(socket.shown(PollFlags::OUT, 5000).contains(PollFlags::OUT));
-    assert_eq!(scene.client.error(socket.handle), Ok(Some(Errno::CONNRESET)));
+    }
+    assert!(socket.send(b"x", SendFlags::NOSIGNAL).is_err(), "{waits}");
     let (all, mut bytes, mut at) = (content(2, BULK), vec![0; 70_000], 0);
     while let Ok(len @ 1..) = socket.recv(&mut bytes, RecvFlags::empty()) {
         assert!(bytes[..len] == all[at..at + len], "at {at}");

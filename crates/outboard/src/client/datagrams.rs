@@ -26,7 +26,7 @@ use super::{Client, Datagram, Result, send_to};
 use crate::placeholder;
 use crate::protocol::{HEADING_LEN, Handle, Heading};
 use crate::record::{Head, MESSAGE_MAX, UNIT};
-use crate::region::{self, ENDED, places};
+use crate::region::{self, places};
 use crate::ring::{self, After, Lost, Ring, Word};
 use crate::words::Words;
 
@@ -210,7 +210,7 @@ impl Entered<'_> {
     ) -> Result<Done> {
         let mut sent = 0;
         while sent < all.count() {
-            if self.slot().over() & ENDED != 0 {
+            if self.slot().is_shut() {
                 return Ok(Done::Lost(sent));
             }
             let laid = lock(self.local.lock).map(|_lock| self.lay_records(all, sent));
@@ -337,7 +337,7 @@ impl Entered<'_> {
             let mut taken = 0;
             let room = ring::room(&slot, &mut taken, all);
             let has_room = room.is_ok_and(|(_, room)| room >= need) && !self.is_spilled();
-            room.is_err() || has_room || slot.over() & ENDED != 0
+            room.is_err() || has_room || slot.is_shut()
         })
     }
 

@@ -30,7 +30,7 @@ use super::way::{Inside, Way};
 use super::{Client, Result};
 use crate::placeholder;
 use crate::protocol::Handle;
-use crate::region::{self, ENDED, places};
+use crate::region::{self, places};
 use crate::ring::{self, Lost, Ring, Word};
 use crate::words::Words;
 
@@ -423,7 +423,7 @@ impl Entered<'_> {
         let all = source.len();
         let mut sent = 0;
         while sent < all {
-            if self.slot().over() & ENDED != 0 {
+            if self.slot().is_shut() {
                 break;
             }
             let has_more = flags.contains(SendFlags::MORE);
@@ -517,7 +517,7 @@ impl Entered<'_> {
             |mut taken| ring::room(&slot, &mut taken, len).map_or(true, |(_, room)| room >= len);
         if len <= slot.ring_bytes() && !has_room(self.local.taken.load(Ordering::Relaxed)) {
             self.tell_all();
-            self.look(SPIN_MIN, || slot.over() & ENDED != 0 || has_room(0));
+            self.look(SPIN_MIN, || slot.is_shut() || has_room(0));
         }
     }
 
@@ -532,7 +532,7 @@ impl Entered<'_> {
     /// this thread has left it, and what is read is what the outboard would have sent.
     fn send_in_place(&self, back: &mut [u8], fill: &mut dyn FnMut(&mut [u8]) -> bool) -> InPlace {
         let (slot, len) = (self.slot(), back.len());
-        if slot.over() & ENDED != 0 {
+        if slot.is_shut() {
             return InPlace::NoRoom;
         }
         let Some(_lock) = lock(self.local.lock) else { return InPlace::NoRoom };
@@ -629,7 +629,7 @@ impl Entered<'_> {
             let mut taken = 0;
             let room = ring::room(&slot, &mut taken, all);
             let has_room = room.is_ok_and(|(_, room)| room >= all / 4) && !self.is_spilled();
-            room.is_err() || has_room || slot.over() & ENDED != 0
+            room.is_err() || has_room || slot.is_shut()
         })
     }
 

@@ -150,6 +150,8 @@ fn by_rings(
     regions: &mut Regions,
     left_some: bool,
 ) -> Result<Turn, Turn> {
+    let failed = |error| Turn::Failed(number_of(error));
+    refuse_more(socket, lease, stack, id, &regions.of(lease)).map_err(failed)?;
     // What the ring has is as if it lay unread in the placeholder.
     let owes = socket.shown.hangup && lease.is_over && lease.progress.owed().1 > 0;
     let is_dropped = left_some || owes;
@@ -166,7 +168,6 @@ fn by_rings(
             false => Turn::Waits,
         });
     }
-    let failed = |error| Turn::Failed(number_of(error));
     let came = if lease.is_over {
         if regions.revoke(lease, None, socket.q.as_fd()).is_err() {
             return Ok(if goes { Turn::Goes } else { Turn::Waits });
@@ -201,6 +202,34 @@ fn is_all_taken(lease: &mut Lease, slot: &Slot<'_>) -> Result<bool, Turn> {
     Ok(lease.progress.written(slot).map_err(violated)?.1 == 0)
 }
 
+/// Where the connection has failed, and what came before has not all been read, nobody writes any more, nor waits to: the reader is
+/// told when he has read that.
+fn refuse_more(
+    socket: &mut Socket,
+    lease: &mut Lease,
+    stack: &mut Stack,
+    id: SocketId,
+    slot: &Slot<'_>,
+) -> Result<(), Error> {
+    if socket.has_finished
+        || stack.tcp_state(id)? != TcpState::Closed
+        || stack.tcp_peek(id)?.0.is_empty()
+    {
+        return Ok(());
+    }
+    socket.error = stack.take_error(id)?.map(number_of);
+    slot.refuse();
+    let _ = shutdown(&socket.q, Shutdown::Read);
+    // A writer that sleeps is woken by the room.
+    let mut bytes = [0; 4096];
+    while let Ok((_, len @ 1..)) = recv(&socket.q, &mut bytes, RecvFlags::DONTWAIT) {
+        lease.piped += len as u64;
+    }
+    slot.set_piped(lease.piped);
+    socket.has_finished = true;
+    Ok(())
+}
+
 /// What the application has written goes to the stack; true when there may be more at once. There is no end of a stream that is
 /// to be reset (`is_dropped`).
 fn leave(
@@ -232,7 +261,7 @@ fn leave(
         writes += 1;
         if socket.has_finished {
             // Nobody sends behind the end.
-            lease.note_taken(slot, stack, id, len);
+            lease.note_taken(slot, stack, id, (len, false));
             break;
         }
         if slot.is_corked() {
@@ -261,10 +290,7 @@ fn leave(
             }
         }
         if taken > 0 {
-            if is_lent {
-                lease.held.lend();
-            }
-            lease.note_taken(slot, stack, id, taken as u64);
+            lease.note_taken(slot, stack, id, (taken as u64, is_lent));
             left -= taken;
         }
         if taken < len {
@@ -373,10 +399,7 @@ fn arrive(
             }
         }
         Laid::Some => goes = true,
-        Laid::Full => {
-            wants = true;
-            refuse_more(socket, lease, stack, id, slot)?;
-        }
+        Laid::Full => wants = true,
     }
     if lease.wants_room && !wants {
         lease.wants_room = false;
@@ -389,30 +412,6 @@ fn arrive(
         lease.announce(slot, &socket.q)?;
     }
     Ok(goes)
-}
-
-/// Where the connection has failed, and what came before is more than the ring has room for, nobody waits any more to write: the
-/// reader is told when he has read that.
-fn refuse_more(
-    socket: &mut Socket,
-    lease: &mut Lease,
-    stack: &mut Stack,
-    id: SocketId,
-    slot: &Slot<'_>,
-) -> Result<(), Error> {
-    if socket.has_finished || stack.tcp_state(id)? != TcpState::Closed {
-        return Ok(());
-    }
-    socket.error = stack.take_error(id)?.map(number_of);
-    let mut bytes = [0; 4096];
-    let _ = shutdown(&socket.q, Shutdown::Read);
-    // A writer that sleeps is woken by the room.
-    while let Ok((_, len @ 1..)) = recv(&socket.q, &mut bytes, RecvFlags::DONTWAIT) {
-        lease.piped += len as u64;
-    }
-    slot.set_piped(lease.piped);
-    socket.has_finished = true;
-    Ok(())
 }
 
 /// What of what has come is in the ring.

@@ -5,6 +5,7 @@
 //!              │ held: frames are gathered from here │ not taken yet  │ free
 //!              └── moves as bytes are acknowledged
 //! ```
+//! What was copied stays there as long as something before it is held, whether it is acknowledged or not: of that the stack tells nothing.
 //! So nothing is copied on its way out but into frames. Where the ring is full of what was sent and is not acknowledged, and the
 //! windows let more leave, what is held is copied to the connection's own memory, and what comes next is, until less is under
 //! way: a long path has that memory, which is longer than a ring.
@@ -28,8 +29,6 @@ pub struct Held {
     runs: VecDeque<Run>,
     /// What comes next is copied.
     copies: bool,
-    /// It refers to some.
-    is_lent: bool,
     /// Where the stream ended when it was to be looked at once more whether that has left.
     looked: u64,
 }
@@ -49,12 +48,7 @@ impl Held {
         !self.copies && len >= LENT_MIN && self.runs.len() < RUNS_MAX
     }
 
-    /// Some of what is taken next stays where it is.
-    pub fn lend(&mut self) {
-        self.is_lent = true;
-    }
-
-    /// So many bytes are taken, up to `offset` in the stream and `position` in the ring.
+    /// So many bytes are taken and stay where they are, up to `offset` in the stream and `position` in the ring.
     fn push(&mut self, offset: u64, position: u64, len: u64) {
         match self.runs.back_mut() {
             Some(last) if (last.offset + len, last.position + len) == (offset, position) => {
@@ -64,22 +58,16 @@ impl Held {
         }
     }
 
-    /// All before `acked` is acknowledged: the position in the ring up to which nothing is needed any more, if that is known.
+    /// All before `acked` is acknowledged: the position in the ring of the first byte that is needed still.
     fn free(&mut self, acked: u64) -> Option<u64> {
-        let mut freed = None;
         while let Some(run) = self.runs.front_mut() {
-            let left = run.offset.saturating_sub(acked);
-            if left < run.len {
-                freed = Some(run.position - left);
-                run.len = left;
-            }
-            if left > 0 {
-                break;
+            run.len = run.len.min(run.offset.saturating_sub(acked));
+            if run.len > 0 {
+                return Some(run.position - run.len);
             }
             self.runs.pop_front();
         }
-        self.is_lent &= !self.runs.is_empty();
-        freed
+        None
     }
 }
 
@@ -95,9 +83,8 @@ impl Lease {
         // Of a connection that is over nothing is sent again.
         let over = Sent { acked: u64::MAX, ..Sent::default() };
         let Sent { acked, written, .. } = stack.tcp_sent(id).unwrap_or(over);
-        if let Some(position) = self.held.free(acked) {
-            self.progress.free(slot, position);
-        }
+        let first = self.held.free(acked);
+        self.progress.free(slot, first.unwrap_or(self.progress.taken().0));
         self.held.copies &= written.saturating_sub(acked) > slot.ring_bytes() / 4;
     }
 
@@ -109,22 +96,23 @@ impl Lease {
         // One that it does not know any more refers to nothing.
         let _ = stack.tcp_keep(id);
         self.held.runs.clear();
-        self.held.is_lent = false;
         self.progress.free(slot, self.progress.taken().0);
     }
 
-    /// The stack has taken so many bytes: as long as it refers to some before them, they are held too.
+    /// The stack has taken so many bytes, of which it refers to each (`is_lent`) or to none.
     pub(super) fn note_taken(
         &mut self,
         slot: &Slot<'_>,
         stack: &mut Stack,
         id: SocketId,
-        len: u64,
+        (len, is_lent): (u64, bool),
     ) {
-        if !self.held.is_lent {
+        if !is_lent && self.held.runs.is_empty() {
             self.progress.take(slot, len);
         } else {
             self.progress.borrow(len);
+        }
+        if is_lent {
             let written = stack.tcp_sent(id).map_or(0, |sent| sent.written);
             self.held.push(written, self.progress.taken().0, len);
         }
@@ -161,20 +149,27 @@ mod tests {
     #[test]
     fn a_ring_is_free_up_to_what_is_acknowledged() {
         let mut held = Held::default();
-        held.lend();
         // 100 bytes of the stream came by another way before the ring was used, and 50 between.
         held.push(1100, 1000, 1000);
         held.push(1600, 1500, 500);
         held.push(1700, 1550, 50);
         assert_eq!(held.runs.len(), 2, "what lies side by side both ways is one");
-        assert_eq!((held.free(50), held.free(100)), (None, None));
-        assert_eq!((held.free(101), held.free(101)), (Some(1), None));
+        assert_eq!([50, 100, 101, 101].map(|acked| held.free(acked)), [0, 0, 1, 1].map(Some));
         assert_eq!(held.free(1600), Some(1500));
-        assert_eq!(held.free(1649), None, "what came by another way");
-        assert!(held.is_lent);
+        assert_eq!(held.free(1649), Some(1500), "what came by another way");
         assert_eq!(held.free(1651), Some(1501));
-        assert_eq!(held.free(u64::MAX), Some(1550), "the connection is over");
-        assert!(held.runs.is_empty() && !held.is_lent);
+        assert_eq!(held.free(u64::MAX), None, "the connection is over");
+    }
+
+    #[test]
+    fn what_is_copied_is_held_no_longer_than_what_lies_before_it() {
+        let mut held = Held::default();
+        held.push(1000, 1000, 1000);
+        // 400 bytes between were copied.
+        held.push(2400, 2400, 1000);
+        assert_eq!(held.free(999), Some(999));
+        assert_eq!(held.free(1000), Some(1400), "before they are acknowledged");
+        assert_eq!(held.free(2400), None);
     }
 
     #[test]
