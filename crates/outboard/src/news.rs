@@ -80,6 +80,11 @@ pub fn tell(words: &impl Words<Word>, bit: u64) -> bool {
     earlier == 0 && words.load(Word::Asleep) != 0
 }
 
+/// The outboard sleeps, or is about to: who has told, and waits for more than it takes whoever told first to wake it, does so himself.
+pub fn is_asleep(words: &impl Words<Word>) -> bool {
+    words.load(Word::Asleep) != 0
+}
+
 /// What there is news of, each told once.
 pub fn hear(words: &impl Words<Word>) -> u64 {
     match words.load(Word::Told) {

@@ -152,6 +152,48 @@ fn a_forked_child_has_slots_of_its_own() {
     assert!(by_slots(&outboard) > MANY, "{}", by_slots(&outboard));
 }
 
+extern "C" fn asks_often(client: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: who has made this process waits for its end with it.
+    let (client, handle) = unsafe { &*client.cast::<(Client, Handle)>() };
+    i32::from(!(0..MANY).all(|_| value(client, *handle) == Ok(8)))
+}
+
+/// Asks often in a child that has this process's memory, and descriptors of its own, as between `vfork` and `exec`.
+fn is_answered_in_a_vfork(asker: &mut (Client, Handle)) -> bool {
+    let mut stack = vec![0u128; 16 << 10];
+    let (top, flags) = (stack.as_mut_ptr_range().end, libc::CLONE_VM | libc::CLONE_VFORK);
+    let asker = (&raw mut *asker).cast();
+    // SAFETY: a stack of its own, and this thread waits until it has ended.
+    let child = unsafe { libc::clone(asks_often, top.cast(), flags | libc::SIGCHLD, asker) };
+    let mut status = 0;
+    // SAFETY: a child of this process, and a place for its status.
+    unsafe { libc::waitpid(child, &mut status, 0) == child && status == 0 }
+}
+
+#[test]
+fn a_forked_childs_slots_are_its_own_and_not_those_of_its_vfork() {
+    let outboard = outboard();
+    let client = outboard.client();
+    let (_p, handle) = client.socket(STREAM).unwrap();
+    client.set_option(handle, MARK, &[8, 0, 0, 0]).unwrap();
+    let mut asker = (client, handle);
+    // SAFETY: the child makes calls that are for handlers, and leaves; the stack of its own child is the one thing that it allocates.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let is_right = value(&asker.0, handle) == Ok(8)
+            && is_answered_in_a_vfork(&mut asker)
+            && (0..3 * MANY).all(|_| value(&asker.0, handle) == Ok(8))
+            && is_answered_in_a_vfork(&mut asker);
+        // SAFETY: nothing of the parent's is to be done here.
+        unsafe { libc::_exit(i32::from(!is_right)) };
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process, and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert!(by_slots(&outboard) > 2 * MANY, "{}", by_slots(&outboard));
+}
+
 static CLIENT: AtomicPtr<(Client, Handle)> = AtomicPtr::new(std::ptr::null_mut());
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
@@ -373,6 +415,25 @@ fn a_user_has_so_many_tables_and_each_connection_one() {
     let before = by_slots(&outboard);
     warm(&other, handle);
     assert_eq!(by_slots(&outboard), before, "a fourth one asks by messages");
+}
+
+#[test]
+fn who_has_few_control_connections_left_keeps_none_for_slots() {
+    let budget = fusewire_outboard::server::Budget { connections: 8, ..Default::default() };
+    let outboard = Outboard::start(1, link().0, |settings| Settings { budget, ..settings });
+    let mut others: Vec<_> = (0..5).map(|_| nonsense::control(&outboard.path)).collect();
+    let is_refused = || {
+        let control = nonsense::control(&outboard.path);
+        nonsense::ask(&control, &Request::Commands) == Reply::Failed(libc::ENFILE as u32)
+    };
+    assert!(is_refused(), "the sixth of eight");
+    others.clear();
+    let client = outboard.client();
+    let (_p, handle) = client.socket(STREAM).unwrap();
+    wait_until(|| {
+        warm(&client, handle);
+        by_slots(&outboard) > 0
+    });
 }
 
 /// How often something is done within so long, in a second.

@@ -34,6 +34,8 @@ const NAP: Duration = Duration::from_millis(10);
 const NAP_LONG: Duration = Duration::from_millis(50);
 /// Naps of somebody who cannot look.
 const PATIENCE: usize = 100;
+/// How often in a row a table's connection is missed, by whomever, until the table is of no use.
+const MISSED_MAX: u64 = 4;
 
 /// The least part of the most that a caller looks; how often in vain before he looks for the most once more.
 const LEAST: u64 = 32;
@@ -49,7 +51,7 @@ const REFUSED: usize = 4;
 const SPIN: usize = 5;
 const VAIN: usize = 6;
 const HEAD_WORDS: usize = 8;
-/// Words of a table: its connection and the cookie of that, whether it is dead.
+/// Words of a table: its connection and the cookie of that, whether it is dead, how often in a row that was missed.
 const TABLE_WORDS: usize = 4;
 
 /// The tables of a process. Every thread may use them, signal handlers too.
@@ -121,21 +123,23 @@ impl Commands {
         commands.write(Table::bytes_at(index), &message);
         commands::ask(&table, index, number, message.len());
         let slot = Slot { table, of: newest, index, number };
-        if news::tell(&table.news(), 1 << index)
-            && !self.ring(newest)
-            && commands::withdraw(&table, index, number)
-        {
+        let is_to_ring = news::tell(&table.news(), 1 << index);
+        if is_to_ring && !self.ring(newest) && commands::withdraw(&table, index, number) {
             self.bury(newest, There::Unknown);
             return None;
         }
-        self.wait(&slot)
+        self.wait(&slot, is_to_ring)
     }
 
-    /// Waits for the answer.
-    fn wait(&self, slot: &Slot<'_>) -> Option<Result<Answer>> {
+    /// Waits for the answer; `has_rung`: the outboard was woken where it slept.
+    fn wait(&self, slot: &Slot<'_>, has_rung: bool) -> Option<Result<Answer>> {
         let Slot { table, of, index, number } = *slot;
         if let Some(len) = self.spin(slot) {
             return Some(Ok(slot.taken(len)));
+        }
+        // Who told first is to wake it, and may be what this handler has interrupted.
+        if !has_rung && news::is_asleep(&table.news()) {
+            self.ring(of);
         }
         let (mut limit, mut unknown) = (NAP, 0);
         let is_gone = loop {
@@ -168,9 +172,13 @@ impl Commands {
 
     /// A table is of no use any more.
     fn bury(&self, table: usize, is_there: There) {
-        // A child between `vfork` and `exec` has closed a number of its own.
-        if is_there == There::No || self.head(PROCESS).load(Ordering::Relaxed) == process() {
-            self.table_words(table)[2].store(1, Ordering::Relaxed);
+        let [_, _, dead, missed] = self.table_words(table) else { return };
+        // A child between `vfork` and `exec` may have closed a number of its own.
+        if is_there == There::No
+            || self.head(PROCESS).load(Ordering::Relaxed) == process()
+            || missed.fetch_add(1, Ordering::Relaxed) + 1 >= MISSED_MAX
+        {
+            dead.store(1, Ordering::Relaxed);
         }
     }
 
@@ -199,7 +207,9 @@ impl Commands {
     fn connection(&self, table: usize) -> Option<ManuallyDrop<OwnedFd>> {
         let words = self.table_words(table);
         let number = words[0].load(Ordering::Acquire) as i32 - 1;
-        known(number, words[1].load(Ordering::Relaxed))
+        let found = known(number, words[1].load(Ordering::Relaxed))?;
+        words[3].store(0, Ordering::Relaxed);
+        Some(found)
     }
 
     /// Wakes the outboard; false when nobody can be told.
@@ -223,12 +233,18 @@ impl Commands {
 
     /// A request goes as a message; when there were many, the next will not.
     fn count(&self, client: &Client) {
+        let (own, relaxed) = (process(), Ordering::Relaxed);
+        let whose = self.head(PROCESS).compare_exchange(0, own, relaxed, relaxed);
+        // Of a child between `vfork` and `exec` the connection would be, of its parent the words.
+        if whose.is_err_and(|other| other != own) {
+            return;
+        }
         let refused = self.head(REFUSED).load(Ordering::Relaxed).min(REFUSED_MAX);
         if self.head(REQUESTED).fetch_add(1, Ordering::Relaxed) < REQUESTS << refused {
             return;
         }
-        let (asking, acquire, relaxed) = (self.head(ASKING), Ordering::Acquire, Ordering::Relaxed);
-        if asking.compare_exchange(0, 1, acquire, relaxed).is_err() {
+        let asking = self.head(ASKING);
+        if asking.compare_exchange(0, 1, Ordering::Acquire, relaxed).is_err() {
             return;
         }
         if self.make(client).is_err() {
@@ -240,11 +256,8 @@ impl Commands {
 
     /// Asks for a table.
     fn make(&self, client: &Client) -> Result<()> {
-        let (own, whose) = (process(), self.head(PROCESS));
-        let _ = whose.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
         let next = self.head(COUNT).load(Ordering::Acquire) as usize;
-        // Of a child between `vfork` and `exec` the connection would be, of its parent the words.
-        if whose.load(Ordering::Relaxed) != own || next == TABLES {
+        if next == TABLES {
             return Err(Errno::NOBUFS);
         }
         let connection = client.connection()?;

@@ -345,6 +345,12 @@ impl Accounts {
         Ok(())
     }
 
+    /// Three quarters of his control connections are used.
+    pub fn is_short_of_controls(&self, uid: u32) -> bool {
+        let used = self.users.get(&uid).map_or(0, |account| account.controls);
+        used.saturating_mul(4) >= self.budget.connections.saturating_mul(3)
+    }
+
     /// It is gone.
     pub fn remove_control(&mut self, uid: u32) {
         if let Some(account) = self.users.get_mut(&uid) {

@@ -315,8 +315,11 @@ impl Door {
         index: u32,
     ) -> Result<bool, Errno> {
         let mut bytes = [0; MESSAGE_MAX + 1];
-        for _ in 0..REQUESTS {
-            if self.by_slot(engine, stack, now, index)? {
+        for n in 0..REQUESTS {
+            // A message comes first: who always has requests in his slots is seen to be gone, too.
+            let has_asked =
+                n == 0 && matches!(self.guests.get(index as usize), Some(Some(g)) if g.has_asked);
+            if !has_asked && self.by_slot(engine, stack, now, index)? {
                 continue;
             }
             let Some(Some(guest)) = self.guests.get(index as usize) else { return Ok(false) };
@@ -330,7 +333,7 @@ impl Door {
                     if let Some(Some(guest)) = self.guests.get_mut(index as usize) {
                         guest.has_asked = false;
                     }
-                    return Ok(false);
+                    continue;
                 }
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error),
@@ -398,7 +401,8 @@ impl Door {
         Ok(true)
     }
 
-    /// Gives a guest slots for his requests, or says why not: he has some, or his host has as many as he may.
+    /// Gives a guest slots for his requests, or says why not: he has some, or his host has as many as he may, or
+    /// few control connections left, of which they would keep this one.
     fn give_slots(&mut self, engine: &Engine, index: u32) -> (Message, [Option<OwnedFd>; 2]) {
         let host = |index: u32| {
             let guest = self.guests.get(index as usize).and_then(Option::as_ref);
@@ -406,7 +410,8 @@ impl Door {
         };
         let (own, has_some) = (host(index), self.with_slots.contains(&index));
         let of_host = self.with_slots.iter().filter(|with| host(**with) == own).count();
-        let made = match has_some || of_host >= engine.accounts.regions() {
+        let is_short = own.is_some_and(|own| engine.accounts.is_short_of_controls(own));
+        let made = match has_some || is_short || of_host >= engine.accounts.regions() {
             true => Err(Errno::NFILE),
             false => Table::new(self.processor),
         };
