@@ -564,23 +564,26 @@ impl SendQueue {
         len
     }
 
-    /// Takes everything sent and not sacked for lost (retransmission timeout). When the receiver has
-    /// dropped what it reported (the first segment is sacked and yet not acknowledged), forgets all
-    /// reports (RFC 2018, section 8).
+    /// Takes everything sent and not sacked for lost (retransmission timeout). When the receiver has dropped what it reported
+    /// (the first segment is sacked and yet not acknowledged), forgets all reports (RFC 2018, section 8).
     pub fn mark_all_lost(&mut self) {
-        if self.sent > 0 && self.ring[0].has(flag::SACKED) {
-            for segment in self.ring.iter_mut().take(self.sent) {
-                if segment.has(flag::SACKED) {
-                    segment.flags &= !flag::SACKED;
-                    self.in_flight += u64::from(segment.seq_len());
-                }
-            }
-            self.sacked = 0;
-            self.seen = [(0, 0); 4];
-        }
+        let dropped = self.sent > 0 && self.ring[0].has(flag::SACKED);
         for index in 0..self.sent {
+            let _ = dropped && self.forget_sack(index);
             self.mark_lost(index);
         }
+    }
+
+    /// A report is forgotten; false where there was none.
+    pub fn forget_sack(&mut self, index: usize) -> bool {
+        let segment = &mut self.ring[index];
+        let was = segment.has(flag::SACKED);
+        if was {
+            segment.flags &= !flag::SACKED;
+            self.in_flight += u64::from(segment.seq_len());
+            (self.sacked, self.seen) = (self.sacked - 1, [(0, 0); 4]);
+        }
+        was
     }
 
     /// Losses were no losses: what was not sent again is in the network after all.
@@ -778,14 +781,8 @@ mod tests {
         let (mut queue, mut start) = (SendQueue::new(16), 1);
         for (len, flags) in [(1000, 0), (1000, flag::PUSH), (1000, 0), (999, 0), (1000, flag::FIN)]
         {
-            queue.push(Segment {
-                start,
-                sent_at: Instant::ZERO,
-                len,
-                unit: 0,
-                whole: false,
-                flags,
-            });
+            let sent_at = Instant::ZERO;
+            queue.push(Segment { start, sent_at, len, unit: 0, whole: false, flags });
             start += u64::from(len);
         }
         let now = Instant::from_ms(7);

@@ -41,7 +41,7 @@ impl Connection {
 
     /// The control was accepted.
     pub(super) fn take_answer(&mut self, now: Instant, control: &Control, spans: Option<&Spans>) {
-        self.take_back_spans(control);
+        let taken_back = self.take_back_spans(now, control);
         let una_before = self.send.una;
         let in_flight_before = self.send.queue.in_flight();
         if control.alloc > self.send.alloc {
@@ -75,7 +75,8 @@ impl Connection {
             self.restart_wtimer(now);
         }
         let shook_hands = was_shaking && !self.sync.is_shaking_hands();
-        let progress = Progress { una_before, in_flight_before, delivered, rtt, shook_hands };
+        let progress =
+            Progress { una_before, in_flight_before, taken_back, delivered, rtt, shook_hands };
         self.after_answer(now, &progress);
     }
 

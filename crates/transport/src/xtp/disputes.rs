@@ -5,17 +5,19 @@
 use super::connection::Connection;
 use super::sync::behind;
 use crate::queue::flag;
+use crate::rack;
+use fusewire_base::Instant;
 use fusewire_wire::xtp::Control;
 
 /// Answers in a row that know of less. One may be another's; and where these are genuine, nothing moves meanwhile.
 const DISPUTES_MAX: u8 = 3;
 
-/// When what is held to have come was said: our latest sync that was echoed with it, or later.
+/// When what is held to have come was said.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// All below `una`, or what disputed it.
+    /// All below `una`: our latest sync by then, as what was on the way may know of less. Or that of what disputed it.
     below_una: u32,
-    /// Something beyond it.
+    /// Something beyond it: our latest sync that was echoed with that.
     beyond: u32,
     /// Answers in a row that disputed `una`, each to a later question.
     disputes: u8,
@@ -46,24 +48,36 @@ impl Connection {
             return false;
         }
         if control.rseq >= send.una {
-            send.said.below_una = later(send.said.below_una, control.echo);
+            send.said.below_una = self.sync.latest;
             send.said.disputes = 0;
-        } else if is_later(send.said.below_una, control.echo) {
+            return false;
+        }
+        // All is held to have come, and no question is under way: else nothing would ask for long.
+        send.ask |= send.queue.sent() == 0 && control.echo == self.sync.latest;
+        if is_later(send.said.below_una, control.echo) {
             send.said.below_una = control.echo;
             send.said.disputes += 1;
         }
         send.said.disputes >= DISPUTES_MAX
     }
 
-    /// An answer that lacks what an earlier one had a span of: that is forgotten, and goes again (RFC 2018, section 8).
-    pub(super) fn take_back_spans(&mut self, control: &Control) {
+    /// An answer that lacks what an earlier one had a span of: that is forgotten, and lost (RFC 2018, section 8). Returns the bytes.
+    pub(super) fn take_back_spans(&mut self, now: Instant, control: &Control) -> u64 {
         let send = &mut self.send;
         let lacks = send.queue.sent() > 0
             && send.queue.at(0).start == control.rseq
             && send.queue.at(0).has(flag::SACKED);
-        if lacks && is_later(send.said.beyond, control.echo) && !self.settings.noerr {
-            send.queue.mark_all_lost();
+        if !lacks || !is_later(send.said.beyond, control.echo) || self.settings.noerr {
+            return 0;
         }
+        let (queue, cc) = (&mut send.queue, &mut self.cc);
+        let mut bytes = 0;
+        for index in 0..queue.sent() {
+            if queue.forget_sack(index) {
+                bytes += rack::mark_lost(now, queue, cc, index);
+            }
+        }
+        bytes
     }
 
     /// Spans of this one told of something new.

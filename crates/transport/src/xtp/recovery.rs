@@ -16,6 +16,8 @@ use fusewire_base::Instant;
 pub(super) struct Progress {
     pub una_before: u64,
     pub in_flight_before: u64,
+    /// Bytes of what spans named, and is lost all the same.
+    pub taken_back: u64,
     pub delivered: Delivered,
     pub rtt: Option<Duration>,
     /// The synchronising handshake has ended.
@@ -50,11 +52,12 @@ impl Connection {
 
     /// The second half of an answer: losses, the controller, and the timers.
     pub(super) fn after_answer(&mut self, now: Instant, progress: &Progress) {
-        let Progress { una_before, in_flight_before, delivered, rtt, shook_hands } = *progress;
+        let Progress { una_before, in_flight_before, taken_back, delivered, rtt, shook_hands } =
+            *progress;
         let advanced = self.send.una > una_before;
         self.take_late(now, delivered.late);
         // What was sent before the question of a handshake is older than any patience.
-        let lost = self.detect_losses(now);
+        let lost = taken_back + self.detect_losses(now);
         if shook_hands && lost == 0 && matches!(self.phase, Phase::Loss { .. }) {
             // Nothing was missing: only answers were.
             self.counters.spurious += 1;

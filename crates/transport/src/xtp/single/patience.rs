@@ -68,7 +68,10 @@ impl Answers {
         let usual = self.0.srtt().map_or(Duration::ZERO, |took| took + 4 * self.0.rttvar());
         let usual = usual.min(USUAL_MAX);
         let probe = match self.0.srtt() {
-            Some(took) if rtt_min >= FAR => usual.max((took + FAR_SLACK).min(USUAL_MAX)),
+            // Where the path has become longer each goes again, and tells no time: the connection knows.
+            Some(took) if rtt_min >= FAR => {
+                usual.max((took.max(round_trip) + FAR_SLACK).min(USUAL_MAX))
+            }
             _ => Patience::probe_of(round_trip).max(usual + ANSWER_SLACK),
         };
         let wtimer = self.0.srtt().map_or(Duration::ZERO, |_| self.0.rto().min(USUAL_MAX));

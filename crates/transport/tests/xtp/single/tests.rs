@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use fusewire_base::Instant;
 use fusewire_testkit::{Impairments, Random, for_each_seed, wireshark};
 use fusewire_transport::xtp::Config;
 use fusewire_transport::xtp::single::{
@@ -529,6 +530,21 @@ fn a_call_of_which_a_packet_is_lost_is_answered_soon() {
     assert!(p99 > 4 * DELAY, "nothing was lost");
     assert!(p99 <= 8 * DELAY + ANSWER_SLACK, "{p99:?}");
     assert!(packets < 1.08, "{packets}");
+}
+
+/// Answers that went again tell no time: what the connection knows of a path that has become longer has to.
+#[test]
+fn a_probe_waits_for_a_path_that_has_become_longer() {
+    let ms = Duration::from_millis;
+    let mut answers = Answers::default();
+    for _ in 0..100 {
+        answers.came(ms(20), Instant::ZERO);
+    }
+    let probe = |srtt| answers.patience(srtt, ms(18)).probe.map(|wait| wait.as_millis());
+    assert_eq!(probe(ms(20)), Some(21));
+    assert_eq!(probe(ms(60)), Some(61));
+    assert_eq!(probe(ms(5)), Some(21), "what answers take is not less for it");
+    assert_eq!(probe(ms(5000)), Some(2000));
 }
 
 /// A service that takes its time is not asked again for that, once that is known.
