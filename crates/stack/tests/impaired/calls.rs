@@ -346,8 +346,15 @@ fn every_call_is_handed_over_once_and_gets_its_own_answer() {
         let mut ended = false;
         world.run(200.0, "calls", |w| {
             // Who forges packets may end a connection, and with it its calls.
-            ended = w.client_events.iter().any(|event| matches!(event, Event::Closed(_)));
-            if ended {
+            let over = w.client_events.iter().find_map(|event| match event {
+                Event::Closed(cause) => Some(cause),
+                _ => None,
+            });
+            if let Some(cause) = over {
+                // By what both ends say at a dispute, and never in silence.
+                let told = matches!(cause, Some(Error::Closed | Error::Reset(_)));
+                assert!(told && right > 0, "{right} right, then {cause:?}");
+                ended = true;
                 return true;
             }
             while begun < 120 && waiting.len() < 10 {
