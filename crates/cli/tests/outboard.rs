@@ -291,16 +291,17 @@ fn it_has_the_threads_that_it_is_told_to_and_ends_with_them() {
             peer.pid()
         ));
         peer.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
-        let start = |device: &str, own: &str| {
+        let all = &["--cpu", "0", "--transmit-cpu", "0", "--receive-cpu", "0"][..];
+        let start = |device: &str, own: &str, threads: &[&str]| {
             let args = ["outboard", "--device", device, "--address", own, "--json"];
             let mut command = world.command("alice", &args);
-            command.args(["--cpu", "0", "--transmit-cpu", "0", "--receive-cpu", "0"]);
+            command.args(threads);
             command.env("XDG_RUNTIME_DIR", world.path("run")).spawn().unwrap()
         };
         for (device, own, peer) in
             [("packet:v0", "10.9.0.2/24", "10.9.0.1:7"), ("tap:fw0", "10.8.0.2/24", "10.8.0.1:7")]
         {
-            let mut child = start(device, own);
+            let mut child = start(device, own, all);
             let (mut line, mut out) = (String::new(), BufReader::new(child.stdout.take().unwrap()));
             out.read_line(&mut line).unwrap();
             assert!(line.contains("ready"), "{device}: {line}");
@@ -322,8 +323,13 @@ fn it_has_the_threads_that_it_is_told_to_and_ends_with_them() {
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
             assert!(child.wait().unwrap().success());
         }
-        let done = Done::of(start("xdp:v0", "10.9.0.2/24"));
-        assert!(done.code == 1 && done.err.contains("in the thread that"), "{done:?}");
+        for (threads, why) in [
+            (all, "sends in the thread that receives alone"),
+            (&["--receive-cpu", "0"], "receives in the thread that sends alone"),
+        ] {
+            let done = Done::of(start("xdp:v0", "10.9.0.2/24", threads));
+            assert!(done.code == 1 && done.err.contains(why), "{done:?}");
+        }
     });
 }
 

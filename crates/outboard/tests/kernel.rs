@@ -71,6 +71,9 @@ fn outboard(threads: &[&str]) {
     let (stack, clock) = on_interface::stack(&settings, ip::Config::default()).unwrap();
     let mut server = Server::new(stack, clock, Settings::at(socket_path())).unwrap();
     server.confine(&[]).unwrap();
+    // Whoever asks for a processor that is not there has an outboard as before.
+    let nowhere = Processors { first: None, transmit: None, receive: Some(1 << 20) };
+    assert!(server.stay_on(nowhere).unwrap_err().to_string().contains("processor 1048576"));
     let on = |thread| threads.contains(&thread).then_some(0);
     let (transmit, receive) = (on("sends-by-thread"), on("receives-by-thread"));
     server.stay_on(Processors { first: on("stays"), transmit, receive }).unwrap();

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -59,10 +59,17 @@ pub trait Summing: Send {
     fn sum(&self, bytes: &[u8]) -> Sum;
 }
 
+/// Why there is no receiving half of an interface any more.
+pub(super) fn taken() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "another thread receives already")
+}
+
 struct State {
     full: VecDeque<Arena>,
     empty: Vec<Arena>,
     error: Option<io::Error>,
+    /// The thread is gone, and was not told to.
+    is_gone: bool,
     /// `filled` can be read: as long as there is something to take.
     has_rung: bool,
     /// The thread waits for an empty batch, or until its error was taken.
@@ -94,7 +101,8 @@ impl Way {
 
     /// The state is another: who looks sees how many things wait, and who sleeps is woken for the first of them.
     fn tell(&self, state: &mut State) {
-        let waiting = state.full.len() + usize::from(state.error.is_some());
+        let is_error = state.is_gone || state.error.is_some();
+        let waiting = state.full.len() + usize::from(is_error);
         self.waiting.store(waiting, Ordering::Release);
         match (waiting > 0, state.has_rung) {
             (true, false) => self.filled.wake(),
@@ -132,7 +140,6 @@ impl Way {
     /// A batch is there to be taken.
     fn put(&self, mut batch: Arena, summing: &dyn Summing) {
         batch.sum(summing);
-        self.malformed.fetch_add(std::mem::take(&mut batch.malformed), Ordering::Relaxed);
         let mut state = self.lock();
         if batch.len() == 0 {
             return state.empty.push(batch);
@@ -153,6 +160,19 @@ impl Way {
     }
 }
 
+/// Says that the thread is gone if it ends by a panic: nobody would hear of anything any more.
+struct Guard<'a>(&'a Way);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.0.lock();
+            state.is_gone = true;
+            self.0.tell(&mut state);
+        }
+    }
+}
+
 /// A way from a device by a thread that receives. With it the thread ends.
 pub struct Intake {
     way: Arc<Way>,
@@ -162,19 +182,35 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Begins to receive by the receiving half of an interface.
+    /// Begins to receive by the receiving half of an interface, which `receiver` gives once all else is there: whoever has an
+    /// error has the interface as it was.
     ///
     /// # Errors
-    /// There is no such processor, no descriptor or thread to be had.
+    /// There is no such processor, no descriptor or thread to be had; or what `receiver` says.
     pub fn new(
-        receiver: Box<dyn Receiver>,
+        receiver: impl FnOnce() -> io::Result<Box<dyn Receiver>>,
         summing: Box<dyn Summing>,
         config: Config,
     ) -> io::Result<Intake> {
+        let (filled, over) = (Waker::new()?, Waker::new()?);
+        let (tell, told) = mpsc::sync_channel(1);
+        let (give, given) = mpsc::sync_channel::<(Arc<Way>, Box<dyn Receiver>)>(1);
+        let thread = std::thread::Builder::new().name("receive".into()).spawn(move || {
+            let stays = config.cpu.map_or(Ok(()), stay_on);
+            let is_there = stays.is_ok();
+            let _ = tell.send(stays);
+            if is_there && let Ok((way, receiver)) = given.recv() {
+                let _guard = Guard(&way);
+                carry(&way, receiver, &*summing, config.spin);
+            }
+        })?;
+        told.recv().map_err(io::Error::other)??;
+        let receiver = receiver()?;
         let state = State {
             full: VecDeque::with_capacity(BATCHES),
             empty: std::iter::repeat_with(|| receiver.batch()).take(BATCHES).collect(),
             error: None,
+            is_gone: false,
             has_rung: false,
             sleeps: false,
         };
@@ -182,28 +218,20 @@ impl Intake {
             state: Mutex::new(state),
             room: Condvar::new(),
             waiting: AtomicUsize::new(0),
-            filled: Waker::new()?,
-            over: Waker::new()?,
+            filled,
+            over,
             is_over: AtomicBool::new(false),
             malformed: AtomicU64::new(0),
         });
-        let (shared, (tell, told)) = (way.clone(), std::sync::mpsc::sync_channel(1));
-        let thread = std::thread::Builder::new().name("receive".into()).spawn(move || {
-            let stays = config.cpu.map_or(Ok(()), stay_on);
-            let is_there = stays.is_ok();
-            let _ = tell.send(stays);
-            if is_there {
-                carry(&shared, receiver, &*summing, config.spin);
-            }
-        })?;
-        told.recv().map_err(io::Error::other)??;
+        // It waits for nothing else.
+        let _ = give.send((way.clone(), receiver));
         Ok(Intake { way, held: None, thread: Some(thread) })
     }
 
     /// As [`Interface::receive`], of what the thread has taken.
     ///
     /// # Errors
-    /// What the device said behind the packets that were taken before.
+    /// What the device said behind the packets that were taken before; or, from then on, that the thread is gone.
     pub fn receive(&mut self) -> io::Result<usize> {
         let held = self.held.take().map(|mut batch| {
             batch.clear();
@@ -215,7 +243,11 @@ impl Intake {
         let mut state = self.way.lock();
         state.empty.extend(held);
         self.held = state.full.pop_front();
-        let error = if self.held.is_none() { state.error.take() } else { None };
+        let error = match &self.held {
+            Some(_) => None,
+            None if state.is_gone => Some(io::Error::other("the thread that receives is gone")),
+            None => state.error.take(),
+        };
         self.way.tell(&mut state);
         if state.sleeps {
             self.way.room.notify_one();
@@ -282,6 +314,7 @@ fn carry(way: &Way, mut receiver: Box<dyn Receiver>, summing: &dyn Summing, spin
         let mut result = Ok(());
         while result.is_ok() && batch.len() == 0 && !way.is_over() {
             result = receiver.receive(&mut batch, summing);
+            way.malformed.fetch_add(std::mem::take(&mut batch.malformed), Ordering::Relaxed);
             if result.is_ok() && batch.len() == 0 {
                 match worked.elapsed() < spin {
                     true => std::hint::spin_loop(),

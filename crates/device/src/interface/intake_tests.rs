@@ -1,7 +1,6 @@
 //! The queue between the thread that receives and who drives the stack: order, room, sleep, errors, and the end.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::mpsc;
 
 use rustix::event::{PollFd, PollFlags};
 
@@ -84,7 +83,7 @@ fn device() -> (Script, Device) {
 
 fn scripted() -> (Intake, Device) {
     let (script, device) = device();
-    (Intake::new(Box::new(script), Box::new(Plain), config()).unwrap(), device)
+    (Intake::new(|| Ok(Box::new(script)), Box::new(Plain), config()).unwrap(), device)
 }
 
 fn is_readable(intake: &Intake, patience: Duration) -> bool {
@@ -112,7 +111,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 fn packets_come_whole_and_in_order_with_their_sums() {
     let all = memory::Config { link: Link::Ip, checksum: true, ..memory::Config::default() };
     let (mut ours, mut theirs) = memory::pair(all).unwrap();
-    let mut intake = Intake::new(ours.receiver().unwrap(), Box::new(Plain), config()).unwrap();
+    let mut intake = Intake::new(|| ours.receiver(), Box::new(Plain), config()).unwrap();
     let content = |n: usize| vec![n as u8; 20 + n % 1400];
     let partial = Checksum::Partial { start: 2, offset: 16 };
     let (mut given, mut seen) = (0, 0);
@@ -197,8 +196,67 @@ fn the_thread_ends_wherever_it_sleeps() {
 }
 
 #[test]
-fn a_processor_that_is_not_there_is_said_to_be() {
+fn a_processor_that_is_not_there_is_said_to_be_and_takes_nothing_away() {
     let nowhere = Config { cpu: Some(1 << 20), ..config() };
-    let error = Intake::new(Box::new(device().0), Box::new(Plain), nowhere).err().unwrap();
+    let (mut ours, mut theirs) = memory::pair(memory::Config::default()).unwrap();
+    let error = Intake::new(|| ours.receiver(), Box::new(Plain), nowhere).err().unwrap();
     assert!(error.to_string().contains("processor 1048576"), "{error}");
+    theirs.transmit(&[TxPacket { header: &[1; 60], ..TxPacket::default() }]).unwrap();
+    assert_eq!(ours.receive().unwrap(), 1, "who drives the stack has them as before");
+}
+
+#[test]
+fn one_thread_alone_receives() {
+    let (mut ours, mut theirs) = memory::pair(memory::Config::default()).unwrap();
+    let mut intake = Intake::new(|| ours.receiver(), Box::new(Plain), config()).unwrap();
+    let second = Intake::new(|| ours.receiver(), Box::new(Plain), config()).err().unwrap();
+    assert_eq!(second.kind(), io::ErrorKind::Unsupported, "{second}");
+    theirs.transmit(&[TxPacket { header: &[1; 60], ..TxPacket::default() }]).unwrap();
+    assert_eq!(next(&mut intake), [[1; 60]]);
+}
+
+/// Finds nothing but what is malformed, and panics at the third look if it is to.
+struct Faulty {
+    looks: Arc<AtomicUsize>,
+    panics: bool,
+}
+
+impl Receiver for Faulty {
+    fn batch(&self) -> Arena {
+        Arena::new(64, false)
+    }
+
+    fn receive(&mut self, into: &mut Arena, _: &dyn Summing) -> io::Result<()> {
+        let looks = self.looks.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.panics || looks < 2, "as the test wants it");
+        into.malformed += u64::from(looks < 5);
+        Ok(())
+    }
+
+    fn wait(&mut self, waker: &Waker) -> io::Result<()> {
+        wake::wait(waker.as_fd(), waker, Some(Duration::from_millis(1)), false).map(|_| ())
+    }
+}
+
+fn faulty(panics: bool) -> (Intake, Arc<AtomicUsize>) {
+    let looks = Arc::<AtomicUsize>::default();
+    let receiver = Faulty { looks: looks.clone(), panics };
+    (Intake::new(|| Ok(Box::new(receiver)), Box::new(Plain), config()).unwrap(), looks)
+}
+
+#[test]
+fn what_is_malformed_is_counted_before_a_packet_comes() {
+    let (intake, looks) = faulty(false);
+    wait_until("it looked", || looks.load(Ordering::SeqCst) > 6);
+    assert_eq!(intake.malformed(), 5);
+}
+
+#[test]
+fn a_thread_that_panics_is_said_to_be_gone() {
+    let (mut intake, _) = faulty(true);
+    assert!(is_readable(&intake, PATIENCE), "nobody was told");
+    for _ in 0..3 {
+        assert_eq!(intake.receive().unwrap_err().kind(), io::ErrorKind::Other);
+    }
+    assert!(is_readable(&intake, Duration::ZERO));
 }

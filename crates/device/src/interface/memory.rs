@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::arena::Arena;
-use super::intake::{Receiver, Summing};
+use super::intake::{self, Receiver, Summing};
 use super::{Capabilities, Checksum, Interface, Link, RxPacket, Segmentation, Split, TxPacket};
 use crate::{Waker, wake};
 
@@ -201,7 +201,9 @@ impl Interface for Memory {
     }
 
     fn receiver(&mut self) -> io::Result<Box<dyn Receiver>> {
-        self.is_received = true;
+        if std::mem::replace(&mut self.is_received, true) {
+            return Err(intake::taken());
+        }
         Ok(Box::new(Receiving(self.inward.clone())))
     }
 

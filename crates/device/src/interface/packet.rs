@@ -18,7 +18,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::flows::{self, Flows};
 use super::host::Watch;
-use super::intake::Receiver;
+use super::intake::{self, Receiver};
 use super::relay::Sender;
 use super::vnet;
 use super::withhold::Withheld;
@@ -338,8 +338,10 @@ impl Interface for Packet {
 
     fn receiver(&mut self) -> io::Result<Box<dyn Receiver>> {
         let fd = self.fd.try_clone()?;
-        let gone = || io::Error::new(io::ErrorKind::Unsupported, "another thread receives already");
-        Ok(Box::new(Receiving::new(self.inward.take().ok_or_else(gone)?, fd)))
+        let inward = self.inward.take().ok_or_else(intake::taken)?;
+        // Who receives from now on counts what it finds.
+        self.dropped.set(self.dropped.get() + inward.lost());
+        Ok(Box::new(Receiving::new(inward, fd)))
     }
 
     fn receive(&mut self) -> io::Result<usize> {

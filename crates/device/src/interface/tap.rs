@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::arena::Arena;
 use super::host::Watch;
-use super::intake::{Receiver, Summing};
+use super::intake::{self, Receiver, Summing};
 use super::relay::Sender;
 use super::vnet;
 use super::{Capabilities, Change, Interface, Link, RxPacket, Split, TxPacket};
@@ -330,6 +330,9 @@ impl Interface for Tap {
     }
 
     fn receiver(&mut self) -> io::Result<Box<dyn Receiver>> {
+        if self.is_received {
+            return Err(intake::taken());
+        }
         let receiving = Receiving { fd: self.fd.try_clone()?, has_vnet: self.offload };
         self.is_received = true;
         Ok(Box::new(receiving))

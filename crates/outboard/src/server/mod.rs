@@ -241,8 +241,10 @@ impl Server {
             if let Some(interface) = stack.as_fd() {
                 epoll::delete(&self.engine.epoll, interface)?;
             }
-            stack.receive_by_thread(on(cpu))?;
+            let begun = stack.receive_by_thread(on(cpu));
+            // Where it could not begin, the descriptor is the interface's as before.
             self.has_descriptor = self.engine.hear_of(&stack)?;
+            begun?;
         }
         Ok(())
     }

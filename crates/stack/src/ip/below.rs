@@ -102,7 +102,7 @@ impl Below {
 
     /// From now on a thread of its own receives. What was received and not looked at is lost.
     pub fn intake(&mut self, config: relay::Config, level: Level) -> io::Result<()> {
-        let receiver = self.device.receiver()?;
+        let receiver = || self.device.receiver();
         self.intake = Some(Intake::new(receiver, Box::new(Passes(level)), config)?);
         Ok(())
     }

@@ -213,7 +213,12 @@ fn a_thread_that_receives_brings_what_is_right_in_order() {
     const COUNT: u32 = 3000;
     let Scene { mut stack, socket, mut other, now, .. } = scene(Link::Ip, false);
     let config = relay::Config { cpu: None, spin: Duration::from_micros(20) };
+    // Nothing is lost to a thread that could not begin.
+    let nowhere = relay::Config { cpu: Some(1 << 20), ..config };
+    assert!(stack.receive_by_thread(nowhere).is_err());
     stack.receive_by_thread(config).unwrap();
+    let second = stack.receive_by_thread(config).unwrap_err();
+    assert_eq!(second.kind(), std::io::ErrorKind::Unsupported);
     let via = via(false, None);
     let (mut given, mut seen, mut out) = (0, 0, [0; 2000]);
     let expected: Vec<u32> = (0..COUNT).filter(|n| n % 10 != 0).collect();
