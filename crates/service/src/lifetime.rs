@@ -220,9 +220,16 @@ impl<T> Queue<T> {
     pub fn next_lane(&mut self, now: Instant) -> Option<usize> {
         self.handle_timeout(now);
         let waiting = || self.lanes.iter().enumerate().filter(|(_, lane)| !lane.items.is_empty());
-        let starved = waiting().filter(|(_, lane)| lane.passed >= self.limits.patience);
-        let starved = starved.max_by_key(|(_, lane)| lane.passed);
-        starved.or_else(|| waiting().min_by_key(|(_, lane)| lane.priority)).map(|(at, _)| at)
+        let first = || waiting().min_by_key(|(_, lane)| lane.priority).map(|(at, _)| at);
+        self.starved(|_| true).or_else(first)
+    }
+
+    /// The lane that is next as so many were taken from others while something waited in it, of those that `may`.
+    pub fn starved(&self, may: impl Fn(usize) -> bool) -> Option<usize> {
+        let lanes = self.lanes.iter().enumerate().filter(|(at, _)| may(*at));
+        let patience = self.limits.patience;
+        let starved = lanes.filter(|(_, lane)| lane.passed >= patience && !lane.items.is_empty());
+        starved.max_by_key(|(_, lane)| lane.passed).map(|(at, _)| at)
     }
 
     /// The ADU that goes next.
@@ -301,12 +308,6 @@ impl<T> Queue<T> {
             self.lost.pop_front();
         }
         self.lost.push_back((item, why));
-    }
-
-    /// So many were taken from other lanes while something waited in this one that it is next.
-    pub fn is_starved(&self, lane: usize) -> bool {
-        let Lane { passed, items, .. } = &self.lanes[lane];
-        *passed >= self.limits.patience && !items.is_empty()
     }
 
     /// Something of this lane went that was not taken from here: those that wait in others wait for it, too.
@@ -392,6 +393,22 @@ mod tests {
         }
         let left = |lane: usize| queue.lanes[lane].items.len();
         assert!(left(0) < left(1) && left(0) < left(2), "importance still counts");
+    }
+
+    #[test]
+    fn who_waits_longest_hides_nobody_where_he_may_not_go() {
+        let mut queue = Queue::new(LIMITS, &[0, 1, 2]);
+        for (lane, count) in [(2, 1), (0, 5)] {
+            (0..count).for_each(|_| assert!(queue.push(lane, 1, Lifetime::ENDLESS, ()).is_ok()));
+        }
+        queue.take_of(0).unwrap();
+        queue.push(1, 1, Lifetime::ENDLESS, ()).unwrap();
+        (0..2).for_each(|_| assert!(queue.take_of(0).is_some()));
+        assert_eq!(queue.starved(|_| true), Some(2), "three went before it");
+        assert_eq!(queue.starved(|lane| lane != 2), None, "only two before this");
+        queue.take_of(0).unwrap();
+        assert_eq!(queue.next_lane(ms(0)), Some(2));
+        assert_eq!(queue.starved(|lane| lane != 2), Some(1), "of the others");
     }
 
     /// Whatever happens, each ADU is taken or told lost once, none is taken when it is over, and the bounds hold.

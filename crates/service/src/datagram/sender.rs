@@ -479,13 +479,13 @@ impl<P: Profile> Sender<P> {
         };
         let starved = active().filter(|(_, passed)| *passed >= PATIENCE);
         let starved = starved.max_by_key(|(_, passed)| *passed).map(|(at, _)| at);
-        let next = self.queue.next_lane(now);
+        self.queue.handle_timeout(now);
         self.note_lost();
         if let Some(starved) = starved {
             return Some(Turn::First(starved));
         }
         let is_active = |lane: usize| self.lanes[lane].progress.is_some();
-        let waits_long = next.filter(|lane| !is_active(*lane) && self.queue.is_starved(*lane));
+        let waits_long = self.queue.starved(|lane| !is_active(lane));
         let goes = |lane: &usize| is_active(*lane) || self.queue.waits(*lane);
         // Of those that are as important each has a packet in turn: what is short does not wait for all of what is long.
         let turn = |lane: &usize| (P::SENDS[*lane].priority, self.lanes[*lane].served);
