@@ -32,10 +32,10 @@ impl Said {
 
 /// The later of two syncs.
 fn later(a: u32, b: u32) -> u32 {
-    if is_later(a, b) { b } else { a }
+    if comes_after(a, b) { b } else { a }
 }
 
-fn is_later(known: u32, echo: u32) -> bool {
+fn comes_after(known: u32, echo: u32) -> bool {
     behind(known, echo).is_some_and(|by| by > 0)
 }
 
@@ -54,7 +54,7 @@ impl Connection {
         }
         // All is held to have come, and no question is under way: else nothing would ask for long.
         send.ask |= send.queue.sent() == 0 && control.echo == self.sync.latest;
-        if is_later(send.said.below_una, control.echo) {
+        if comes_after(send.said.below_una, control.echo) {
             send.said.below_una = control.echo;
             send.said.disputes += 1;
         }
@@ -67,7 +67,7 @@ impl Connection {
         let lacks = send.queue.sent() > 0
             && send.queue.at(0).start == control.rseq
             && send.queue.at(0).has(flag::SACKED);
-        if !lacks || !is_later(send.said.beyond, control.echo) || self.settings.noerr {
+        if !lacks || !comes_after(send.said.beyond, control.echo) || self.settings.noerr {
             return 0;
         }
         let (queue, cc) = (&mut send.queue, &mut self.cc);
