@@ -317,6 +317,7 @@ fn a_conflict_behind_another_is_said_to_be_there() {
 fn checked_of(text: &str) -> Checked {
     let types = [
         ("Small", "SEQUENCE { n INTEGER (0..9) }"),
+        ("Short", "SEQUENCE { bytes OCTET STRING (SIZE (1..1000)) }"),
         ("Mid", "SEQUENCE { bytes OCTET STRING (SIZE (1..5600)) }"),
         ("Large", "SEQUENCE { bytes OCTET STRING (SIZE (1..60000)) }"),
     ];
@@ -480,4 +481,53 @@ fn what_is_more_important_is_waited_for() {
     let machine = |priority| plan_of(&text(priority)).machine;
     assert_eq!([100, 200].map(machine), [Machine::Datagram; 2]);
     assert_ne!(machine(50), Machine::Datagram);
+}
+
+/// As many of what goes before as come while an ADU leaves, and not one alone.
+#[test]
+fn all_that_comes_meanwhile_is_waited_for() {
+    let text = |deadline: &str, priority: u32, hz: u32| {
+        format!(
+            "network = {{rtt_ms = 10, rate_mbit = [2, 10], loss = 0.001, control = \"reserved\"}}\n\
+             adu.X = {{type = \"M.Mid\", rate_hz = 1, reliability = \"avoid\", loss = 0.1, order = \"type\", late = \"deliver\", deadline_ms = {deadline}}}\n\
+             adu.Y = {{type = \"M.Short\", rate_hz = {hz}, reliability = \"avoid\", loss = 0.1, order = \"type\", priority = {priority}}}\n"
+        )
+    };
+    let ms = |deadline: &str, priority: u32, hz: u32| {
+        let choice = choose(&of_text(&text(deadline, priority, hz)).specification, None).unwrap();
+        assert_eq!(choice.plan.machine, Machine::Datagram, "{priority} {hz}");
+        choice.combination.ways[0].figures.time.all().round()
+    };
+    // 5 ms on the way, 25 for its bytes: with 4.4 each 6.7 ms eleven go before it, and in turn five.
+    assert_eq!(ms("200", 50, 150), 78.0);
+    assert_eq!(ms("200", 100, 150), 52.0);
+    // One a second goes before it, or one packet.
+    assert_eq!(ms("200", 50, 1), 34.0);
+    assert_eq!(ms("200", 150, 150), 34.0);
+    // By XTP, of which no code is made, nothing is more important.
+    assert_ne!(plan_of(&text("60", 50, 150)).machine, Machine::Datagram);
+}
+
+/// What may come faster than it leaves leaves no time for what is less important.
+#[test]
+fn what_fills_the_path_leaves_no_time() {
+    let text = |hz: u32, deadline: &str| {
+        format!(
+            "network = {{rtt_ms = 10, rate_mbit = [2, 10], loss = 0.001}}\n\
+             adu.X = {{type = \"M.Small\", rate_hz = 1, reliability = \"avoid\", loss = 0.1{deadline}}}\n\
+             adu.Y = {{type = \"M.Short\", rate_hz = [1, {hz}], reliability = \"avoid\", loss = 0.1, priority = 50}}\n\
+             adu.Z = {{type = \"M.Short\", rate_hz = [5, 30], bitrate_kbit = [40, 200], adapt = [\"quality\"], reliability = \"avoid\", loss = 0.1, priority = 200}}\n"
+        )
+    };
+    let drops = ", deadline_ms = 500";
+    plan_of(&text(150, drops));
+    plan_of(&text(300, ""));
+    let (_, refusal) = refusal_of(&text(300, drops));
+    assert!(refusal.why.contains("without end: Y"), "{}", refusal.why);
+    let names: Vec<_> = refusal.clauses.iter().map(|one| one.clause.name.as_str()).collect();
+    assert!(
+        names.contains(&"adu.X.deadline_ms") && names.contains(&"network.rate_mbit"),
+        "{names:?}"
+    );
+    assert!(refusal.clauses.iter().all(|one| one.goes), "{refusal:#?}");
 }

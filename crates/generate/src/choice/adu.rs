@@ -2,8 +2,8 @@
 //! recover that is left.
 
 mod again;
-
-use std::cmp::Ordering;
+mod queue;
+mod waiting;
 
 use super::channel::{Channel, Overtaking, run_share};
 use crate::catalogue::{Function, Mechanism as M, Set};
@@ -143,8 +143,8 @@ pub struct Figures {
 /// Milliseconds from when an ADU is given to the sender to when it is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Time {
-    /// Behind one packet of each other type; of datagrams behind one ADU of what is more important, and in turns with one of what is
-    /// as important.
+    /// Behind one packet of each other type; of datagrams behind all that comes meanwhile of what is more important, and in turns
+    /// with what is as important; infinite where that has no end.
     pub queue: f64,
     /// For its bytes to leave.
     pub bytes: f64,
@@ -166,6 +166,10 @@ impl Time {
 
     /// In words.
     pub fn words(&self) -> String {
+        if !self.queue.is_finite() {
+            return "any time: what goes before it, or in turn, may come as fast as it leaves"
+                .to_owned();
+        }
         let parts = [
             ("queue", self.queue),
             ("bytes", self.bytes),
@@ -355,6 +359,10 @@ impl Subject<'_> {
             let step = step_of(&steps, packets);
             let first = first_loss(&channel, packets, step);
             let figures = self.figures((bytes, hz), packets, step);
+            let is_bounded = self.adu().deadline_ms.value.is_some() || playout != M::NoPlayout;
+            if is_bounded && !figures.time.queue.is_finite() {
+                return Err(self.without_end());
+            }
             let (resends, resend_ms) = self.resends(resend, &figures, first, wanted);
             if resend == M::UntilDeadline && resends == 0 {
                 return Err(self.too_late_again(&figures));
@@ -493,22 +501,22 @@ impl Subject<'_> {
     }
 
     fn figures(&self, (bytes, hz): (f64, f64), packets: u16, step: Fec) -> Figures {
-        let of = self.of;
-        let network = &of.network;
-        let rate = network.rate_mbit.value.low * 1000.0;
-        // Milliseconds that bits take at the slowest rate: bits by kilobits a second.
-        let leave = |bytes: f64| if rate.is_finite() { bytes * 8.0 / rate } else { 0.0 };
+        let network = &self.of.network;
         let load = packets_with(packets, step) / f64::from(packets);
-        let whole = self.sent_bytes(bytes, &[FecStep { packets_max: packets, fec: step }]);
-        let queue = self.queue(packets_with(packets, step).ceil(), leave);
         let correction = match step {
             Fec::Copy { distance } if hz > 0.0 => f64::from(distance) * 1000.0 / hz,
             _ => 0.0,
         };
-        // Who adapts makes no more than the path's target, so one has left when the next is made.
-        let adapts = !self.adu().adapt.value.is_empty() && hz > 0.0;
-        let left = leave(whole);
-        let frame = if adapts { left.min(1000.0 / hz) } else { left };
+        let whole = self.sent_bytes(bytes, &[FecStep { packets_max: packets, fec: step }]);
+        let left = self.leave(whole);
+        let (queue, frame) = match self.carrier.machine {
+            M::Datagram => self.among_datagrams(bytes, hz, (left, packets_with(packets, step))),
+            _ => {
+                // Who adapts makes no more than the path's target, so one has left when the next is made.
+                let adapts = !self.adu().adapt.value.is_empty() && hz > 0.0;
+                (self.queue(), if adapts { left.min(1000.0 / hz) } else { left })
+            }
+        };
         let time = Time {
             queue,
             bytes: frame,
@@ -518,39 +526,6 @@ impl Subject<'_> {
             resends: 0.0,
         };
         Figures { bytes, packets, load, time, ..Figures::default() }
-    }
-
-    /// Milliseconds behind what else the same end sends, of `packets` packets, where bytes take so long to leave.
-    fn queue(&self, packets: f64, leave: impl Fn(f64) -> f64) -> f64 {
-        let (of, from) = (self.of, self.adu().from.value);
-        let shares = |adu: &Adu| {
-            let is_of = |role| adu.from.value.is(role) && from.is(role);
-            is_of(0) || is_of(1)
-        };
-        let others = of.adus.iter().enumerate();
-        let others = others.filter(|(place, adu)| *place != self.place && shares(adu));
-        let behind = others.map(|(place, adu)| {
-            let mtu = of.network.mtu_bytes.value;
-            // What has begun to leave is not taken back, whatever its priority.
-            let one = (self.carrier.size(adu).high + self.carrier.overhead()).min(mtu);
-            let goes_beside = adu.reliability.value == Preference::Require;
-            if self.carrier.machine != M::Datagram || goes_beside {
-                return leave(one);
-            }
-            // One of it goes before this where it is more important, and where it is as important they have a packet in turn.
-            let most = match adu.priority.value.total_cmp(&self.adu().priority.value) {
-                Ordering::Less => f64::INFINITY,
-                Ordering::Equal => packets * mtu,
-                Ordering::Greater => one,
-            };
-            let other = Subject { place, ..*self };
-            let whole = other.loads().into_iter().map(|(bytes, hz)| {
-                let left = leave(other.sent_bytes(bytes, &[]).min(most));
-                if !adu.adapt.value.is_empty() && hz > 0.0 { left.min(1000.0 / hz) } else { left }
-            });
-            whole.fold(leave(one), f64::max)
-        });
-        behind.sum()
     }
 
     fn check_loss(&self, figures: &Figures, resend: M, wanted: f64) -> Result<(), Failure> {
@@ -625,6 +600,9 @@ impl Subject<'_> {
                 )
             }
         };
+        if self.carrier.machine == M::Datagram {
+            clauses.extend(self.without_end().clauses);
+        }
         let why = format!("it takes {}{again}; {deadline} may pass", figures.time.words());
         Err(Failure::new(why, clauses).by(figures.time.all(), deadline))
     }
