@@ -71,6 +71,9 @@ const REPLAYED: &[(i32, i32)] = &[
     (libc::IPPROTO_TCP, libc::TCP_LINGER2),
     (libc::IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS),
 ];
+/// Options of which twice is told what was set.
+const DOUBLED: [(i32, i32); 2] =
+    [(libc::SOL_SOCKET, libc::SO_RCVBUF), (libc::SOL_SOCKET, libc::SO_SNDBUF)];
 /// Options whose meaning the placeholder has: how long calls on it wait, and for how much.
 const OF_PLACEHOLDER: [i32; 3] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, libc::SO_RCVLOWAT];
 /// The option by which a socket has an interface.
@@ -634,6 +637,11 @@ fn replayed(library: &Library, socket: &Socket, mut set: impl FnMut(OptionName, 
         if known & 1 << bit != 0
             && let Ok(len) = library.client.option(socket.handle, option, &mut value)
         {
+            if DOUBLED.contains(&(level, name))
+                && let Some(told) = value.first_chunk_mut()
+            {
+                *told = (i32::from_ne_bytes(*told) / 2).to_ne_bytes();
+            }
             set(option, &value[..len.min(VALUE_MAX)]);
         }
     }

@@ -7,6 +7,7 @@ use super::{Ip, Tests};
 /// What a script's text holds, and why it is then not for us.
 const NOT_OURS: &[(&str, &str)] = &[
     ("FASTOPEN", "TCP Fast Open (RFC 7413), which Fusewire does not offer"),
+    ("FOEXP", "TCP Fast Open (RFC 7413), which Fusewire does not offer"),
     (" FO ", "TCP Fast Open (RFC 7413), which Fusewire does not offer"),
     (",FO", "TCP Fast Open (RFC 7413), which Fusewire does not offer"),
     ("tcp_fastopen", "TCP Fast Open (RFC 7413), which Fusewire does not offer"),

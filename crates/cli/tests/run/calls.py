@@ -564,6 +564,20 @@ def options():
     return out
 
 
+@step
+def buffers():
+    # What is told of them once they were set, also of one that the kernel has afterwards.
+    out = []
+    for kind in socket.SOCK_STREAM, socket.SOCK_DGRAM:
+        s = new(kind)
+        for name in socket.SO_RCVBUF, socket.SO_SNDBUF:
+            s.setsockopt(socket.SOL_SOCKET, name, 20_000)
+            out.append(s.getsockopt(socket.SOL_SOCKET, name))
+        s.bind((LOOPBACK, 0))
+        out += [s.getsockopt(socket.SOL_SOCKET, name) for name in (socket.SO_RCVBUF, socket.SO_SNDBUF)]
+    return out
+
+
 def interface():
     # The number of the interface with this host's address, or of the outboard's.
     return socket.if_nametoindex("k0" if OWN in ("10.8.0.2", "fd07::2") else "v0")

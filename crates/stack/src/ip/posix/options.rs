@@ -33,9 +33,9 @@ pub struct Options {
     pub recv_timeout: Option<Duration>,
     /// `SO_SNDTIMEO`.
     pub send_timeout: Option<Duration>,
-    /// `SO_RCVBUF`, in bytes.
+    /// `SO_RCVBUF`, in bytes, as it was asked for.
     pub recv_buffer: Option<u32>,
-    /// `SO_SNDBUF`, in bytes.
+    /// `SO_SNDBUF`, in bytes, as it was asked for.
     pub send_buffer: Option<u32>,
     /// `SO_REUSEADDR`.
     pub reuse: bool,
@@ -180,6 +180,11 @@ fn seconds(value: &[u8]) -> Result<Duration, i32> {
 
 fn buffer(value: &[u8]) -> Result<Option<u32>, i32> {
     Ok(Some(int(value)?.clamp(*BUFFER.start(), *BUFFER.end()) as u32))
+}
+
+/// What is told of a buffer that was asked for: twice that, as the kernel does, whose own records of what waits take the half.
+fn told_buffer(asked: u32) -> i32 {
+    i32::try_from(asked).map_or(i32::MAX, |asked| asked.saturating_mul(2))
 }
 
 /// `struct timeval` on 64-bit Linux; zero is for ever.
@@ -423,16 +428,16 @@ impl Options {
                 bytes.extend_from_slice(&time.to_ne_bytes());
                 return Ok(bytes);
             }
-            (libc::SOL_SOCKET, libc::SO_RCVBUF) => {
-                let room = match (is_tcp, self.recv_buffer) {
-                    (true, asked) => asked.unwrap_or(tcp.recv_window) as usize,
-                    (false, asked) => asked.map_or(datagrams, |bytes| room_for(bytes as usize)),
-                };
-                i32::try_from(room).unwrap_or(i32::MAX)
-            }
-            (libc::SOL_SOCKET, libc::SO_SNDBUF) => {
-                i32::try_from(self.send_buffer.unwrap_or(tcp.send_buffer)).unwrap_or(i32::MAX)
-            }
+            (libc::SOL_SOCKET, libc::SO_RCVBUF) => match self.recv_buffer {
+                Some(asked) if is_tcp => told_buffer(asked),
+                Some(asked) => told_buffer(asked.min(room_for(usize::MAX) as u32)),
+                None if is_tcp => i32::try_from(tcp.recv_window).unwrap_or(i32::MAX),
+                None => i32::try_from(datagrams).unwrap_or(i32::MAX),
+            },
+            (libc::SOL_SOCKET, libc::SO_SNDBUF) => match self.send_buffer {
+                Some(asked) => told_buffer(asked),
+                None => i32::try_from(tcp.send_buffer).unwrap_or(i32::MAX),
+            },
             (libc::IPPROTO_TCP, _) if !is_tcp => return Err(libc::ENOPROTOOPT),
             (libc::IPPROTO_TCP, libc::TCP_NODELAY) => i32::from(self.nodelay),
             (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => seconds(self.keep.idle),
