@@ -241,6 +241,10 @@ pub struct AduPlan {
     pub fec: Vec<FecStep>,
     /// The share of ADUs that may be lost; 0 where all must arrive.
     pub loss: f64,
+    /// How many of them may be lost in a row; `None`: any. Contracts read it.
+    pub loss_run: Option<u32>,
+    /// How far times of delivery may vary; `None`: nobody says. Contracts read it.
+    pub jitter_us: Option<u64>,
     /// Bits a second that it takes on its way, headers and correction with it: the least that it can do with, and the most;
     /// `None` where nobody says how much of it there is.
     pub load_bits_per_s: (u64, Option<u64>),

@@ -148,7 +148,8 @@ struct Mutation {
     outcome: Outcome,
 }
 
-/// The fields of a plan, those of its types of ADU each by itself, as text; without what compares two ends.
+/// The fields of a plan, those of its types of ADU each by itself, as text; without what compares two ends, and what only contracts
+/// read.
 fn fields(plan: &Plan) -> Vec<(String, String)> {
     let whole = serde_json::to_value(plan).expect("a plan is JSON");
     let mut all = Vec::new();
@@ -157,7 +158,9 @@ fn fields(plan: &Plan) -> Vec<(String, String)> {
             "wire" | "digest" => {}
             "adus" => {
                 for (place, adu) in value.as_array().expect("a list").iter().enumerate() {
-                    for (name, value) in adu.as_object().expect("an object") {
+                    let fields = adu.as_object().expect("an object").iter();
+                    let is_of_contracts = |name: &str| matches!(name, "loss_run" | "jitter_us");
+                    for (name, value) in fields.filter(|(name, _)| !is_of_contracts(name)) {
                         all.push((format!("adus[{place}].{name}"), value.to_string()));
                     }
                 }
@@ -196,6 +199,9 @@ fn behaviour(mut text: String, machine: Machine) -> String {
         without(&mut text, key, ", ");
     }
     without(&mut text, "const NETWORK", "};");
+    for key in ["loss_run: ", "jitter: "] {
+        without(&mut text, key, ", ");
+    }
     match machine {
         Machine::Tcp | Machine::Xtp => {
             // Whether it waits at all: for what, nobody looks.

@@ -153,6 +153,10 @@ pub struct Adu {
     pub hz: f64,
     /// The share of them that may be lost. For contracts.
     pub loss_max: f64,
+    /// How many of them may be lost in a row. For contracts.
+    pub loss_run: Option<u32>,
+    /// How far times of delivery may vary. For contracts.
+    pub jitter: Option<Duration>,
 }
 
 impl Adu {
@@ -178,6 +182,8 @@ impl Adu {
             kept: 0,
             hz: 0.0,
             loss_max: 1.0,
+            loss_run: None,
+            jitter: None,
         }
     }
 

@@ -206,6 +206,62 @@ fn without_its_bounds_more_and_longer_is_sent() {
     says(datagrams::bounds::<SendsLong, Whole>(), ["Sound: ", "too long"]);
 }
 
+#[test]
+fn without_a_bound_of_packets_they_are_too_long() {
+    datagrams::fits::<Whole, Whole>().unwrap();
+    struct Long(#[expect(dead_code)] Session<Long>);
+    impl From<Session<Long>> for Long {
+        fn from(session: Session<Long>) -> Long {
+            Long(session)
+        }
+    }
+    impl Profile for Long {
+        const NAME: &'static str = "tested";
+        const MACHINE: Machine = Machine::Datagram;
+        const SENDS: &'static [Adu] = ALL;
+        const TAKES: &'static [Adu] = ALL;
+        const RATES: (u64, u64) = RATES;
+        const MTU: usize = 1300;
+    }
+    says(datagrams::fits::<Long, Whole>(), ["Picture: ", "bytes, and 1200 fit"]);
+}
+
+#[test]
+fn without_its_priority_nothing_goes_first() {
+    datagrams::puts_first::<Whole, Whole>().unwrap();
+    datagrams::puts_first::<Again, Again>().unwrap();
+    const ALIKE: &[Adu] = &[Adu { priority: 100, ..SOUND }, PICTURE];
+    end!(SendsAlike: ALIKE, ALL, RATES);
+    says(datagrams::puts_first::<SendsAlike, Whole>(), ["Sound: ", "which is less important"]);
+    // One that waits, and is told of when it goes alone.
+    const PATIENT: &[Adu] = &[SOUND, Adu { deadline: None, ..PICTURE }];
+    end!(Patient: PATIENT, PATIENT, RATES);
+    datagrams::puts_first::<Patient, Patient>().unwrap();
+    const LAST: &[Adu] = &[Adu { priority: 200, ..MOVE }, Adu { priority: 300, ..MAP }];
+    end!(SendsLast: LAST, AGAIN, FIXED);
+    says(datagrams::puts_first::<SendsLast, Again>(), ["Map: ", "which is less important"]);
+}
+
+#[test]
+fn without_correction_more_are_lost_in_a_row() {
+    const NONE: &[Adu] = &[Adu { loss_run: Some(1), ..SOUND }];
+    const BARE: &[Adu] = &[Adu { fec: Fec::None, loss_max: 0.1, ..NONE[0] }];
+    end!(Corrects: NONE, NONE, RATES);
+    datagrams::carries::<Corrects, Corrects>().unwrap();
+    end!(SendsBare: BARE, BARE, RATES);
+    says(datagrams::carries::<SendsBare, SendsBare>(), ["Sound: ", "a run of more than 1 lost"]);
+}
+
+#[test]
+fn what_varies_more_than_its_clause_is_uneven() {
+    const EVEN: &[Adu] = &[Adu { jitter: Some(ms(5)), ..SOUND }];
+    end!(Even: EVEN, EVEN, RATES);
+    datagrams::evens::<Even, Even>().unwrap();
+    const AT_ONCE: &[Adu] = &[Adu { playout: Mode::None, ..EVEN[0] }];
+    end!(AtOnce: AT_ONCE, AT_ONCE, RATES);
+    says(datagrams::evens::<AtOnce, AtOnce>(), ["Sound: ", "come unevenly"]);
+}
+
 /// What must arrive, beside sound.
 const BESIDE: &[Adu] = &[
     Adu { len_max: 2000, ..Adu::new("Event", 2) },

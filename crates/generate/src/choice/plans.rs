@@ -167,6 +167,8 @@ fn adu_plan(
         late: adu.late.value,
         fec: way.fec.clone(),
         loss: adu.loss.value,
+        loss_run: adu.loss_run.value.filter(|_| resend != Resend::Selective).map(|run| run as u32),
+        jitter_us: adu.jitter_ms.value.map(us),
         load_bits_per_s: (
             way.figures.least_bits.floor() as u64,
             way.figures.most_bits.map(|bits| bits.ceil() as u64),

@@ -151,6 +151,8 @@ pub fn fields(plan: &Plan, of: &AduPlan) -> Vec<String> {
     }
     fields.push(format!("hz: {:?}", hz(of)));
     fields.push(format!("loss_max: {:?}", of.loss));
+    fields.extend(of.loss_run.map(|run| format!("loss_run: Some({run})")));
+    fields.extend(of.jitter_us.map(|jitter| format!("jitter: Some({})", us(jitter))));
     fields
 }
 

@@ -26,7 +26,9 @@ pub fn fields(of: &AduPlan) -> Vec<String> {
     if is_resent(of) {
         return Vec::new();
     }
-    vec!["is_resent: false".to_owned(), format!("loss_max: {:?}", of.loss)]
+    let mut fields = vec!["is_resent: false".to_owned(), format!("loss_max: {:?}", of.loss)];
+    fields.extend(of.loss_run.map(|run| format!("loss_run: Some({run})")));
+    fields
 }
 
 /// Bytes a second of what is sent again, and of what is not; `None`: nobody says the network's rate.

@@ -131,9 +131,16 @@ const DATAGRAMS: &[Test] = &[
     (
         "what_comes_unevenly_is_handed_over_evenly",
         "evens",
-        |_, adu| adu.playout.is_some(),
+        |plan, adu| is_lane(plan, adu) && (adu.playout.is_some() || adu.jitter_us.is_some()),
         Way::Each,
     ),
+    (
+        "what_is_more_important_goes_first_and_not_for_ever",
+        "puts_first",
+        is_more_important,
+        Way::Each,
+    ),
+    ("no_datagram_is_longer_than_packets_may_be", "fits", is_lane, Way::Each),
     ("what_adapts_is_told_by_its_clause", "adapts", |_, adu| !adu.adapt.is_empty(), Way::Each),
     ("no_more_is_sent_than_may_be", "keeps_rate", is_lane, Way::Rate),
     ("what_is_too_long_is_refused", "bounds", |_, _| true, Way::Each),
@@ -144,6 +151,13 @@ const DATAGRAMS: &[Test] = &[
 
 fn is_lane(plan: &Plan, adu: &AduPlan) -> bool {
     !is_beside(plan, adu)
+}
+
+/// Than another that the same role sends.
+fn is_more_important(plan: &Plan, adu: &AduPlan) -> bool {
+    let lanes = || plan.adus.iter().filter(|adu| is_lane(plan, adu));
+    let of_one = |other: &AduPlan| (0..2).any(|role| adu.from.is(role) && other.from.is(role));
+    is_lane(plan, adu) && lanes().any(|other| of_one(other) && adu.priority < other.priority)
 }
 
 fn is_arriving(plan: &Plan, adu: &AduPlan) -> bool {

@@ -16,6 +16,7 @@ use fusewire_transport::media::{Made, Yields};
 
 mod again;
 mod beside;
+mod packets;
 
 pub use super::Broken;
 use super::link::{Link, MARK, Wire};
@@ -29,6 +30,7 @@ use crate::profile::{Adu, Beside, Network, Order, Profile};
 use crate::{Error, Result};
 pub use again::{gives_up, is_sure};
 pub use beside::{arrives, tells_late};
+pub use packets::{fits, puts_first};
 
 type Kept = std::result::Result<(), Broken>;
 
@@ -44,7 +46,9 @@ const QUEUE: Duration = Duration::from_millis(300);
 const TAIL: Duration = Duration::from_secs(2);
 /// How far what an end knows of ages may be off.
 const SLACK: Duration = Duration::from_millis(20);
-/// Of what is handed over evenly, so much apart from how it was sent.
+/// Of ADUs that begin a run of more that are lost than may be in a row, what the choice lets.
+const RUN_SHARE: f64 = 0.001;
+/// Of what is handed over evenly, so much apart from how it was sent, where nobody says how much.
 const UNEVEN: Duration = Duration::from_millis(2);
 
 fn broken<T>(adu: &Adu, what: String) -> std::result::Result<T, Broken> {
@@ -307,8 +311,8 @@ fn stream<A: Profile, B: Profile>(
     Ok((application.into_inner(), came))
 }
 
-/// What is sent comes whole, once, in the order of its clauses, and no more of it is lost than may be; what does not come is told
-/// once. Over the worst network that is vouched for; and but for the share, over one that meddles.
+/// What is sent comes whole, once, in the order of its clauses, and no more of it is lost than may be, nor in a row; what does not
+/// come is told once. Over the worst network that is vouched for; and but for the share, over one that meddles.
 ///
 /// # Errors
 /// What does not hold.
@@ -322,6 +326,8 @@ pub fn carries<A: Profile, B: Profile>() -> Kept {
         let (sent, came) = stream::<A, B>(worst::<A>(), A::NETWORK.loss_burst, seed, long)?;
         for (lane, adu) in B::TAKES.iter().enumerate() {
             judge_loss(adu, sent.pushed[lane].len(), &came[lane])?;
+            let is_lost = |n| !came[lane].adus.contains_key(&n) || came[lane].late.contains(&n);
+            judge_runs(adu, sent.pushed[lane].len() as u64, is_lost)?;
         }
         stream::<A, B>(meddling::<A>(), 1.0, seed, Duration::from_secs(10)).map(drop)
     })
@@ -343,6 +349,25 @@ fn judge_loss(adu: &Adu, sent: usize, came: &Came) -> Kept {
         && let Some(untold) = (0..last).find(|number| !is_told(number))
     {
         return broken(adu, format!("{untold} has not come, and is not told"));
+    }
+    Ok(())
+}
+
+/// No more begin a run of more that are lost than there may be in a row, but for one in a thousand (`docs/generate.md`, section The
+/// choice) and, as with shares, what chance makes.
+pub(super) fn judge_runs(adu: &Adu, sent: u64, is_lost: impl Fn(u64) -> bool) -> Kept {
+    let Some(run) = adu.loss_run else { return Ok(()) };
+    let (mut long, mut lost) = (0, 0);
+    for number in 0..sent {
+        lost = if is_lost(number) { lost + 1 } else { 0 };
+        long += u64::from(lost == run + 1);
+    }
+    let n = sent as f64;
+    let may_be = n * RUN_SHARE + 4.0 * (n * RUN_SHARE).sqrt() + 2.0;
+    if long as f64 > may_be {
+        let what =
+            format!("{long} of {sent} begin a run of more than {run} lost, and {may_be:.0} may");
+        return broken(adu, what);
     }
     Ok(())
 }
@@ -444,12 +469,16 @@ pub fn evens<A: Profile, B: Profile>() -> Kept {
     with_seeds(|seed| {
         let rules = Rules { loss: 0.0, ..worst::<A>() };
         let (sent, came) = stream::<A, B>(rules, 1.0, seed, Duration::from_secs(10))?;
-        for (lane, adu) in A::SENDS.iter().enumerate().filter(|(_, adu)| adu.playout != Mode::None)
-        {
+        let takes = A::SENDS.iter().zip(B::TAKES).enumerate();
+        let is_even = |(_, (sent, taken)): &(usize, (&Adu, &Adu))| {
+            sent.playout != Mode::None || taken.jitter.is_some()
+        };
+        for (lane, (_, adu)) in takes.filter(is_even) {
             // Behind the fastest, which may come later than the first.
             let ages = came[lane].adus.iter().skip(50);
             let ages: Vec<_> = ages.map(|(n, at)| *at - sent.pushed[lane][*n as usize].0).collect();
-            let uneven = ages.windows(2).filter(|two| two[0].abs_diff(two[1]) > UNEVEN).count();
+            let may_be = adu.jitter.unwrap_or(UNEVEN).max(TICK);
+            let uneven = ages.windows(2).filter(|two| two[0].abs_diff(two[1]) > may_be).count();
             if ages.is_empty() || uneven * 20 > ages.len() {
                 return broken(adu, format!("{uneven} of {} come unevenly", ages.len()));
             }

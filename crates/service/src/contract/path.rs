@@ -15,6 +15,8 @@ pub struct Path {
     pub rules: Rules,
     /// Bytes that came through, headers included.
     pub carried_bytes: u64,
+    /// Bytes of the longest datagram that was sent, headers included.
+    pub longest: usize,
     /// Datagrams that are lost in a row, in the mean (Gilbert's channel).
     burst: f64,
     is_losing: bool,
@@ -30,6 +32,7 @@ impl Path {
         Path {
             rules,
             carried_bytes: 0,
+            longest: 0,
             burst: burst.max(1.0),
             is_losing: false,
             // splitmix64's: each seed another sequence.
@@ -62,6 +65,7 @@ impl Path {
 
     pub fn send(&mut self, now: Instant, datagram: &[u8]) {
         let rules = self.rules;
+        self.longest = self.longest.max(datagram.len() + AROUND);
         if self.loses() {
             return;
         }

@@ -525,8 +525,10 @@ impl<P: Profile> Sender<P> {
             self.again.begin(lane, kept, Kept { number, slot, sent, packets, until });
             self.note_lost();
         }
+        // Its turn stays its own where the bucket has no room for it yet.
+        let passed = if waits_long.is_some() { PATIENCE } else { 0 };
         self.lanes[lane].progress =
-            Some(Progress { item, sent, packets, repairs, next: 0, passed: 0, bytes: 0 });
+            Some(Progress { item, sent, packets, repairs, next: 0, passed, bytes: 0 });
         Some(Turn::First(lane))
     }
 
