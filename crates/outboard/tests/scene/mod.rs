@@ -19,7 +19,7 @@ use fusewire_stack::{ip, on_interface};
 use fusewire_testkit::namespace::{Peer, sh};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::sockopt::{self, Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags};
 
 /// What a process of this test is, when it is started as another.
@@ -49,6 +49,7 @@ pub fn kernel() {
         let listener = TcpListener::bind(at(port)).unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                asks_whether_it_is_there(&stream);
                 std::thread::spawn(move || serve(stream));
             }
         })
@@ -125,6 +126,15 @@ pub fn kernel() {
     });
     println!("ready");
     let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// A host that was killed says no more, and the next one at its address resets what it does not know when it is asked: without
+/// that, connections would stay in the way of later ones from the same port.
+fn asks_whether_it_is_there(stream: &TcpStream) {
+    let every = std::time::Duration::from_secs(1);
+    sockopt::set_socket_keepalive(stream, true).unwrap();
+    sockopt::set_tcp_keepidle(stream, every).unwrap();
+    sockopt::set_tcp_keepintvl(stream, every).unwrap();
 }
 
 /// Lines of another process, as they come.
