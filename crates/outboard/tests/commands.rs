@@ -9,9 +9,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fusewire_device::interface::{Around, Interface};
+use fusewire_device::interface::memory::Memory;
 use fusewire_outboard::client::Client;
+use fusewire_outboard::commands::Table;
 use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, Reply, Request, SocketType};
 use fusewire_outboard::server::{Server, Settings};
 use fusewire_stack::Clock;
@@ -111,18 +115,65 @@ fn threads_have_each_the_answer_to_what_it_asked() {
     assert!(by_slots(&outboard) > 8_000, "{}", by_slots(&outboard));
 }
 
-/// What a thread did before it asks, the outboard has seen, though that comes by another way.
+/// Done once, by the outboard's own thread, when it is about to look for packets: behind what it has heard of and what the kernel
+/// has shown it, and before it answers.
+type Within = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+/// An interface whose outboard does that.
+struct Interrupted {
+    inner: Memory,
+    within: Within,
+}
+
+impl Around for Interrupted {
+    type Inner = Memory;
+
+    fn inner(&self) -> &Memory {
+        &self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut Memory {
+        &mut self.inner
+    }
+
+    fn receive(&mut self) -> std::io::Result<usize> {
+        if let Some(within) = self.within.lock().unwrap().take() {
+            within();
+        }
+        self.inner.receive()
+    }
+}
+
+/// What a thread did before it asks, the outboard has seen, though that comes by another way: at the worst moment, between what it
+/// is shown and what it answers.
 #[test]
 fn what_was_closed_before_is_gone() {
-    let outboard = outboard();
+    let within = Within::default();
+    let interface = Interrupted { inner: link().0, within: within.clone() };
+    let outboard = Outboard::start(1, interface, |settings| settings);
     let client = outboard.client();
-    let (_p, handle) = client.socket(STREAM).unwrap();
-    warm(&client, handle);
-    for round in 0..2_000 {
+    let (control, [commands, answers]) = nonsense::slots(&outboard.path);
+    let commands = Arc::new(commands);
+    for number in 1..=20 {
         let (p, handle) = client.socket(STREAM).unwrap();
         assert!(client.local(handle).is_ok());
-        drop(p);
-        assert_eq!(client.local(handle), Err(Errno::BADF), "{round}");
+        let (ask, (say, said)) = (commands.clone(), std::sync::mpsc::channel());
+        *within.lock().unwrap() = Some(Box::new(move || {
+            drop(p);
+            let request = Request::Local(handle).emit();
+            ask.write(Table::bytes_at(0), &request);
+            ask.store(Table::word_at(0), 3 | (request.len() as u64) << 16 | number << 32);
+            ask.fetch_or(0, 1);
+            say.send(()).unwrap();
+        }));
+        // It may sleep.
+        send(&control, &Request::Wake.emit(), SendFlags::NOSIGNAL).unwrap();
+        said.recv_timeout(Duration::from_secs(20)).unwrap();
+        let answered = || answers.load(Table::word_at(0));
+        wait_until(|| answered() >> 32 == number);
+        let mut answer = vec![0; answered() as usize & 0xffff];
+        answers.read(Table::bytes_at(0), &mut answer);
+        assert_eq!(Reply::parse(&answer), Ok(Reply::Failed(libc::EBADF as u32)), "{number}");
     }
 }
 
@@ -383,7 +434,7 @@ fn what_is_no_request_in_a_slot_ends_its_connection_and_nobody_elses() {
     // What carries descriptors ends him by itself.
     for request in &requests[6..] {
         let (control, [commands, _answers]) = nonsense::slots(&outboard.path);
-        let at = fusewire_outboard::commands::Table::bytes_at(9);
+        let at = Table::bytes_at(9);
         commands.write(at, request);
         commands.store(at - 64, 3 | (request.len() as u64) << 16 | 1 << 32);
         commands.fetch_or(0, 1 << 9);
