@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fusewire_device::interface::{Around, Interface};
 use fusewire_device::interface::memory::Memory;
+use fusewire_device::interface::{Around, Interface};
 use fusewire_outboard::client::Client;
 use fusewire_outboard::commands::Table;
 use fusewire_outboard::protocol::{Family, Handle, Kind, OptionName, Reply, Request, SocketType};

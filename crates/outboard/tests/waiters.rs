@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fusewire_outboard::client::Waiting;
 use fusewire_testkit::namespace::{Need, in_namespace};
 use rustix::event::PollFlags;
-use rustix::net::RecvFlags;
+use rustix::net::{RecvFlags, recv};
 
 use scene::{ROLE, SETUP, Scene, Socket};
 
@@ -140,6 +140,42 @@ fn one_bell_wakes_who_waits_for_many() {
         watch(&scene, &sockets[0], 0);
         assert_eq!(scene.rings.watched(None).collect::<Vec<_>>(), [2]);
         assert_eq!(scene.rings.waiter(NAME), None);
+    });
+}
+
+/// A lease that is taken back takes its bell with it, which was to wake for the others, too.
+#[test]
+fn who_takes_a_lease_back_leaves_no_bell_unheard() {
+    in_namespace("who_takes_a_lease_back_leaves_no_bell_unheard", Need::Root, SETUP, || {
+        let scene = Scene::new();
+        let sockets: Vec<_> = (0..SOCKETS).map(|_| scene.leased(7000)).collect();
+        scene.rings.add_waiter(NAME);
+        let waiting = scene.rings.wait(scene.rings.waiter(NAME).unwrap()).unwrap();
+        for (key, socket) in sockets.iter().enumerate() {
+            socket.send_all(b"first");
+            socket.recv_all(&mut [0; 5]);
+            watch(&scene, socket, key);
+        }
+        assert!(found(&waiting, &sockets, false).is_empty());
+        // Those bells that were to ring for each are heard.
+        come(&waiting, &sockets);
+        read(&sockets, 5);
+        let nothing = RecvFlags::DONTWAIT;
+        sockets.iter().for_each(|socket| assert!(socket.recv(&mut [0; 9], nothing).is_err()));
+        assert!(found(&waiting, &sockets, false).is_empty() && waiting.sleeps());
+        come(&waiting, &sockets);
+        until("he is woken", || sockets.iter().any(readable));
+        // Before he has heard it, another process has that socket, and reads what came for it.
+        let (rung, others): (Vec<_>, Vec<_>) = sockets.iter().partition(|socket| readable(socket));
+        assert_eq!(rung.len(), 1);
+        scene.client.attach(rung[0].p.as_fd()).unwrap();
+        let mut back = [0; 5];
+        assert_eq!(recv(&rung[0].p, &mut back, RecvFlags::WAITALL).unwrap().1, 5);
+        assert_eq!(&back, b"wakes");
+        assert!(!readable(rung[0]));
+        until("he is woken for the others", || others.iter().any(|socket| readable(socket)));
+        waiting.wakes();
+        assert_eq!(found(&waiting, &sockets, false).len(), others.len());
     });
 }
 
