@@ -506,6 +506,7 @@ fn is_told_to_who_writes(scene: &Scene, waits: bool) {
         at += len;
     }
     assert!(at > 150_000, "{at}: what the ring had no room for, too");
+    assert_eq!(scene.client.error(socket.handle), Ok(None), "it was told");
     assert!(socket.send(b"x", SendFlags::NOSIGNAL).is_err());
     socket.close();
 }

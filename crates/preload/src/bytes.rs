@@ -95,7 +95,12 @@ fn receive_stream(
             Some(error) => Err(error),
             None => Ok(Received::of(0)),
         },
-        Err(Errno::CONNRESET) => Err(why(library, socket).unwrap_or(Errno::CONNRESET)),
+        Err(Errno::CONNRESET) => match end(library, socket) {
+            Ok(Some(error)) => Err(error),
+            // It was told before.
+            Ok(None) => Ok(Received::of(0)),
+            Err(Forgotten) => Err(Errno::CONNRESET),
+        },
         Err(error) => {
             // It may have taken a bell out.
             library.disturb(socket.number);
@@ -122,14 +127,22 @@ fn shown_end(library: &Library, socket: &mut Socket) -> Option<Errno> {
 
 /// Why a connection has ended, where the outboard knows and has not told.
 fn why(library: &Library, socket: &mut Socket) -> Option<Errno> {
+    end(library, socket).ok().flatten()
+}
+
+/// The outboard knows nothing of a connection any more.
+struct Forgotten;
+
+/// The same, where what it has told and what it has forgotten are not one.
+fn end(library: &Library, socket: &mut Socket) -> std::result::Result<Option<Errno>, Forgotten> {
     if socket.is(stage::CONNECTING) {
         library.table.change(socket, stage::DEAD, stage::CONNECTING);
     }
     match library.said(socket, library.client.error(socket.handle)) {
-        Ok(error) => error,
-        // It is long over, and forgotten.
-        Err(Errno::BADF) => None,
-        Err(error) => Some(error),
+        Ok(error) => Ok(error),
+        // It is long over.
+        Err(Errno::BADF) => Err(Forgotten),
+        Err(error) => Ok(Some(error)),
     }
 }
 

@@ -9,7 +9,7 @@ from steps import step
 FAR, OWN, IS_USED = sys.argv[1], sys.argv[2], len(sys.argv) > 3
 IS_V6 = ":" in FAR
 FAMILY = socket.AF_INET6 if IS_V6 else socket.AF_INET
-ECHO, SINK, CLOSED, TELLS = [(FAR, port, 0, 0)[:4 if IS_V6 else 2] for port in (7000, 7001, 7009, 7010)]
+ECHO, SINK, FILLS, CLOSED, TELLS = [(FAR, port, 0, 0)[:4 if IS_V6 else 2] for port in (7000, 7001, 7006, 7009, 7010)]
 LOOPBACK, NOBODY, ANY = ("::1", FAR[:-1] + "77", "::") if IS_V6 else ("127.0.0.1", FAR.rpartition(".")[0] + ".77", "0.0.0.0")
 # Options and items of ancillary data, by their numbers.
 IP, IPV6 = socket.IPPROTO_IP, socket.IPPROTO_IPV6
@@ -62,7 +62,7 @@ def exactly(s, n):
 def tcp(to=ECHO):
     s = new()
     s.connect(to)
-    for _ in range(12 if IS_USED and to == ECHO else 0):
+    for _ in range(12 if IS_USED and to in (ECHO, FILLS) else 0):
         s.sendall(b"before")
         exactly(s, 6)
     return s
@@ -368,6 +368,54 @@ def reset():
     s.sendall(b"go")
     select.select([s], [], [], 10)
     return said(s.recv, 10), said(s.recv, 10), said(s.send, b"x", socket.MSG_NOSIGNAL)
+
+
+def in_the_middle(word):
+    # Much that was written has no room; "go": much is unread, "no": nothing.
+    s = tcp(FILLS)
+    s.sendall(word)
+    s.setblocking(False)
+    return s
+
+
+def fill(s):
+    while (e := said(s.send, bytes(65536), socket.MSG_NOSIGNAL)) != "EAGAIN":
+        if isinstance(e, str):
+            return e
+
+
+def after_that(s):
+    s.settimeout(10)
+    n = 0
+    while isinstance(part := said(s.recv, 65536), bytes) and part:
+        n += len(part)
+    return n > 0, part, said(s.recv, 1), s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), said(s.send, b"x", socket.MSG_NOSIGNAL)
+
+
+@step
+def reset_while_it_writes():
+    out = []
+    for word in b"go", b"no":
+        s, e = in_the_middle(word), None
+        while not e:
+            select.select([], [s], [], 10)
+            e = fill(s)
+        out.append((e, said(s.send, b"x", socket.MSG_NOSIGNAL), s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), after_that(s)))
+    return out
+
+
+@step
+def reset_and_asked_why():
+    out = []
+    for word in b"go", b"no":
+        s = in_the_middle(word)
+        e = fill(s)
+        while not e:
+            time.sleep(0.01)
+            number = s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            e = number and name_of(number)
+        out.append((e, s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), after_that(s)))
+    return out
 
 
 def options_left(s):

@@ -1,7 +1,8 @@
 # Servers on the kernel's sockets for calls.py: 7000 echoes, by TCP and UDP; 7001 says how much came; 7002 never reads; 7003
-# resets; 7004 and 7005 call back, once and 30 times, and 7005 says how many answered. By UDP 7010 says who sent, and the hops
+# resets; 7004 and 7005 call back, once and 30 times, and 7005 says how many answered; 7006 echoes until it
+# hears "go", and sends as much as goes, or "no", takes nothing, and resets. By UDP 7010 says who sent, and the hops
 # and type of service (of IPv6: traffic class) of what came.
-import socket, socketserver, struct, sys, threading, time
+import array, fcntl, socket, socketserver, struct, sys, termios, threading, time
 
 HOST, FAR = sys.argv[1], sys.argv[2]
 FAMILY = socket.AF_INET6 if ":" in HOST else socket.AF_INET
@@ -39,6 +40,25 @@ def resets(s):
     s.close()
 
 
+def fills(s):
+    while (part := s.recv(2)) not in (b"go", b"no"):
+        s.sendall(part)
+    s.setblocking(False)
+    sent, came, before = 0, array.array("i", [0]), None
+    # It resets when nothing more goes, nor comes.
+    while before != (sent, came[0]):
+        before = sent, came[0]
+        try:
+            while part == b"go":
+                sent += s.send(bytes(65536))
+        except BlockingIOError:
+            pass
+        time.sleep(0.3)
+        fcntl.ioctl(s, termios.FIONREAD, came)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.close()
+
+
 def back(s):
     c = socket.create_connection((FAR, int(s.makefile().readline())))
     c.sendall(b"hello")
@@ -61,7 +81,7 @@ class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
 
 
-for port, serve in (7000, echo), (7001, sink), (7002, silent), (7003, resets), (7004, back), (7005, many):
+for port, serve in (7000, echo), (7001, sink), (7002, silent), (7003, resets), (7004, back), (7005, many), (7006, fills):
     class Handler(socketserver.BaseRequestHandler):
         serve = staticmethod(serve)
 

@@ -18,11 +18,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::{self, Bytes, Error, SocketId, Stack, State as TcpState};
+use fusewire_stack::ip::{self, Bytes, Error, SocketId, Stack};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
-use super::pipe::{QUANTUM, Turn, number_of, pour};
+use super::pipe::{self, QUANTUM, Turn, number_of, pour};
 use super::table::Socket;
 use crate::placeholder;
 use crate::region::{PEER_FINISHED, Slot, WIDE_FROM, Way, places};
@@ -202,8 +202,7 @@ fn is_all_taken(lease: &mut Lease, slot: &Slot<'_>) -> Result<bool, Turn> {
     Ok(lease.progress.written(slot).map_err(violated)?.1 == 0)
 }
 
-/// Where the connection has failed, and what came before has not all been read, nobody writes any more, nor waits to: the reader is
-/// told when he has read that.
+/// As [`pipe::refuse_more`], of who writes by the ring too.
 fn refuse_more(
     socket: &mut Socket,
     lease: &mut Lease,
@@ -211,22 +210,11 @@ fn refuse_more(
     id: SocketId,
     slot: &Slot<'_>,
 ) -> Result<(), Error> {
-    if socket.has_finished
-        || stack.tcp_state(id)? != TcpState::Closed
-        || stack.tcp_peek(id)?.0.is_empty()
-    {
-        return Ok(());
+    if let Some(taken) = pipe::refuse_more(socket, stack, id)? {
+        slot.refuse();
+        lease.piped += taken as u64;
+        slot.set_piped(lease.piped);
     }
-    socket.error = stack.take_error(id)?.map(number_of);
-    slot.refuse();
-    let _ = shutdown(&socket.q, Shutdown::Read);
-    // A writer that sleeps is woken by the room.
-    let mut bytes = [0; 4096];
-    while let Ok((_, len @ 1..)) = recv(&socket.q, &mut bytes, RecvFlags::DONTWAIT) {
-        lease.piped += len as u64;
-    }
-    slot.set_piped(lease.piped);
-    socket.has_finished = true;
     Ok(())
 }
 

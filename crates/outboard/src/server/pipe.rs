@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 use fusewire_base::Instant;
 use fusewire_stack::ip::posix::errno;
-use fusewire_stack::ip::{Ancillary, Error, SocketId, Stack};
+use fusewire_stack::ip::{Ancillary, Error, SocketId, Stack, State as TcpState};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown,
@@ -50,6 +50,9 @@ pub fn number_of(error: Error) -> Errno {
 
 /// A stream's turn: what the application has written goes to the stack, what has come to the application.
 pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Turn {
+    if let Err(error) = refuse_more(socket, stack, id) {
+        return Turn::Failed(number_of(error));
+    }
     let out = match leave(socket, stack, id) {
         Ok(goes) => goes,
         Err(turn) => return turn,
@@ -68,6 +71,35 @@ pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Turn {
         (false, false) => Turn::Waits,
         _ => Turn::Goes,
     }
+}
+
+/// Where the connection has failed, and what came before has not all been read, nobody writes any more, nor waits to: whoever asks
+/// first is told why, who writes now or who reads when he has read that. Once, the bytes that were taken out of the placeholder, and
+/// are nobody's.
+///
+/// # Errors
+/// The stack does not know it.
+pub fn refuse_more(
+    socket: &mut Socket,
+    stack: &mut Stack,
+    id: SocketId,
+) -> Result<Option<usize>, Error> {
+    if socket.is_refused
+        || stack.tcp_state(id)? != TcpState::Closed
+        || stack.tcp_peek(id)?.0.is_empty()
+    {
+        return Ok(None);
+    }
+    let Some(error) = stack.take_error(id)? else { return Ok(None) };
+    (socket.error, socket.is_refused) = (Some(number_of(error)), true);
+    socket.has_finished = true;
+    let _ = shutdown(&socket.q, Shutdown::Read);
+    // A writer that sleeps is woken by the room.
+    let (mut bytes, mut taken) = ([0; 4096], 0);
+    while let Ok((_, len @ 1..)) = recv(&socket.q, &mut bytes, RecvFlags::DONTWAIT) {
+        taken += len;
+    }
+    Ok(Some(taken))
 }
 
 /// From the placeholder into the connection's own memory; true when there may be more at once.

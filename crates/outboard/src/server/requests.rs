@@ -301,6 +301,7 @@ impl Engine {
             options: Default::default(),
             bound: None,
             error: None,
+            is_refused: false,
             has_word: false,
             shown: Shown { writable: true, ..Shown::default() },
             has_finished: false,

@@ -66,6 +66,8 @@ pub struct Socket {
     pub bound: Option<SocketAddr>,
     /// An error that waits to be told.
     pub error: Option<Errno>,
+    /// What has ended its connection is that error, or was, and is not told anew when the last of what came before has been read.
+    pub is_refused: bool,
     /// Word of an error lies where datagrams come, as far as is known.
     pub has_word: bool,
     pub shown: Shown,
@@ -389,6 +391,7 @@ impl Table {
     /// Keeps why a socket ended that was at this user's expense, and its address. Who has half of all that is kept makes others
     /// forget nothing.
     pub fn bury(&mut self, socket: &Socket, error: Errno, local: Option<SocketAddr>) {
+        let error = if socket.is_refused { socket.error } else { Some(error) };
         let Socket { payer, handle, .. } = *socket;
         let is_stream = matches!(socket.state, State::Connecting { .. } | State::Stream(_));
         let told = is_stream.then(|| Box::new((socket.of, socket.options.clone())));
@@ -401,7 +404,7 @@ impl Table {
             };
             self.obituaries.remove(oldest.unwrap_or(0));
         }
-        self.obituaries.push_back(Obituary { payer, handle, error: Some(error), local, told });
+        self.obituaries.push_back(Obituary { payer, handle, error, local, told });
     }
 
     /// Why a socket ended; told once, `None` from then on.
@@ -495,6 +498,7 @@ mod tests {
             options: Options::default(),
             bound: None,
             error: None,
+            is_refused: false,
             has_word: false,
             shown: Shown::default(),
             has_finished: false,
