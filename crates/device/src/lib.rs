@@ -45,7 +45,7 @@ pub use random::random;
 pub use sys::descriptors::{Descriptors, Place, known};
 pub use sys::region::Region;
 #[cfg(feature = "shm")]
-pub use sys::shared::{Shared, Unforked, View, Writers};
+pub use sys::shared::{Shared, Unforked, View, Writers, fence_behind_change};
 pub use sys::sockopt::{pass_rights, unread_by_peer};
 pub use wake::{Waker, sleep};
 

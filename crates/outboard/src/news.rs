@@ -65,6 +65,10 @@ impl Words<Word> for News<'_> {
     fn fence(&self) {
         fence(Ordering::SeqCst);
     }
+    #[inline]
+    fn fence_behind_change(&self) {
+        fusewire_device::fence_behind_change();
+    }
 }
 
 /// Says that there is news, after what is new was shown and a [fence](Words::fence); true when the outboard sleeps and has to be
@@ -75,7 +79,7 @@ pub fn tell(words: &impl Words<Word>, bit: u64) -> bool {
         return false;
     }
     let earlier = words.fetch_or(Word::Told, bit);
-    words.fence();
+    words.fence_behind_change();
     // Whoever told the first news that it has not heard of wakes it, and it hears of all then.
     earlier == 0 && words.load(Word::Asleep) != 0
 }
@@ -91,7 +95,7 @@ pub fn hear(words: &impl Words<Word>) -> u64 {
         0 => 0,
         _ => {
             let news = words.swap(Word::Told, 0);
-            words.fence();
+            words.fence_behind_change();
             news
         }
     }

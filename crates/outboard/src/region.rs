@@ -45,6 +45,8 @@ const WAITER_LEN: usize = 64;
 const _: () = assert!(WAITERS_AT + WAITERS * WAITER_LEN <= WORDS_AT);
 const BLOCKS_AT: usize = 4096;
 const BLOCK_LEN: usize = 512;
+/// How far ahead of short messages memory is fetched.
+const AHEAD: usize = 512;
 /// In a block: bytes that the outboard has taken out of the placeholder since the lease began.
 const PIPED: usize = 8;
 /// In a block: how many lay there when the lease began.
@@ -86,11 +88,13 @@ pub struct Slot<'a> {
 }
 
 /// Bytes of each ring of the lease of this number.
+#[inline]
 pub fn ring_bytes(index: usize) -> u64 {
     if index < WIDE_FROM { RING_BYTES } else { WIDE_BYTES }
 }
 
 /// Where `len` bytes from `position` on lie: in one piece or two, each a place and a length.
+#[inline]
 pub fn places(index: usize, way: Way, position: u64, len: usize) -> [(usize, usize); 2] {
     let ring = ring_bytes(index) as usize;
     debug_assert!(len <= ring && index < SLOTS);
@@ -110,6 +114,7 @@ impl Slot<'_> {
     }
 
     /// Which file a word is in, and where.
+    #[inline]
     fn place(&self, word: Word) -> (&Shared, usize) {
         let words = WORDS_AT + self.index * WORDS_LEN;
         match word {
@@ -118,6 +123,16 @@ impl Slot<'_> {
             Word::Taken => (self.blocks, self.block()),
             Word::Head => (self.blocks, self.block() + 64),
             Word::Wants => (self.blocks, self.block() + 72),
+        }
+    }
+
+    /// What a thread writes, or reads, soon behind these bytes is fetched meanwhile: the other side has it in its cache. `free` is
+    /// how much there is behind them that the other side does not use.
+    #[inline]
+    pub fn expect_behind(&self, way: Way, position: u64, len: usize, free: u64) {
+        if len <= AHEAD && free >= 2 * AHEAD as u64 {
+            let [(at, front), _] = places(self.index, way, position + (len + AHEAD) as u64, len);
+            self.rings.expect(at, front, way == Way::Out);
         }
     }
 
@@ -276,37 +291,49 @@ impl Slot<'_> {
 }
 
 impl Ring for Slot<'_> {
+    #[inline]
     fn ring_bytes(&self) -> u64 {
         ring_bytes(self.index)
     }
+    #[inline]
     fn is_watched(&self) -> bool {
         self.rings.load(WORDS_AT + self.index * WORDS_LEN + WAITER) != 0
     }
 }
 
 impl Words<Word> for Slot<'_> {
+    #[inline]
     fn load(&self, word: Word) -> u64 {
         let (file, at) = self.place(word);
         file.load(at)
     }
+    #[inline]
     fn store(&self, word: Word, value: u64) {
         let (file, at) = self.place(word);
         file.store(at, value);
     }
+    #[inline]
     fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Result<u64, u64> {
         let (file, at) = self.place(word);
         file.compare_exchange(at, old, new)
     }
+    #[inline]
     fn fetch_or(&self, word: Word, bits: u64) -> u64 {
         let (file, at) = self.place(word);
         file.fetch_or(at, bits)
     }
+    #[inline]
     fn swap(&self, word: Word, value: u64) -> u64 {
         let (file, at) = self.place(word);
         file.swap(at, value)
     }
+    #[inline]
     fn fence(&self) {
         fence(Ordering::SeqCst);
+    }
+    #[inline]
+    fn fence_behind_change(&self) {
+        fusewire_device::fence_behind_change();
     }
 }
 

@@ -125,7 +125,7 @@ pub fn room(words: &impl Ring, taken: &mut u64, wanted: u64) -> Result<(u64, u64
 /// [`Lost`]: they are not sent.
 pub fn commit(words: &impl Ring, position: u64, len: u64) -> Result<(), Lost> {
     let done = words.compare_exchange(Word::Sent, position, position + len);
-    done.map(|_| words.fence()).map_err(|_| Lost)
+    done.map(|_| words.fence_behind_change()).map_err(|_| Lost)
 }
 
 /// What there is to read: [`Word::Read`] with its flags, and how many bytes from its position on.
@@ -165,7 +165,7 @@ pub fn consume(words: &impl Ring, read: u64, unread: u64, len: u64) -> Result<Op
         Err(now) if now & REVOKED != 0 => return Err(Lost),
         Err(_) => return Ok(None),
     }
-    words.fence();
+    words.fence_behind_change();
     if is_all && read & RUNG != 0 {
         return Ok(Some(After::Drain));
     }
@@ -210,7 +210,7 @@ pub fn arm(words: &impl Ring) -> Result<After, Lost> {
         }
         match words.compare_exchange(Word::Read, read, read | ARMED) {
             Ok(_) => {
-                words.fence();
+                words.fence_behind_change();
                 return Ok(After::Rest);
             }
             Err(now) => read = now,
@@ -267,7 +267,7 @@ pub fn drained(words: &impl Ring, was_there: bool) -> bool {
             Err(now) => read = now,
         }
     }
-    words.fence();
+    words.fence_behind_change();
     if is_watched && !words.is_watched() {
         // Who watched it no longer does, and could not arm what was busy.
         let _ = arm(words);

@@ -18,6 +18,11 @@ pub trait Words<W> {
     fn swap(&self, word: W, value: u64) -> u64;
     /// A sequentially consistent fence.
     fn fence(&self);
+    /// The same right behind a change of a word by this thread ([`Words::compare_exchange`], [`Words::fetch_or`],
+    /// [`Words::swap`]): on some machines that is one.
+    fn fence_behind_change(&self) {
+        self.fence();
+    }
 }
 
 /// Words in loom's memory, by their numbers.

@@ -17,6 +17,7 @@ const LONG: usize = 2048;
 ///
 /// # Safety
 /// Those at `from` may be read, those at `to` written, and none is both.
+#[inline]
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     if len > LONG {

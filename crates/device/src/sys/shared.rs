@@ -1,13 +1,18 @@
 //! A sealed file of memory that two processes share: one makes it, the other maps what it is given. Nothing of it is
 //! believed: words are loaded once, by atomic operations; places and lengths are the caller's own, and checked here.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::{
+    asm,
+    x86_64::{_MM_HINT_T0, _mm_prefetch},
+};
 use std::io;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use std::time::Duration;
 
 use rustix::event::Timespec;
@@ -46,8 +51,21 @@ unsafe impl Send for Shared {}
 // `slice`, which says what its caller has to expect.
 unsafe impl Sync for Shared {}
 
+/// Bytes that a cache fetches at once.
+const LINE: usize = 64;
+
 /// Nobody shortens or lengthens the file, nor takes that back.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// A sequentially consistent fence right behind a word was changed by one operation that also reads it
+/// ([`Shared::compare_exchange`] and others, or those of an [`AtomicU64`]): on x86 each of those is one already.
+#[inline]
+pub fn fence_behind_change() {
+    match cfg!(target_arch = "x86_64") {
+        true => compiler_fence(Ordering::SeqCst),
+        false => fence(Ordering::SeqCst),
+    }
+}
 
 impl Shared {
     /// Makes a file of `len` bytes of zeros, which take memory as they are touched, and maps it to be written.
@@ -96,6 +114,7 @@ impl Shared {
     }
 
     /// The word at byte `at`.
+    #[inline]
     fn word(&self, at: usize, to_write: bool) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at + 8 <= self.len && (self.is_writable || !to_write));
         // SAFETY: in bounds and aligned (asserted; the base is page-aligned), mapped as long as `self`. Loads are all that
@@ -107,6 +126,7 @@ impl Shared {
     ///
     /// # Panics
     /// As all of these: beyond the end, or not at a multiple of 8.
+    #[inline]
     pub fn load(&self, at: usize) -> u64 {
         self.word(at, false).load(Ordering::Acquire)
     }
@@ -115,6 +135,7 @@ impl Shared {
     ///
     /// # Panics
     /// As [`Shared::load`], and when the mapping is read-only, as with all that write.
+    #[inline]
     pub fn store(&self, at: usize, value: u64) {
         self.word(at, true).store(value, Ordering::Release);
     }
@@ -123,17 +144,20 @@ impl Shared {
     ///
     /// # Errors
     /// What there is in place of `old`.
+    #[inline]
     pub fn compare_exchange(&self, at: usize, old: u64, new: u64) -> Result<u64, u64> {
         let word = self.word(at, true);
         word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
     /// Sets bits; what was there.
+    #[inline]
     pub fn fetch_or(&self, at: usize, bits: u64) -> u64 {
         self.word(at, true).fetch_or(bits, Ordering::AcqRel)
     }
 
     /// Puts `value` there; what was there.
+    #[inline]
     pub fn swap(&self, at: usize, value: u64) -> u64 {
         self.word(at, true).swap(value, Ordering::AcqRel)
     }
@@ -165,15 +189,37 @@ impl Shared {
         futex::wake(self.upper(at), futex::Flags::empty(), 1) == Ok(1)
     }
 
+    #[inline]
     fn place(&self, at: usize, len: usize) -> *mut u8 {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.len));
         self.base.as_ptr().wrapping_add(at)
+    }
+
+    /// Has the cache fetch what a thread is about to read, or to write, at these places, while it does something else: another
+    /// processor may have it. Places beyond the end are fetched by nobody.
+    #[inline]
+    pub fn expect(&self, at: usize, len: usize, to_write: bool) {
+        let end = at.saturating_add(len).min(self.len);
+        for at in (at & !(LINE - 1)..end).step_by(LINE) {
+            let line = self.base.as_ptr().wrapping_add(at);
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: neither changes what a program can see, whatever the address; a processor without `prefetchw` does nothing.
+            unsafe {
+                match to_write {
+                    true => asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)),
+                    false => _mm_prefetch::<_MM_HINT_T0>(line.cast()),
+                }
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = (line, to_write);
+        }
     }
 
     /// Copies bytes out, which others may write meanwhile: then they are of any value.
     ///
     /// # Panics
     /// As [`Shared::load`].
+    #[inline]
     pub fn read(&self, at: usize, out: &mut [u8]) {
         let from = self.place(at, out.len());
         // SAFETY: in bounds (asserted), and `out` is the caller's, elsewhere. No reference to the source is made; bytes that
@@ -185,6 +231,7 @@ impl Shared {
     ///
     /// # Panics
     /// As [`Shared::store`].
+    #[inline]
     pub fn write(&self, at: usize, bytes: &[u8]) {
         assert!(self.is_writable);
         let to = self.place(at, bytes.len());
@@ -301,6 +348,7 @@ pub struct View<'a> {
 
 impl Deref for View<'_> {
     type Target = Shared;
+    #[inline]
     fn deref(&self) -> &Shared {
         &self.shared
     }
@@ -316,10 +364,12 @@ impl Unforked {
     }
 
     /// The words beside.
+    #[inline]
     pub fn words(&self) -> &[AtomicU64] {
         &self.all.words()[self.pairs * PAIR..]
     }
 
+    #[inline]
     fn pair(&self, index: usize) -> &[AtomicU64] {
         &self.all.words()[..self.pairs * PAIR][index * PAIR..][..PAIR]
     }
@@ -346,6 +396,7 @@ impl Unforked {
     }
 
     /// The pair at `index`, if it is there.
+    #[inline]
     pub fn get(&self, index: usize) -> Option<[View<'_>; 2]> {
         if index >= self.pairs {
             return None;

@@ -43,6 +43,7 @@ impl Wiped {
     }
 
     /// The words.
+    #[inline]
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: by the invariant; a mapping begins at a page, which is aligned for words, and any bytes are integers.
         unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.count) }

@@ -53,7 +53,7 @@ impl Entered<'_> {
         let takes_all = flags.contains(RecvFlags::WAITALL) && !peeks;
         let mut received = 0;
         loop {
-            if self.local.before.load(Ordering::Acquire) > 0 && all > 0 {
+            if self.local.before().load(Ordering::Acquire) > 0 && all > 0 {
                 match self.take_before(p, pieces, received, peeks) {
                     Ok(len) => received += len,
                     Err(_) if received > 0 => return Ok(Done::Yes(received)),
@@ -89,7 +89,7 @@ impl Entered<'_> {
     /// Until who has begun the lease has looked what lay in the placeholder, or for a while.
     pub(super) fn await_begin(&self) {
         for _ in 0..PATIENCE {
-            if self.local.before.load(Ordering::Acquire) != UNKNOWN {
+            if self.local.before().load(Ordering::Acquire) != UNKNOWN {
                 break;
             }
             std::hint::spin_loop();
@@ -104,10 +104,10 @@ impl Entered<'_> {
         skip: usize,
         peeks: bool,
     ) -> Result<usize> {
-        let before = self.local.before;
+        let before = self.local.before();
         self.await_begin();
         // A handler cannot wait for whom it has interrupted.
-        let _lock = lock(self.local.reads).ok_or(Errno::INTR)?;
+        let _lock = lock(self.local.reads()).ok_or(Errno::INTR)?;
         let most = match before.load(Ordering::Acquire) {
             UNKNOWN => return Err(Errno::INTR),
             0 => return Ok(0),
@@ -146,7 +146,8 @@ impl Entered<'_> {
             if unread == 0 {
                 return Ok(None);
             }
-            let len = self.copy_out(read & ring::POSITION, unread as usize, pieces, skip);
+            let position = read & ring::POSITION;
+            let len = self.copy_out(position, unread as usize, pieces, skip);
             if peeks {
                 // What was there is there, unless somebody has read it or the lease was taken back.
                 match slot.load(Word::Read) {
@@ -155,6 +156,7 @@ impl Entered<'_> {
                     _ => continue,
                 }
             }
+            slot.expect_behind(region::Way::In, position, len, unread - len as u64);
             match ring::consume(&slot, read, unread, len as u64)? {
                 None => continue,
                 Some(After::Rest) => {}
@@ -230,7 +232,7 @@ impl Entered<'_> {
             };
         }
         // Who looks again and again is told of an outboard that is gone.
-        if self.local.empties.fetch_add(1, Ordering::Relaxed) & EMPTIES & 7 == 1 {
+        if self.local.empties().fetch_add(1, Ordering::Relaxed) & EMPTIES & 7 == 1 {
             match recv(p, &mut [0], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
                 Ok((_, 1..)) | Err(Errno::AGAIN | Errno::INTR) => {}
                 _ => return self.over_after_all(),

@@ -98,7 +98,7 @@ impl Rings {
         all: &impl Leaving,
         flags: SendFlags,
     ) -> Result<usize> {
-        let (lease, inside) = self.enter_either(way)?;
+        let (lease, inside) = self.enter_either(way, true)?;
         let mut sent = 0;
         if let Some(lease) = lease {
             if all.has_peer() && lease.takes_word(p) {
@@ -143,7 +143,7 @@ impl Rings {
         pieces: &mut [IoSliceMut<'_>],
         flags: RecvFlags,
     ) -> Result<Option<Datagram>> {
-        let (lease, inside) = self.enter_either(way)?;
+        let (lease, inside) = self.enter_either(way, false)?;
         if let Some(lease) = lease {
             loop {
                 match lease.recv_datagram(p, pieces, flags)? {
@@ -169,7 +169,7 @@ impl Rings {
     /// An error waits to be told where datagrams come.
     pub fn has_failed(&self, p: BorrowedFd<'_>, way: &Way) -> bool {
         match self.enter(way) {
-            Some(lease) if lease.local.before.load(Ordering::Acquire) == 0 => {
+            Some(lease) if lease.local.before().load(Ordering::Acquire) == 0 => {
                 lease.first().is_some_and(|head| head.heading.address.is_none())
             }
             _ => bytes::has_word(p),
@@ -213,7 +213,7 @@ impl Entered<'_> {
             if self.slot().is_shut() {
                 return Ok(Done::Lost(sent));
             }
-            let laid = lock(self.local.lock).map(|_lock| self.lay_records(all, sent));
+            let laid = self.write().then(|| self.lay_records(all, sent));
             let need = match laid {
                 Some(Ok(Ok(Laid::Some(count)))) => {
                     sent += count;
@@ -226,6 +226,7 @@ impl Entered<'_> {
                 Some(Err(_)) => break,
                 None => None,
             };
+            self.rest();
             let waits = self.spins(p, flags.contains(SendFlags::DONTWAIT));
             // Who is not the one that writes does not wait to be: a handler would wait for whom it has interrupted.
             if let Some(need) = need
@@ -259,7 +260,7 @@ impl Entered<'_> {
         if self.is_spilled() {
             return Ok(Ok(Laid::NoRoom(0)));
         }
-        let mut taken = self.local.taken.load(Ordering::Relaxed);
+        let mut taken = self.local.taken().load(Ordering::Relaxed);
         let (mut begin, mut room, mut used, mut need) = (0, 0, 0, 0);
         let (mut count, mut failed) = (0, None);
         while count < COMMIT && from + count < all.count() {
@@ -294,7 +295,7 @@ impl Entered<'_> {
                 }
             }
         }
-        self.local.taken.store(taken, Ordering::Relaxed);
+        self.local.taken().store(taken, Ordering::Relaxed);
         match (count, failed) {
             (0, Some(error)) => Err(error),
             (0, None) => Ok(Ok(Laid::NoRoom(need))),
@@ -317,13 +318,13 @@ impl Entered<'_> {
             if is_long {
                 placeholder::widen(p)?;
             }
-            self.local.spilled.fetch_add(len as u64, Ordering::AcqRel);
+            self.local.spilled().fetch_add(len as u64, Ordering::AcqRel);
             let sent = send_to(p, pieces, to, flags);
             if is_long {
                 placeholder::narrow(p)?;
             }
             sent.map(|_| ()).inspect_err(|_| {
-                self.local.spilled.fetch_sub(len as u64, Ordering::AcqRel);
+                self.local.spilled().fetch_sub(len as u64, Ordering::AcqRel);
             })
         })
     }
@@ -349,7 +350,7 @@ impl Entered<'_> {
         flags: RecvFlags,
     ) -> Result<Option<Found>> {
         loop {
-            if self.local.before.load(Ordering::Acquire) > 0 {
+            if self.local.before().load(Ordering::Acquire) > 0 {
                 match self.take_datagram_before(p, pieces, flags) {
                     Ok(None) => {}
                     done => return done,
@@ -375,12 +376,12 @@ impl Entered<'_> {
         pieces: &mut [IoSliceMut<'_>],
         flags: RecvFlags,
     ) -> Result<Option<Found>> {
-        let before = self.local.before;
+        let before = self.local.before();
         self.await_begin();
         let interrupted =
             if flags.contains(RecvFlags::DONTWAIT) { Errno::AGAIN } else { Errno::INTR };
         // A handler cannot wait for whom it has interrupted.
-        let _lock = lock(self.local.reads).ok_or(interrupted)?;
+        let _lock = lock(self.local.reads()).ok_or(interrupted)?;
         let most = match before.load(Ordering::Acquire) {
             UNKNOWN => return Err(interrupted),
             0 => return Ok(None),
@@ -407,7 +408,7 @@ impl Entered<'_> {
 
     /// Of so much that lay in the placeholder when the lease began, so much was taken, by the one who reads there.
     fn lower_before(&self, p: BorrowedFd<'_>, most: u64, len: u64) {
-        self.local.before.store(most.saturating_sub(len), Ordering::Release);
+        self.local.before().store(most.saturating_sub(len), Ordering::Release);
         if len >= most {
             self.arm(p);
         }
@@ -415,8 +416,8 @@ impl Entered<'_> {
 
     /// Takes word of an error out of what lay in the placeholder when the lease began, if that comes first.
     fn takes_word_before(&self, p: BorrowedFd<'_>) -> bool {
-        let Some(_lock) = lock(self.local.reads) else { return false };
-        let most = match self.local.before.load(Ordering::Acquire) {
+        let Some(_lock) = lock(self.local.reads()) else { return false };
+        let most = match self.local.before().load(Ordering::Acquire) {
             0 | UNKNOWN => return false,
             most => most,
         };
@@ -451,7 +452,7 @@ impl Entered<'_> {
 
     /// What is said of the first record of the ring, where that comes before anything in the placeholder.
     fn first(&self) -> Option<Head> {
-        match self.local.before.load(Ordering::Acquire) {
+        match self.local.before().load(Ordering::Acquire) {
             0 => self.next().ok()?.map(|(_, _, head)| head),
             _ => None,
         }
@@ -459,10 +460,10 @@ impl Entered<'_> {
 
     /// Takes word of an error out, if that comes first.
     fn takes_word(&self, p: BorrowedFd<'_>) -> bool {
-        if self.local.before.load(Ordering::Acquire) > 0 && self.takes_word_before(p) {
+        if self.local.before().load(Ordering::Acquire) > 0 && self.takes_word_before(p) {
             return true;
         }
-        while self.local.before.load(Ordering::Acquire) == 0
+        while self.local.before().load(Ordering::Acquire) == 0
             && let Ok(Some((read, unread, head))) = self.next()
             && head.heading.address.is_none()
         {

@@ -24,7 +24,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recvmsg, sendmsg,
 };
 
-use super::rings::{Entered, Rings, UNKNOWN};
+use super::rings::{Entered, FINISHED, Rings, UNKNOWN, WRITES};
 use super::source::{File, Source, copy_in};
 use super::way::{Inside, Way};
 use super::{Client, Result};
@@ -49,12 +49,9 @@ pub(super) const SPIN_MIN: u64 = 20_000;
 /// How often a writer lets the outboard have their common processor before it sleeps.
 const YIELDS: usize = 4;
 /// How often a writer tries to be the one that writes.
-const TRIES: usize = 200;
+pub(super) const TRIES: usize = 200;
 /// How often somebody looks whether a lease that is asked for is there.
 pub(super) const PATIENCE: usize = 100_000;
-
-/// In place of the lock of who writes: nobody does any more.
-const FINISHED: u64 = 2;
 
 /// How far a call has come by a lease, in bytes.
 pub(super) enum Done {
@@ -149,7 +146,7 @@ impl Rings {
         source: &(impl Source + ?Sized),
         flags: SendFlags,
     ) -> Result<Sent> {
-        let (lease, inside) = self.enter_either(way)?;
+        let (lease, inside) = self.enter_either(way, true)?;
         let mut sent = 0;
         if let Some(lease) = lease {
             let plain = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | SendFlags::MORE;
@@ -197,7 +194,7 @@ impl Rings {
         match done {
             InPlace::Sent | InPlace::Copied => {
                 let len = back.len() as u64;
-                let untold = lease.local.untold.fetch_add(len, Ordering::Relaxed) + len;
+                let untold = lease.local.untold().fetch_add(len, Ordering::Relaxed) + len;
                 if untold >= lease.slot().ring_bytes() / 2 {
                     lease.tell_all();
                 }
@@ -217,16 +214,17 @@ impl Rings {
         }
     }
 
-    /// Enters the lease of a socket, or its placeholder, in which no lease begins then.
+    /// Enters the lease of a socket, to write there or not, or its placeholder, in which no lease begins then.
     ///
     /// # Errors
     /// `EINTR`: who asks for a lease was interrupted by the caller, who cannot wait for him.
     pub(super) fn enter_either<'a>(
         &'a self,
         way: &'a Way,
+        write: bool,
     ) -> Result<(Option<Entered<'a>>, Option<Inside<'a>>)> {
         for _ in 0..PATIENCE {
-            if let Some(lease) = self.enter(way) {
+            if let Some(lease) = self.enter_to(way, write) {
                 return Ok((Some(lease), None));
             }
             if let Some(inside) = way.enter() {
@@ -251,7 +249,7 @@ impl Rings {
         })?;
         // A lease whose connection has ended may be there yet.
         if let Some(lease) = self.enter(way) {
-            lease.local.spilled.fetch_add(len as u64, Ordering::AcqRel);
+            lease.local.spilled().fetch_add(len as u64, Ordering::AcqRel);
         }
         Ok(Sent { len, is_cut: len < given })
     }
@@ -267,7 +265,7 @@ impl Rings {
         pieces: &mut [IoSliceMut<'_>],
         flags: RecvFlags,
     ) -> Result<usize> {
-        let (lease, inside) = self.enter_either(way)?;
+        let (lease, inside) = self.enter_either(way, false)?;
         if let Some(lease) = lease {
             let done = lease.recv(p, pieces, flags)?;
             if let Done::Yes(len) | Done::Lost(len @ 1..) = done {
@@ -292,11 +290,11 @@ impl Rings {
             && let Some(lease) = self.enter(way)
         {
             // What is sent from now on is the placeholder's to refuse; what is being written is before the end.
-            let free = |lock: u64| (lock != 1).then_some(FINISHED);
-            let lock = lease.local.lock;
+            let finished = |users: u64| (users & WRITES == 0).then_some(users | FINISHED);
+            let users = lease.local.users();
             let is_finished = (0..PATIENCE).any(|_| {
                 std::hint::spin_loop();
-                lock.fetch_update(Ordering::AcqRel, Ordering::Relaxed, free).is_ok()
+                users.fetch_update(Ordering::AcqRel, Ordering::Relaxed, finished).is_ok()
             });
             if !is_finished {
                 // Who writes was interrupted by the caller: what he has not written yet goes by the placeholder.
@@ -326,7 +324,7 @@ impl Rings {
     pub fn unread(&self, p: BorrowedFd<'_>, way: &Way) -> Result<usize> {
         if let Some(lease) = self.enter(way)
             && let Ok((_, in_ring)) = ring::unread(&lease.slot())
-            && let before = lease.local.before.load(Ordering::Acquire)
+            && let before = lease.local.before().load(Ordering::Acquire)
             && before != UNKNOWN
             && let len @ 1.. = before + in_ring
         {
@@ -393,7 +391,7 @@ pub(super) fn look(limit: u64, mut is_there: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Who holds this writes, or reads.
+/// Who holds this reads what lay in the placeholder when the lease began.
 pub(super) struct Lock<'a>(&'a AtomicU64);
 
 impl Drop for Lock<'_> {
@@ -427,7 +425,7 @@ impl Entered<'_> {
                 break;
             }
             let has_more = flags.contains(SendFlags::MORE);
-            let lay = lock(self.local.lock).map(|_lock| {
+            let lay = self.write().then(|| {
                 self.fill(all - sent, has_more, |memory, places| source.lay(sent, memory, places))
             });
             // Who is not the one that writes does not wait to be: a handler would wait for whom it has interrupted, and
@@ -445,6 +443,7 @@ impl Entered<'_> {
                 Some(Err(Unfilled::Failed(error))) => return Err(error),
                 Some(Ok(Filled::NoRoom)) | None => {}
             }
+            self.rest();
             let waits = self.spins(p, flags.contains(SendFlags::DONTWAIT));
             if may_look && (waits && self.spin_for_room() || self.is_about_to_return(p)) {
                 continue;
@@ -469,20 +468,20 @@ impl Entered<'_> {
 
     /// Something of ours is in the placeholder, behind which the ring has to wait.
     pub(super) fn is_spilled(&self) -> bool {
-        let spilled = self.local.spilled.load(Ordering::Acquire);
-        if self.local.settled.load(Ordering::Relaxed) == spilled {
+        let spilled = self.local.spilled().load(Ordering::Acquire);
+        if self.local.settled().load(Ordering::Relaxed) == spilled {
             return false;
         }
         let is_taken = self.slot().piped() == spilled;
         if is_taken {
-            self.local.settled.store(spilled, Ordering::Relaxed);
+            self.local.settled().store(spilled, Ordering::Relaxed);
         }
         !is_taken
     }
 
     /// Has `lay` lay down what there is room for of so many bytes, and commits as many as it says; `has_more`: they are followed by
     /// more at once. It is given the region's memory, and the places in that which are to be filled from the begin on, which nobody
-    /// else writes to meanwhile. Who calls this has the lock of who writes.
+    /// else writes to meanwhile. Who calls this is the one that [writes](Entered::write).
     pub(super) fn fill(
         &self,
         wanted: usize,
@@ -490,9 +489,9 @@ impl Entered<'_> {
         lay: impl FnOnce(&Shared, [(usize, usize); 2]) -> Result<usize>,
     ) -> std::result::Result<Filled, Unfilled> {
         let slot = self.slot();
-        let mut taken = self.local.taken.load(Ordering::Relaxed);
+        let mut taken = self.local.taken().load(Ordering::Relaxed);
         let (position, room) = ring::room(&slot, &mut taken, wanted as u64)?;
-        self.local.taken.store(taken, Ordering::Relaxed);
+        self.local.taken().store(taken, Ordering::Relaxed);
         if room == 0 || self.is_spilled() {
             return Ok(Filled::NoRoom);
         }
@@ -506,6 +505,7 @@ impl Entered<'_> {
             slot.set_pushed(position + len as u64);
         }
         ring::commit(&slot, position, len as u64)?;
+        slot.expect_behind(region::Way::Out, position, len, room - len as u64);
         Ok(Filled::Bytes(len))
     }
 
@@ -515,7 +515,7 @@ impl Entered<'_> {
         // One that was taken back is found out.
         let has_room =
             |mut taken| ring::room(&slot, &mut taken, len).map_or(true, |(_, room)| room >= len);
-        if len <= slot.ring_bytes() && !has_room(self.local.taken.load(Ordering::Relaxed)) {
+        if len <= slot.ring_bytes() && !has_room(self.local.taken().load(Ordering::Relaxed)) {
             self.tell_all();
             self.look(SPIN_MIN, || slot.is_shut() || has_room(0));
         }
@@ -523,7 +523,7 @@ impl Entered<'_> {
 
     /// Tells the outboard of what it was not told of yet.
     fn tell_all(&self) {
-        if self.local.untold.swap(0, Ordering::Relaxed) > 0 {
+        if self.local.untold().swap(0, Ordering::Relaxed) > 0 {
             self.tell();
         }
     }
@@ -535,7 +535,9 @@ impl Entered<'_> {
         if slot.is_shut() {
             return InPlace::NoRoom;
         }
-        let Some(_lock) = lock(self.local.lock) else { return InPlace::NoRoom };
+        if !self.write() {
+            return InPlace::NoRoom;
+        }
         let (mut done, mut place) = (InPlace::NoRoom, 0);
         let filled = self.fill(len, false, |memory, [(at, front), (begin, rest)]| {
             if front + rest < len {
@@ -579,10 +581,10 @@ impl Entered<'_> {
     ) -> Result<usize> {
         source.give(Part { skip, most: SPILL }, &mut |pieces| {
             let len = len_of(pieces);
-            self.local.spilled.fetch_add(len as u64, Ordering::AcqRel);
+            self.local.spilled().fetch_add(len as u64, Ordering::AcqRel);
             let sent = sendmsg(p, pieces, &mut SendAncillaryBuffer::default(), flags);
             let not_sent = len - sent.unwrap_or(0);
-            self.local.spilled.fetch_sub(not_sent as u64, Ordering::AcqRel);
+            self.local.spilled().fetch_sub(not_sent as u64, Ordering::AcqRel);
             sent
         })
     }
@@ -605,20 +607,20 @@ impl Entered<'_> {
         if is_told_not_to_wait {
             return false;
         }
-        if self.local.empties.load(Ordering::Relaxed) & BLOCKS != 0 {
+        if self.local.empties().load(Ordering::Relaxed) & BLOCKS != 0 {
             return true;
         }
         let flags = rustix::fs::fcntl_getfl(p);
         let blocks = flags.is_ok_and(|flags| !flags.contains(rustix::fs::OFlags::NONBLOCK));
         if blocks {
-            self.local.empties.fetch_or(BLOCKS, Ordering::Relaxed);
+            self.local.empties().fetch_or(BLOCKS, Ordering::Relaxed);
         }
         blocks
     }
 
     /// The placeholder does not wait, whatever was known of it.
     pub(super) fn does_not_wait(&self) {
-        self.local.empties.store(0, Ordering::Relaxed);
+        self.local.empties().store(0, Ordering::Relaxed);
     }
 
     /// Looks for a good part of the ring to become free.
@@ -643,7 +645,7 @@ impl Entered<'_> {
 
     /// Looks for as long as it has paid lately.
     pub(super) fn spin(&self, is_there: impl FnMut() -> bool) -> bool {
-        let known = self.local.spin.load(Ordering::Relaxed);
+        let known = self.local.spin().load(Ordering::Relaxed);
         let limit = if known == 0 { SPIN_MAX } else { known };
         // On the outboard's processor the reader sleeps at once: when it is woken, there is much.
         let was_there = look(if self.slot().shares_processor() { 0 } else { limit }, is_there);
@@ -651,7 +653,7 @@ impl Entered<'_> {
             true => (limit * 2).min(SPIN_MAX).max(limit),
             false => (limit / 2).max(SPIN_MIN),
         };
-        self.local.spin.store(next, Ordering::Relaxed);
+        self.local.spin().store(next, Ordering::Relaxed);
         was_there
     }
 
@@ -660,7 +662,7 @@ impl Entered<'_> {
     pub(super) fn has_slept(&self, waited: Duration) {
         let waited = waited.as_nanos() as u64;
         if waited < SPIN_LONG && self.slot().ring_bytes() > ring::RING_BYTES {
-            self.local.spin.store((waited * 2).clamp(SPIN_MIN, SPIN_LONG), Ordering::Relaxed);
+            self.local.spin().store((waited * 2).clamp(SPIN_MIN, SPIN_LONG), Ordering::Relaxed);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! All state lies in words that a forked child finds zero, and the mappings are not inherited: a child knows of no lease, and
 //! attaches before it uses a socket, which ends it.
 
+use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustix::net::sockopt::socket_cookie;
 
-use super::leased::PATIENCE;
+use super::leased::{PATIENCE, TRIES};
 use super::way::{Token, Way};
 use super::{Client, Result};
 use crate::placeholder;
@@ -45,6 +46,11 @@ const LIVE: u64 = 1;
 const LOST: u64 = 2;
 const LIFE: u64 = 3;
 
+/// The part of [`Local::users`] that counts; one of them writes; nobody does any more.
+const COUNT_OF_USERS: u64 = (1 << 32) - 1;
+pub(super) const WRITES: u64 = 1 << 32;
+pub(super) const FINISHED: u64 = 1 << 33;
+
 /// A process's leases. It is made once; every thread may use it, signal handlers too.
 #[derive(Debug)]
 pub struct Rings {
@@ -52,33 +58,64 @@ pub struct Rings {
 }
 
 /// What only this process knows of a lease.
-pub(super) struct Local<'a> {
+#[derive(Clone, Copy)]
+pub(super) struct Local<'a>(&'a [AtomicU64; LOCAL_WORDS]);
+
+impl<'a> Local<'a> {
     /// Generation, and how far it is.
-    pub life: &'a AtomicU64,
-    /// Threads that are in it.
-    pub users: &'a AtomicU64,
-    /// Not 0: somebody writes.
-    pub lock: &'a AtomicU64,
+    pub fn life(self) -> &'a AtomicU64 {
+        &self.0[0]
+    }
+    /// Threads that are in it, whether one of them [writes](WRITES), and whether [nobody will](FINISHED).
+    pub fn users(self) -> &'a AtomicU64 {
+        &self.0[1]
+    }
     /// [`Word::Taken`], as known.
-    pub taken: &'a AtomicU64,
+    pub fn taken(self) -> &'a AtomicU64 {
+        &self.0[2]
+    }
     /// Bytes that were sent by the placeholder since the lease began.
-    pub spilled: &'a AtomicU64,
+    pub fn spilled(self) -> &'a AtomicU64 {
+        &self.0[3]
+    }
     /// How long a reader looks before it sleeps, in nanoseconds.
-    pub spin: &'a AtomicU64,
+    pub fn spin(self) -> &'a AtomicU64 {
+        &self.0[4]
+    }
     /// Looks in a row that have found nothing, below [`Local::BLOCKS`].
-    pub empties: &'a AtomicU64,
+    pub fn empties(self) -> &'a AtomicU64 {
+        &self.0[5]
+    }
     /// Other descriptors of the socket's in this process.
-    pub copies: &'a AtomicU64,
+    pub fn copies(self) -> &'a AtomicU64 {
+        &self.0[6]
+    }
     /// Bytes of the peer's that lie in the placeholder, before what the ring has; [`UNKNOWN`] while the lease begins.
-    pub before: &'a AtomicU64,
+    pub fn before(self) -> &'a AtomicU64 {
+        &self.0[7]
+    }
     /// Not 0: somebody reads those.
-    pub reads: &'a AtomicU64,
+    pub fn reads(self) -> &'a AtomicU64 {
+        &self.0[8]
+    }
     /// [`Local::spilled`], when all of it was known to have been taken.
-    pub settled: &'a AtomicU64,
+    pub fn settled(self) -> &'a AtomicU64 {
+        &self.0[9]
+    }
     /// Who waits for it and others, with what he calls it above; 0: nobody.
-    pub watch: &'a AtomicU64,
+    pub fn watch(self) -> &'a AtomicU64 {
+        &self.0[10]
+    }
     /// Bytes that were committed in place since the outboard was told.
-    pub untold: &'a AtomicU64,
+    pub fn untold(self) -> &'a AtomicU64 {
+        &self.0[11]
+    }
+
+    /// Of so many more users one writes from now on; false: somebody does, or nobody may.
+    fn begin_to_write(self, users: u64) -> bool {
+        let more = |word: u64| (word & (WRITES | FINISHED) == 0).then_some(word + WRITES + users);
+        self.users().fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok()
+    }
 }
 
 /// In place of [`Local::before`]: who begins the lease has not looked yet.
@@ -90,6 +127,8 @@ pub(super) struct Entered<'a> {
     pub local: Local<'a>,
     views: [View<'a>; 2],
     token: Token,
+    /// It is the one that writes.
+    writes: Cell<bool>,
 }
 
 impl<'a> Entered<'a> {
@@ -122,57 +161,60 @@ impl Rings {
     }
 
     pub(super) fn local(&self, slot: usize) -> Local<'_> {
-        let at = LOCAL_AT + slot * LOCAL_WORDS;
-        let words = &self.all.words()[at..at + LOCAL_WORDS];
-        Local {
-            life: &words[0],
-            users: &words[1],
-            lock: &words[2],
-            taken: &words[3],
-            spilled: &words[4],
-            spin: &words[5],
-            empties: &words[6],
-            copies: &words[7],
-            before: &words[8],
-            reads: &words[9],
-            settled: &words[10],
-            watch: &words[11],
-            untold: &words[12],
-        }
+        let words = &self.all.words()[LOCAL_AT + slot * LOCAL_WORDS..];
+        Local(words.first_chunk().expect("room for all leases"))
     }
 
     /// Enters the lease of a socket, if it has one.
     pub(super) fn enter(&self, way: &Way) -> Option<Entered<'_>> {
+        self.enter_to(way, false)
+    }
+
+    /// The same for who is about to write, and is the one that does if nobody else is: one change of a word for both.
+    pub(super) fn enter_to(&self, way: &Way, write: bool) -> Option<Entered<'_>> {
         let token = way.token()?;
         let slot = token.slot();
         if slot >= REGIONS * SLOTS {
             return None;
         }
         let local = self.local(slot);
-        local.users.fetch_add(1, Ordering::AcqRel);
-        let life = local.life.load(Ordering::Acquire);
+        let writes = write && local.begin_to_write(1);
+        if !writes {
+            local.users().fetch_add(1, Ordering::AcqRel);
+        }
+        let life = local.life().load(Ordering::Acquire);
         let views = (life & LIFE == LIVE && token.is_of(life >> 2))
             .then(|| self.all.get(slot / SLOTS))
             .flatten();
         match views {
-            Some(views) => Some(Entered { rings: self, local, views, token }),
+            Some(views) => {
+                let writes = Cell::new(writes);
+                Some(Entered { rings: self, local, views, token, writes })
+            }
             None => {
-                self.leave(slot, &local);
+                self.leave(slot, local, writes);
                 way.forget(token, false);
                 None
             }
         }
     }
 
-    /// A thread leaves a lease; the last tells the outboard when it is over.
-    fn leave(&self, slot: usize, local: &Local<'_>) {
-        if local.users.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
+    /// A thread leaves a lease, in which it was the one that wrote, or not; the last tells the outboard when it is over.
+    fn leave(&self, slot: usize, local: Local<'_>, wrote: bool) {
+        let one = if wrote { WRITES + 1 } else { 1 };
+        match local.users().fetch_sub(one, Ordering::AcqRel) & COUNT_OF_USERS {
+            1 => {}
+            0 => {
+                // A child that was forked meanwhile, and has entered nothing.
+                local.users().fetch_add(one, Ordering::AcqRel);
+                return;
+            }
+            _ => return,
         }
-        let life = local.life.load(Ordering::Acquire);
+        let life = local.life().load(Ordering::Acquire);
         let is_last = life & LIFE == LOST
             && local
-                .life
+                .life()
                 .compare_exchange(life, life & !LIFE | FREE, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok();
         if is_last && let Some([rings, blocks]) = self.all.get(slot / SLOTS) {
@@ -231,17 +273,17 @@ impl Rings {
         // What finds no room in the ring is to show soon.
         let _ = placeholder::narrow(p);
         let local = self.local(slot);
-        let generation = (local.life.load(Ordering::Acquire) >> 2).wrapping_add(1);
-        for word in [local.lock, local.taken, local.spin, local.empties, local.copies, local.reads]
-        {
+        let generation = (local.life().load(Ordering::Acquire) >> 2).wrapping_add(1);
+        for word in [local.taken(), local.spin(), local.empties(), local.copies(), local.reads()] {
             word.store(0, Ordering::Relaxed);
         }
-        local.before.store(UNKNOWN, Ordering::Relaxed);
-        local.watch.store(0, Ordering::Relaxed);
-        local.settled.store(0, Ordering::Relaxed);
-        local.untold.store(0, Ordering::Relaxed);
-        local.spilled.store(self.before(slot), Ordering::Relaxed);
-        local.life.store(generation << 2 | LIVE, Ordering::Release);
+        local.users().fetch_and(!FINISHED, Ordering::AcqRel);
+        local.before().store(UNKNOWN, Ordering::Relaxed);
+        local.watch().store(0, Ordering::Relaxed);
+        local.settled().store(0, Ordering::Relaxed);
+        local.untold().store(0, Ordering::Relaxed);
+        local.spilled().store(self.before(slot), Ordering::Relaxed);
+        local.life().store(generation << 2 | LIVE, Ordering::Release);
         way.asked(Some(Token::new(slot, generation)), false);
         let Some(entered) = self.enter(way) else { return Err(Errno::AGAIN) };
         // Calls that began meanwhile do not wait in the placeholder, and will be gone: one that were there when a doorbell
@@ -321,7 +363,7 @@ impl Rings {
     /// The socket has another descriptor in this process: what is kept beside that one.
     pub fn copy(&self, way: &Way) -> Way {
         if let Some(entered) = self.enter(way) {
-            entered.local.copies.fetch_add(1, Ordering::AcqRel);
+            entered.local.copies().fetch_add(1, Ordering::AcqRel);
         }
         way.copy()
     }
@@ -331,7 +373,7 @@ impl Rings {
         let Some(entered) = self.enter(way) else { return };
         let fewer = |copies: u64| copies.checked_sub(1);
         let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
-        if entered.local.copies.fetch_update(acquire, relaxed, fewer).is_err() {
+        if entered.local.copies().fetch_update(acquire, relaxed, fewer).is_err() {
             entered.give_up(p, way);
         }
     }
@@ -385,10 +427,34 @@ impl Entered<'_> {
         Slot { rings, blocks, index: self.token.slot() % SLOTS }
     }
 
+    /// To be the one that writes, until this [rests](Entered::rest) or is gone: it does not wait long for another, for a signal
+    /// handler may wait for whom it has interrupted.
+    pub fn write(&self) -> bool {
+        if self.writes.get() {
+            return true;
+        }
+        let writes = (0..TRIES).any(|_| {
+            let begins = self.local.begin_to_write(0);
+            if !begins {
+                std::hint::spin_loop();
+            }
+            begins
+        });
+        self.writes.set(writes);
+        writes
+    }
+
+    /// Others may write.
+    pub fn rest(&self) {
+        if self.writes.replace(false) {
+            self.local.users().fetch_sub(WRITES, Ordering::AcqRel);
+        }
+    }
+
     /// The lease begins: what the outboard had put into the placeholder is read first, and no bell rings before that.
     fn begin(&self, p: BorrowedFd<'_>) {
         let before = rustix::io::ioctl_fionread(p).unwrap_or(0);
-        self.local.before.store(before, Ordering::Release);
+        self.local.before().store(before, Ordering::Release);
         if before == 0 {
             self.arm(p);
         }
@@ -403,12 +469,12 @@ impl Entered<'_> {
 
     /// The lease was taken back.
     pub fn lost(&self, way: &Way) {
-        self.local.watch.store(0, Ordering::Relaxed);
-        let live = self.local.life.load(Ordering::Acquire);
+        self.local.watch().store(0, Ordering::Relaxed);
+        let live = self.local.life().load(Ordering::Acquire);
         if live & LIFE == LIVE {
             let lost = live & !LIFE | LOST;
             let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
-            let _ = self.local.life.compare_exchange(live, lost, acquire, relaxed);
+            let _ = self.local.life().compare_exchange(live, lost, acquire, relaxed);
         }
         // Who took it back knows somebody else who uses the socket: there will be no other.
         way.forget(self.token, true);
@@ -459,6 +525,46 @@ impl Entered<'_> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        self.rings.leave(self.token.slot(), &self.local);
+        self.rings.leave(self.token.slot(), self.local, self.writes.get());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time_writes_until_nobody_does_any_more() {
+        let rings = Rings::new().unwrap();
+        let local = rings.local(SLOTS + 3);
+        let users = || local.users().load(Ordering::Relaxed);
+        assert!(local.begin_to_write(1) && !local.begin_to_write(1));
+        local.users().fetch_add(1, Ordering::Relaxed);
+        assert_eq!(users(), WRITES + 2);
+        rings.leave(SLOTS + 3, local, true);
+        assert_eq!(users(), 1, "another is there yet");
+        assert!(local.begin_to_write(0));
+        rings.leave(SLOTS + 3, local, false);
+        assert_eq!(users(), WRITES);
+        local.users().store(FINISHED, Ordering::Relaxed);
+        assert!(!local.begin_to_write(1));
+        // A child that was forked in a call leaves what it has not entered.
+        for wrote in [false, true] {
+            rings.leave(SLOTS + 3, local, wrote);
+            assert_eq!(users(), FINISHED);
+        }
+    }
+
+    #[test]
+    fn the_last_to_leave_what_was_lost_ends_it() {
+        let rings = Rings::new().unwrap();
+        let local = rings.local(7);
+        local.life().store(5 << 2 | LOST, Ordering::Relaxed);
+        local.users().store(1, Ordering::Relaxed);
+        assert!(local.begin_to_write(1));
+        rings.leave(7, local, true);
+        assert_eq!(local.life().load(Ordering::Relaxed), 5 << 2 | LOST, "another is there yet");
+        rings.leave(7, local, false);
+        assert_eq!(local.life().load(Ordering::Relaxed), 5 << 2 | FREE);
     }
 }

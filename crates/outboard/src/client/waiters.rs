@@ -105,7 +105,7 @@ impl Rings {
             .filter(move |number| waiter.is_none_or(|waiter| waiter.0 == *number))
             .fold(0, |all, number| all | has(&number));
         let slots = (0..REGIONS * SLOTS).filter(move |slot| regions & 1 << (slot / SLOTS) != 0);
-        let words = slots.map(|slot| self.local(slot).watch.load(Ordering::Acquire));
+        let words = slots.map(|slot| self.local(slot).watch().load(Ordering::Acquire));
         words
             .filter(move |word| match waiter {
                 Some(waiter) => *word as u32 == waiter.0 as u32 + 1,
@@ -117,7 +117,7 @@ impl Rings {
     /// The lease of a stream, of which something was read, is watched from now on for who is called `name`, if he waits; he
     /// calls the socket `key`.
     pub fn watch(&self, p: BorrowedFd<'_>, way: &Way, name: u32, key: i32) {
-        let is_watched = |slot: usize| self.local(slot).watch.load(Ordering::Relaxed) != 0;
+        let is_watched = |slot: usize| self.local(slot).watch().load(Ordering::Relaxed) != 0;
         let slot = way.token().map(|token| token.slot());
         if slot.is_none_or(|slot| slot >= REGIONS * SLOTS || is_watched(slot)) {
             return;
@@ -130,13 +130,13 @@ impl Rings {
             return;
         }
         let Some(lease) = self.enter(way) else { return };
-        if lease.local.before.load(Ordering::Acquire) != 0 {
+        if lease.local.before().load(Ordering::Acquire) != 0 {
             // What the placeholder has, the kernel shows.
             return;
         }
         let watch = (key as u64) << 32 | (number as u64 + 1);
         let (order, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
-        if lease.local.watch.compare_exchange(0, watch, order, relaxed).is_err() {
+        if lease.local.watch().compare_exchange(0, watch, order, relaxed).is_err() {
             return;
         }
         words[IN].fetch_or(1 << (lease.number() / SLOTS), Ordering::AcqRel);
@@ -148,7 +148,7 @@ impl Rings {
         slot.fence();
         if is_asleep() || !is_waited(words[NAME].load(Ordering::Acquire)) {
             lease.unwatch(p);
-        } else if lease.local.watch.load(Ordering::Acquire) != watch {
+        } else if lease.local.watch().load(Ordering::Acquire) != watch {
             slot.set_waiter(None);
             slot.fence();
             lease.arm(p);
@@ -168,7 +168,7 @@ impl Rings {
     /// Who watches this lease is told of what is there, as if it had come now.
     pub fn watch_again(&self, p: BorrowedFd<'_>, way: &Way) {
         let Some(lease) = self.enter(way) else { return };
-        let watch = lease.local.watch.load(Ordering::Acquire);
+        let watch = lease.local.watch().load(Ordering::Acquire);
         let Some(number) = (watch as u32 as usize).checked_sub(1).filter(|n| *n < WAITERS) else {
             return;
         };
@@ -185,7 +185,7 @@ impl Rings {
     /// armed.
     pub fn disturbed(&self, way: &Way) -> Option<u32> {
         let slot = way.token()?.slot();
-        let watch = (slot < REGIONS * SLOTS).then(|| self.local(slot).watch)?;
+        let watch = (slot < REGIONS * SLOTS).then(|| self.local(slot).watch())?;
         let number = (watch.load(Ordering::Acquire) as u32 as usize).checked_sub(1)?;
         let words = (number < WAITERS).then(|| self.waiter_words(number))?;
         let is_asleep = words[ASLEEP].load(Ordering::Acquire) != 0;
@@ -206,7 +206,7 @@ impl Rings {
 
 impl Entered<'_> {
     fn unwatch(&self, p: BorrowedFd<'_>) {
-        if self.local.watch.swap(0, Ordering::AcqRel) != 0 {
+        if self.local.watch().swap(0, Ordering::AcqRel) != 0 {
             self.slot().set_waiter(None);
             self.slot().fence();
             self.arm(p);
@@ -310,7 +310,7 @@ impl Waiting<'_> {
             waiter::clear(waiter, bit);
             return Found::Nothing;
         }
-        let watch = self.rings.local(slot).watch.load(Ordering::Acquire);
+        let watch = self.rings.local(slot).watch().load(Ordering::Acquire);
         let key = (watch >> 32) as i32;
         let is_his = watch as u32 == self.number as u32 + 1;
         let way = if is_his { way(key) } else { None };
