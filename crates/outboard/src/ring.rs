@@ -396,6 +396,11 @@ impl Progress {
         words.store(Word::Head, self.head);
     }
 
+    /// How much was laid down since the lease began.
+    pub fn shown(&self) -> u64 {
+        self.head
+    }
+
     /// Says whether there is more than room for it. After it was said, there may be room: look again.
     pub fn want_room(&self, words: &impl Ring, wants: bool) {
         words.store(Word::Wants, u64::from(wants));

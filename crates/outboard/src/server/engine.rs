@@ -58,6 +58,8 @@ pub struct Engine {
     scratch: Box<[u8; DATAGRAM_MAX]>,
     /// Sockets that the interface had no room for.
     pub retry: Vec<u32>,
+    /// Somebody who writes on is not looked at in the next turns, nor is anybody's news.
+    rests: bool,
     /// Sockets for which somebody is to be woken who waits for several.
     bells: Vec<u32>,
     /// Sockets whose descriptor may be lost.
@@ -129,6 +131,7 @@ impl Engine {
             laid: Vec::new(),
             scratch: scratch.try_into().expect("of this length"),
             retry: Vec::new(),
+            rests: false,
             bells: Vec::new(),
             lost: Vec::new(),
             closed: Closed::default(),
@@ -204,6 +207,9 @@ impl Engine {
 
     /// Applications have told news in shared memory; true if there was some.
     pub fn hear(&mut self) -> bool {
+        if std::mem::take(&mut self.rests) {
+            return false;
+        }
         let (regions, table) = (&self.regions, &mut self.table);
         let mut has_news = false;
         regions.news(|index| {
@@ -265,12 +271,12 @@ impl Engine {
         }
     }
 
-    /// The turn of the socket at `index`.
+    /// The turn of the socket at `index`; false when it waits for more of what it has to do, and did nothing.
     ///
     /// # Errors
     /// The interface's.
-    pub fn turn(&mut self, stack: &mut Stack, now: Instant, index: u32) -> io::Result<()> {
-        let Some(mut socket) = self.table.take(index) else { return Ok(()) };
+    pub fn turn(&mut self, stack: &mut Stack, now: Instant, index: u32) -> io::Result<bool> {
+        let Some(mut socket) = self.table.take(index) else { return Ok(true) };
         let before = socket.state.id();
         socket.may_send = self.accounts.may_send(socket.payer, now);
         let messages = messages_of(stack);
@@ -285,6 +291,8 @@ impl Engine {
             self.accounts.hold(socket.payer, index);
         }
         let is_changed = socket.state.id() != before;
+        let has_worked = !socket.lease.as_ref().is_some_and(Lease::gathers);
+        self.rests |= socket.lease.as_ref().is_some_and(Lease::rests);
         match turn {
             Turn::Waits | Turn::Goes | Turn::Unleased => {
                 let waits = socket.lease.as_ref().is_some_and(|lease| lease.is_blocked());
@@ -315,7 +323,7 @@ impl Engine {
                 self.end(*socket, stack, now, turn == Turn::Dropped);
             }
         }
-        Ok(())
+        Ok(has_worked)
     }
 
     /// Charges a socket's user for what it has waiting and has sent: so many datagrams since the last time.
@@ -459,7 +467,7 @@ impl Engine {
         now: Instant,
         id: SocketId,
     ) -> Turn {
-        let turn = lease::stream(socket, stack, id, &mut self.regions);
+        let turn = lease::stream(socket, stack, (now, id), &mut self.regions);
         if let Some(lease) = &mut socket.lease
             && self.regions.tell(lease, stack, now, id)
         {

@@ -105,6 +105,55 @@ fn what_was_left_unread_resets_also_where_it_is_found_before_it_is_shown() {
 }
 
 #[test]
+fn short_messages_one_behind_the_other_are_taken_together() {
+    let clock = Clock::new();
+    let (mut engine, stack, mut peer) = engine_and_peer(Budget::default(), &clock);
+    let (mut stack, mut now) = (stack.lock().unwrap(), clock.now());
+    let listener = peer.tcp_listen(([10, 0, 0, 2], 7).into(), 1).unwrap();
+    let id = stack.tcp_connect(now, ([10, 0, 0, 2], 7).into()).unwrap();
+    settle([&mut stack, &mut peer], now);
+    let (remote, _) = peer.tcp_accept(listener).unwrap().unwrap();
+    let of = SocketType { family: Family::V4, kind: Kind::Stream };
+    let (handle, _p) = engine.open(of, OWNER, State::Stream(id), now).unwrap();
+    let index = engine.table.index_of(handle.socket).unwrap();
+    let (key, files) = engine.regions.make(0, OWNER.payer, 1).unwrap();
+    let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
+    let blocks = Shared::adopt(files[1].as_fd(), BLOCKS_LEN, false).unwrap();
+    let leased = ask(&mut engine, &mut stack, now, Request::Lease(handle, key));
+    let Ok(Reply::Leased(slot)) = Reply::parse(&leased) else { panic!("no lease") };
+    let slot = Slot { rings: &rings, blocks: &blocks, index: slot as usize };
+    let (mut taken, mut sent) = (0, 0);
+    let mut writes = || {
+        let (position, _) = ring::room(&slot, &mut taken, 64).unwrap();
+        ring::commit(&slot, position, 64).unwrap();
+        sent += 64;
+        sent
+    };
+    let all = writes();
+    assert!(engine.turn(&mut stack, now, index).unwrap());
+    assert_eq!(slot.given(), all, "nothing was taken before");
+    let before = slot.given();
+    for _ in 0..20 {
+        writes();
+        now += Duration::from_micros(1);
+        assert!(!engine.turn(&mut stack, now, index).unwrap(), "it has nothing else to do");
+        assert_eq!(slot.given(), before);
+    }
+    let all = writes();
+    // Some turns are without a look.
+    let turns = (0..10).take_while(|_| !engine.turn(&mut stack, now, index).unwrap()).count();
+    assert_eq!((turns < 10, slot.given()), (true, all), "he writes no more");
+    // Who answers does not write on.
+    assert_eq!(peer.tcp_write(remote, b"asks"), Ok(4));
+    peer.transmit(now).unwrap();
+    settle([&mut stack, &mut peer], now);
+    engine.turn(&mut stack, now, index).unwrap();
+    let all = writes();
+    assert!(engine.turn(&mut stack, now, index).unwrap());
+    assert_eq!(slot.given(), all);
+}
+
+#[test]
 fn a_socket_is_on_the_list_of_those_held_back_once() {
     let clock = Clock::new();
     let (mut engine, stack) = engine(Budget { bytes: 100, ..Budget::default() }, &clock);

@@ -10,6 +10,7 @@
 //! What is in the ring goes before what is in the placeholder: an application that has sent something through the
 //! placeholder writes to its ring again when that has been taken.
 
+mod gather;
 mod held;
 mod records;
 mod regions;
@@ -28,6 +29,7 @@ use crate::placeholder;
 use crate::region::{PEER_FINISHED, Slot, WIDE_FROM, Way, places};
 use crate::ring::{Progress, Violation, WIDE_BYTES};
 use crate::waiter;
+use gather::Gather;
 use held::Held;
 pub use records::{datagrams, untaken};
 pub use regions::{Asked, Regions};
@@ -49,6 +51,7 @@ pub struct Lease {
     slot: usize,
     progress: Progress,
     held: Held,
+    gather: Gather,
     /// Bytes that came through the placeholder.
     piped: u64,
     /// It was taken back; what is unread goes through the placeholder.
@@ -78,6 +81,16 @@ impl Lease {
     /// The interface had no room for what is next: it is to be tried again.
     pub fn is_blocked(&self) -> bool {
         self.is_blocked
+    }
+
+    /// What was written waits for more of it, and nothing else was to be done.
+    pub fn gathers(&self) -> bool {
+        self.gather.is_waiting()
+    }
+
+    /// And its next turn is without a look.
+    pub fn rests(&self) -> bool {
+        self.gather.is_resting()
     }
 
     /// What was written of `TCP_INFO` is not true any more; true if nobody has heard of that yet.
@@ -119,7 +132,12 @@ enum Piped {
 }
 
 /// The turn of a stream that has a lease.
-pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId, regions: &mut Regions) -> Turn {
+pub fn stream(
+    socket: &mut Socket,
+    stack: &mut Stack,
+    (now, id): (Instant, SocketId),
+    regions: &mut Regions,
+) -> Turn {
     let Some(mut lease) = socket.lease.take() else { return Turn::Goes };
     // A hangup is shown too when both sides have finished; who has the placeholder may still read then.
     let has_left = socket.shown.hangup && !socket.peer_is_told;
@@ -129,7 +147,7 @@ pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId, regions: &mu
     // Whoever had it left bytes unread that came before the lease did; a doorbell is nothing that the peer has sent.
     let left_some =
         has_left && socket.shown.error && !Progress::left(&regions.of(&lease)).is_noisy();
-    let turn = by_rings(socket, &mut lease, stack, id, regions, left_some);
+    let turn = by_rings(socket, &mut lease, stack, (now, id), regions, left_some);
     let turn = turn.unwrap_or_else(|failed| failed);
     if turn != Turn::Unleased {
         socket.lease = Some(lease);
@@ -146,7 +164,7 @@ fn by_rings(
     socket: &mut Socket,
     lease: &mut Lease,
     stack: &mut Stack,
-    id: SocketId,
+    (now, id): (Instant, SocketId),
     regions: &mut Regions,
     left_some: bool,
 ) -> Result<Turn, Turn> {
@@ -156,7 +174,7 @@ fn by_rings(
     let owes = socket.shown.hangup && lease.is_over && lease.progress.owed().1 > 0;
     let is_dropped = left_some || owes;
     let ring = (&regions.of(lease), regions.out(lease));
-    let goes = leave(socket, lease, stack, id, ring, is_dropped)?;
+    let goes = leave(socket, lease, stack, (now, id), ring, is_dropped)?;
     if is_dropped {
         // What was written goes before the reset.
         return Ok(if goes { Turn::Goes } else { Turn::Dropped });
@@ -224,11 +242,14 @@ fn leave(
     socket: &mut Socket,
     lease: &mut Lease,
     stack: &mut Stack,
-    id: SocketId,
+    (now, id): (Instant, SocketId),
     (slot, out): (&Slot<'_>, &Bytes),
     is_dropped: bool,
 ) -> Result<bool, Turn> {
     lease.give_back(slot, stack, id);
+    if lease.gathers_on(socket, now, slot).map_err(violated)? {
+        return Ok(true);
+    }
     // Looked at before the ring: what lies there now was sent after what the ring had no room for.
     let had_error = socket.shown.error;
     let piped =
@@ -400,6 +421,30 @@ fn arrive(
         lease.announce(slot, &socket.q)?;
     }
     Ok(goes)
+}
+
+impl Lease {
+    /// What was written waits, as more of it comes, and there is nothing else to be seen to.
+    fn gathers_on(
+        &mut self,
+        socket: &Socket,
+        now: Instant,
+        slot: &Slot<'_>,
+    ) -> Result<bool, Violation> {
+        let is_calm = socket.may_send && !self.is_over && !socket.has_finished;
+        if !is_calm || socket.shown.readable || socket.shown.hangup {
+            self.gather.rest();
+            return Ok(false);
+        }
+        if self.gather.skips() {
+            return Ok(true);
+        }
+        let (position, len) = self.progress.written(slot)?;
+        if len == 0 {
+            return Ok(false);
+        }
+        Ok(self.gather.waits((position + len, len), self.progress.shown(), now))
+    }
 }
 
 /// What of what has come is in the ring.

@@ -357,8 +357,7 @@ impl Server {
         }
         for _ in 0..self.engine.table.ready().min(TURNS) {
             let Some(index) = self.engine.table.next_ready() else { break };
-            self.engine.turn(stack, now, index)?;
-            worked = true;
+            worked |= self.engine.turn(stack, now, index)?;
         }
         self.engine.ring_bells();
         if !self.engine.stale.is_empty() {

@@ -11,7 +11,7 @@ use fusewire_stack::ip::{Bytes, SocketId, Stack};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::{Held, INFO_EVERY, Lease, ring_bell};
+use super::{Gather, Held, INFO_EVERY, Lease, ring_bell};
 use crate::news::{self, News};
 use crate::placeholder::is_left;
 use crate::protocol::KEY_LEN;
@@ -166,6 +166,7 @@ impl Regions {
             slot,
             progress: Progress::default(),
             held: Held::default(),
+            gather: Gather::default(),
             piped: 0,
             is_over: false,
             is_quiet: false,
