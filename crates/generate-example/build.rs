@@ -3,7 +3,7 @@
 fn main() {
     let all = [
         "again", "arena", "both", "cast", "fast", "many", "mixed", "names", "note", "rich",
-        "short", "slow", "swift",
+        "short", "slow", "swift", "tight",
     ];
     for name in all {
         fusewire_generate::build(format!("specifications/{name}.toml"));

@@ -65,3 +65,8 @@ pub mod slow {
 pub mod note {
     include!(concat!(env!("OUT_DIR"), "/note.rs"));
 }
+
+/// Long and seldom, within little more than it takes to leave.
+pub mod tight {
+    include!(concat!(env!("OUT_DIR"), "/tight.rs"));
+}

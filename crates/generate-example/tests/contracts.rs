@@ -64,3 +64,8 @@ mod note {
     use fusewire_generate_example::note::{Reader, Writer};
     include!(concat!(env!("OUT_DIR"), "/note_contract.rs"));
 }
+
+mod tight {
+    use fusewire_generate_example::tight::{Base, Sensor};
+    include!(concat!(env!("OUT_DIR"), "/tight_contract.rs"));
+}

@@ -43,6 +43,9 @@ pub struct Plan {
     pub mtu_bytes: u32,
     /// Bytes of an ADU's encoding that fit into one packet with all headers and the tag.
     pub payload_bytes: u32,
+    /// Bits a second that may be sent at the worst corner: what the slowest rate has room for and, unless it is reserved, a TCP would
+    /// get there.
+    pub allowed_bits_per_s: u64,
     /// Bytes that may wait to be acknowledged or resent, for one end of one association: the least that the rates
     /// that were promised need.
     pub ring_bytes: u64,

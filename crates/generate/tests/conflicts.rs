@@ -498,12 +498,11 @@ fn all_that_comes_meanwhile_is_waited_for() {
         assert_eq!(choice.plan.machine, Machine::Datagram, "{priority} {hz}");
         choice.combination.ways[0].figures.time.all().round()
     };
-    // 5 ms on the way, 25 for its bytes: with 4.4 each 6.7 ms eleven go before it, and in turn five.
-    assert_eq!(ms("200", 50, 150), 78.0);
-    assert_eq!(ms("200", 100, 150), 52.0);
+    // 5 ms on the way, 28 for its bytes at nine tenths of the slowest rate: with 4.9 each 6.7 ms sixteen go before it, and in turn five.
+    let all = [ms("200", 50, 150), ms("200", 100, 150)];
     // One a second goes before it, or one packet.
-    assert_eq!(ms("200", 50, 1), 34.0);
-    assert_eq!(ms("200", 150, 150), 34.0);
+    let one = [ms("200", 50, 1), ms("200", 150, 150)];
+    assert_eq!((all, one), ([111.0, 57.0], [37.0, 37.0]));
     // By XTP, of which no code is made, nothing is more important.
     assert_ne!(plan_of(&text("60", 50, 150)).machine, Machine::Datagram);
 }
@@ -530,4 +529,54 @@ fn what_fills_the_path_leaves_no_time() {
         "{names:?}"
     );
     assert!(refusal.clauses.iter().all(|one| one.goes), "{refusal:#?}");
+}
+
+/// What adapts takes all that others may make and do not: what is less important has nothing of its own.
+#[test]
+fn what_adapts_leaves_nothing_to_what_nobody_knows_of() {
+    let text = |hz: &str, with: &str| {
+        format!(
+            "network = {{rtt_ms = 10, rate_mbit = [2, 10], loss = 0.001, control = \"reserved\"}}\n\
+             adu.X = {{type = \"M.Mid\", reliability = \"avoid\", loss = 0.1{hz}{with}}}\n\
+             adu.Y = {{type = \"M.Large\", rate_hz = [5, 30], bitrate_kbit = [150, 5000], adapt = [\"quality\"], reliability = \"avoid\", loss = 0.1, priority = 50}}\n"
+        )
+    };
+    for hz in ["", ", rate_hz = 1"] {
+        plan_of(&text(hz, ""));
+        plan_of(&text(hz, ", deadline_ms = 100, priority = 10"));
+        let (_, refusal) = refusal_of(&text(hz, ", deadline_ms = 100"));
+        assert!(refusal.why.contains("without end: Y"), "{}", refusal.why);
+    }
+}
+
+/// What waits at its own end comes unevenly, too.
+#[test]
+fn what_waits_is_made_even() {
+    let text = |jitter: u32| {
+        format!(
+            "network = {{rtt_ms = 10, rate_mbit = [0.6, 10], loss = 0.001, control = \"reserved\"}}\n\
+             adu.X = {{type = \"M.Small\", rate_hz = 20, reliability = \"avoid\", loss = 0.1, deadline_ms = 100, jitter_ms = {jitter}}}\n\
+             adu.Y = {{type = \"M.Short\", rate_hz = 20, reliability = \"avoid\", loss = 0.1}}\n"
+        )
+    };
+    // Behind a packet of 16 ms and what the bucket had let out.
+    assert!(plan_of(&text(5)).adus[0].playout.is_some());
+    assert!(plan_of(&text(50)).adus[0].playout.is_none());
+}
+
+/// Types that fill the path nearly, as many as there may be, are looked at in no more steps than fewer are.
+#[test]
+fn many_types_that_fill_the_path_are_refused_at_once() {
+    let network =
+        "network = {rtt_ms = 10, rate_mbit = [2, 10], loss = 0.001, control = \"reserved\"}\n";
+    // With 130 bytes around them, each type makes a little less than the 64th part of 1.8 Mbit/s.
+    let adu = |n: usize| {
+        let (bytes, hz) = (60 + n, 28_100.0 / (8.0 * (190 + n) as f64));
+        format!(
+            "adu.X{n} = {{type = \"M.Short\", size_bytes = [10, {bytes}], rate_hz = {hz:.3}, reliability = \"avoid\", loss = 0.1, deadline_ms = 50, priority = {n}}}\n"
+        )
+    };
+    let text: String = (0..64).map(adu).collect();
+    let (_, refusal) = refusal_of(&format!("{network}{text}"));
+    assert!(!refusal.clauses.is_empty(), "{}", refusal.why);
 }

@@ -91,6 +91,7 @@ const NO_CODE: &[(&str, &[&str], &str)] = &[
 #[rustfmt::skip]
 const UNSEEN: &[(&str, &[&str], &str)] = &[
     ("acknowledge", &["tcp"], "not applied over streams"),
+    ("allowed_bits_per_s", &["tcp", "xtp"], "what the choice counts with"),
     ("bitrate_bits_per_s", &["tcp", "xtp"], "not applied over streams: no sender is held to it"),
     ("bucket", &["tcp", "xtp"], "not applied over streams"),
     ("execution", &["tcp", "xtp", "group"], "not applied: all run integrated"),

@@ -365,3 +365,55 @@ fn without_sending_again_more_is_lost_than_may_be_and_nobody_is_told() {
     datagrams::carries::<Maps, Maps>().unwrap();
     says(datagrams::carries::<MapsOnce, Maps>(), ["Map: ", "are lost, and"]);
 }
+
+#[test]
+fn what_is_rare_or_held_is_judged_as_it_is() {
+    // Once a second, and five hundred in the time of all others.
+    const RARE: &[Adu] =
+        &[Adu { hz: 1.0, jitter: Some(ms(5)), fec: Fec::None, fixed_bits: 1_600, ..SOUND }];
+    end!(Rare: RARE, RARE, RATES);
+    datagrams::evens::<Rare, Rare>().unwrap();
+    const AT_ONCE: &[Adu] = &[Adu { playout: Mode::None, ..RARE[0] }];
+    end!(AtOnce: AT_ONCE, AT_ONCE, RATES);
+    says(datagrams::evens::<AtOnce, AtOnce>(), ["Sound: ", "come unevenly"]);
+    // The least important is held, and has left long before.
+    const HELD: &[Adu] = &[
+        Adu { priority: 0, ..Adu::as_it_comes("Map", 200) },
+        Adu { number: 1, playout: Mode::Fixed(ms(800)), ..Adu::as_it_comes("Held", 200) },
+    ];
+    end!(Held: HELD, HELD, FIXED);
+    datagrams::puts_first::<Held, Held>().unwrap();
+}
+
+#[test]
+fn at_a_slow_rate_priority_is_seen_too() {
+    const SLOW: (u64, u64) = (32_000, 32_000);
+    const ALIKE: &[Adu] = &[Adu { number: 0, ..MAP }, Adu { number: 1, priority: 7, ..MOVE }];
+    const FIRST: &[Adu] = &[Adu { number: 0, ..MAP }, Adu { number: 1, ..MOVE }];
+    end!(Slow: FIRST, FIRST, SLOW);
+    datagrams::puts_first::<Slow, Slow>().unwrap();
+    end!(SlowAlike: ALIKE, FIRST, SLOW);
+    says(datagrams::puts_first::<SlowAlike, Slow>(), ["Map: ", "which is less important"]);
+}
+
+#[test]
+fn packets_are_too_long_with_copies_that_come_late() {
+    struct Copies(#[expect(dead_code)] Session<Copies>);
+    impl From<Session<Copies>> for Copies {
+        fn from(session: Session<Copies>) -> Copies {
+            Copies(session)
+        }
+    }
+    impl Profile for Copies {
+        const NAME: &'static str = "tested";
+        const MACHINE: Machine = Machine::Datagram;
+        const SENDS: &'static [Adu] =
+            &[Adu { fec: Fec::Copy { distance: 6 }, ..Adu::as_it_comes("Sound", 560) }];
+        const TAKES: &'static [Adu] = Self::SENDS;
+        const RATES: (u64, u64) = RATES;
+        const MTU: usize = 1300;
+    }
+    const SHORT: &[Adu] = &[Adu { len_max: 500, ..Copies::SENDS[0] }];
+    end!(Takes: SHORT, SHORT, RATES);
+    says(datagrams::fits::<Copies, Takes>(), ["Sound: ", "bytes, and 1200 fit"]);
+}

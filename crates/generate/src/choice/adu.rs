@@ -5,6 +5,8 @@ mod again;
 mod queue;
 mod waiting;
 
+pub use queue::{Known, RATE_SHARE, allowed_bits, fair_bits};
+
 use super::channel::{Channel, Overtaking, run_share};
 use crate::catalogue::{Function, Mechanism as M, Set};
 use crate::language::specification::{Adu, CODECS, Preference, Specification};
@@ -238,6 +240,10 @@ pub struct Subject<'s> {
     pub place: usize,
     /// What carries it.
     pub carrier: Carrier,
+    /// At which rate datagrams leave at the worst corner.
+    pace_kbit: f64,
+    /// How long is waited, of ways that were looked at.
+    known: &'s Known,
 }
 
 impl Subject<'_> {
@@ -361,7 +367,7 @@ impl Subject<'_> {
             let figures = self.figures((bytes, hz), packets, step);
             let is_bounded = self.adu().deadline_ms.value.is_some() || playout != M::NoPlayout;
             if is_bounded && !figures.time.queue.is_finite() {
-                return Err(self.without_end());
+                return Err(self.too_much(&steps).unwrap_or_else(|| self.without_end()));
             }
             let (resends, resend_ms) = self.resends(resend, &figures, first, wanted);
             if resend == M::UntilDeadline && resends == 0 {
@@ -388,6 +394,9 @@ impl Subject<'_> {
             self.check_run(|run| channel.run_loss(loss, packets, run), newer)?;
             figures.time.resends = resend_ms;
             self.check_time(&figures, resend, first)?;
+            if playout == M::NoPlayout {
+                self.check_even(&figures)?;
+            }
             if worst.as_ref().is_none_or(|w| figures.time.all() > w.time.all()) {
                 let loss = worst.map_or(0.0, |w| w.loss).max(figures.loss);
                 worst = Some(Figures { loss, ..figures });

@@ -74,6 +74,7 @@ pub fn plan(
         device: of.platform.device.value,
         mtu_bytes: of.network.mtu_bytes.value as u32,
         payload_bytes: chosen.carrier.payload(of) as u32,
+        allowed_bits_per_s: chosen.totals.allowed_bits as u64,
         ring_bytes: chosen.totals.ring_bytes.ceil() as u64,
         memory_bytes: chosen.totals.memory_bytes.ceil() as u64,
         is_nagle: chosen.carrier.machine == M::Tcp && !of.adus.iter().any(is_low),

@@ -2,17 +2,17 @@
 
 use std::cmp::Ordering;
 
-use super::adu::{Carrier, Failure, Subject, Told, Way, percent};
+use super::adu::{
+    Carrier, Failure, Known, RATE_SHARE, Subject, Told, Way, allowed_bits, fair_bits, percent,
+};
 use super::plans::plan;
 use super::rules::{Candidates, any_of, fits};
 use crate::catalogue::{Function, Mechanism as M, Set};
-use crate::language::specification::{Control, Integrity, Prefer, Preference, Specification};
+use crate::language::specification::{Integrity, Prefer, Preference, Specification};
 use crate::language::value::{Clause, Origin, rounded};
 use crate::plan::{Playout, Profile};
 use crate::rust::has_code;
 
-/// The share of the slowest rate that what must be sent may take.
-const RATE_SHARE: f64 = 0.9;
 /// Of what nobody promised a rate for, no more than this waits for acknowledgements.
 const RING_BYTES_MAX: f64 = 67_108_864.0;
 /// Bytes that a stream sends before they are acknowledged, at most: the stack's own, which no clause changes.
@@ -193,7 +193,8 @@ fn all_ways(
 ) -> Result<Ways, Failure> {
     let mut all = Vec::new();
     for (place, set) in candidates.adus.iter().enumerate() {
-        let subject = Subject { of, place, carrier };
+        let known = Known::default();
+        let subject = Subject::new(of, place, carrier, &known);
         let (mut good, mut bad) = (Vec::new(), None);
         for (_, way) in subject.ways(*set) {
             match way {
@@ -337,14 +338,11 @@ pub fn names(set: Set) -> String {
 /// What the path carries at its worst corner, and what has to be sent.
 fn totals(of: &Specification, shared: Set, carrier: Carrier, ways: &[Way]) -> Totals {
     let network = &of.network;
-    let (slow, fast) = (network.rate_mbit.value.low * 1e6, network.rate_mbit.value.high * 1e6);
+    let fast = network.rate_mbit.value.high * 1e6;
     let rtt_s = network.rtt_ms.value.high / 1000.0;
     let mss_bits = carrier.payload(of) * 8.0;
     let loss = network.loss.value;
-    let fair = match (network.control.value, loss > 0.0 && rtt_s > 0.0) {
-        (Control::Open, true) => 1.22 * mss_bits / (rtt_s * loss.sqrt()),
-        _ => f64::INFINITY,
-    };
+    let fair = fair_bits(of, carrier);
     let of_role = |role: usize| {
         let own = ways.iter().enumerate().filter(|(place, _)| of.adus[*place].from.value.is(role));
         own.map(|(_, way)| way.figures.least_bits).sum::<f64>()
@@ -385,7 +383,7 @@ fn totals(of: &Specification, shared: Set, carrier: Carrier, ways: &[Way]) -> To
     };
     // A ring to send from, and as much to receive into.
     let memory_bytes = 2.0 * ring_bytes + held;
-    let allowed_bits = (RATE_SHARE * slow).min(fair);
+    let allowed_bits = allowed_bits(of, carrier);
     let found_bits = found.min(fast).min(ring_bits);
     let ms = ways.iter().map(|way| way.figures.time.all()).sum::<f64>();
     let ack_ms = f64::from(of_function(shared, Function::Acknowledge).entry().cost.ms);
@@ -425,32 +423,40 @@ fn held(of: &Specification, ways: &[Way], carrier: Carrier) -> f64 {
     own.sum()
 }
 
+/// Bits a second in words.
+fn kbit(bits: f64) -> String {
+    format!("{:.0} kbit/s", bits / 1000.0)
+}
+
+/// More must be sent at least than may be.
+pub fn too_much(of: &Specification, least_bits: f64, allowed_bits: f64) -> Failure {
+    let slow = of.network.rate_mbit.value.low * 1e6;
+    let bound = if allowed_bits < RATE_SHARE * slow {
+        format!(
+            "{} are what a TCP would get at {} ms and {} lost",
+            kbit(allowed_bits),
+            of.network.rtt_ms.value.high,
+            percent(of.network.loss.value)
+        )
+    } else {
+        format!("{} are nine tenths of the slowest rate", kbit(allowed_bits))
+    };
+    let clauses = of.adus.iter().flat_map(|adu| {
+        [&adu.rate_hz.clause, &adu.bitrate_kbit.clause]
+            .into_iter()
+            .filter(|clause| clause.origin == Origin::Written)
+            .map(|clause| clause.name.clone())
+    });
+    let network = ["rate_mbit", "rtt_ms", "loss", "control"].map(|key| format!("network.{key}"));
+    let least = kbit(least_bits);
+    let why = format!("{least} at least must be sent, with headers and correction; {bound}");
+    let failure = Failure::new(why, clauses.chain(network).collect());
+    failure.by(least_bits, allowed_bits)
+}
+
 fn feasible(of: &Specification, totals: &Totals) -> Result<(), Failure> {
-    let kbit = |bits: f64| format!("{:.0} kbit/s", bits / 1000.0);
     if totals.least_bits > totals.allowed_bits {
-        let slow = of.network.rate_mbit.value.low * 1e6;
-        let bound = if totals.allowed_bits < RATE_SHARE * slow {
-            format!(
-                "{} are what a TCP would get at {} ms and {} lost",
-                kbit(totals.allowed_bits),
-                of.network.rtt_ms.value.high,
-                percent(of.network.loss.value)
-            )
-        } else {
-            format!("{} are nine tenths of the slowest rate", kbit(totals.allowed_bits))
-        };
-        let clauses = of.adus.iter().flat_map(|adu| {
-            [&adu.rate_hz.clause, &adu.bitrate_kbit.clause]
-                .into_iter()
-                .filter(|clause| clause.origin == Origin::Written)
-                .map(|clause| clause.name.clone())
-        });
-        let network =
-            ["rate_mbit", "rtt_ms", "loss", "control"].map(|key| format!("network.{key}"));
-        let least = kbit(totals.least_bits);
-        let why = format!("{least} at least must be sent, with headers and correction; {bound}");
-        let failure = Failure::new(why, clauses.chain(network).collect());
-        return Err(failure.by(totals.least_bits, totals.allowed_bits));
+        return Err(too_much(of, totals.least_bits, totals.allowed_bits));
     }
     let floor = of.peers.floor_kbit.value * 1000.0;
     if floor > totals.allowed_bits {
@@ -569,7 +575,7 @@ fn score(of: &Specification, shared: Set, ways: &[Way], totals: &Totals) -> Scor
 }
 
 fn way_score(subject: &Subject<'_>, way: &Way) -> Score {
-    let Subject { of, place, carrier } = *subject;
+    let Subject { of, place, carrier, .. } = *subject;
     let adu = &of.adus[place];
     // Ends over streams send again what is missing.
     let is_stream = matches!(carrier.machine, M::Tcp | M::Xtp);

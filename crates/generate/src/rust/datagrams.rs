@@ -15,12 +15,12 @@ const WINDOW: u64 = 16;
 const HELD: u64 = 2;
 /// Microseconds that a report takes at most beside its round trip: two intervals, and what it may be late.
 const REPORTED_US: u64 = 250_000;
-/// Bits a second, where neither a specification nor its network says how much there is.
-const RATE_MAX: u64 = 1_000_000_000;
+/// Bits a second, where neither a specification nor its network says how much there is, and beyond which nothing is spread.
+pub(crate) const RATE_MAX: u64 = 1_000_000_000;
 /// Of ADUs for adaptive playout so many may come too late, in thousandths.
 const LATE: f64 = 0.001;
 /// Bits a second below which no rate is a rate.
-const RATE_MIN: u64 = 16_000;
+pub(crate) const RATE_MIN: u64 = 16_000;
 
 /// Whether a type goes beside datagrams, in the stream of their session.
 pub fn is_beside(plan: &Plan, of: &AduPlan) -> bool {
@@ -156,7 +156,8 @@ pub fn fields(plan: &Plan, of: &AduPlan) -> Vec<String> {
     fields
 }
 
-/// Rates of all datagrams that a role sends, in bits a second: alike, where nothing adapts.
+/// Rates of all datagrams that a role sends, in bits a second: where nothing adapts, what may be sent at the worst corner, so that
+/// an ADU leaves as fast as its time was counted; else from the least to the most that is made of all types.
 pub fn rates(plan: &Plan, role: usize) -> (u64, u64) {
     let sent = plan.adus.iter().filter(|adu| adu.from.is(role) && !is_beside(plan, adu));
     let sent: Vec<&AduPlan> = sent.collect();
@@ -165,10 +166,17 @@ pub fn rates(plan: &Plan, role: usize) -> (u64, u64) {
     let path = plan.network.rate_bytes_per_s.1 * 8;
     let path = if path == 0 { RATE_MAX } else { path };
     // Who sends nothing sends reports, which are not paced.
-    let most = most.filter(|most| *most > 0).unwrap_or(path).max(RATE_MIN);
+    let most = most.filter(|most| *most > 0);
     match plan.congestion {
-        Congestion::Media => (least.clamp(RATE_MIN, most), most),
-        _ => (most, most),
+        Congestion::Media => {
+            let most = most.unwrap_or(path).max(RATE_MIN);
+            (least.clamp(RATE_MIN, most), most)
+        }
+        _ => {
+            let may_be = plan.allowed_bits_per_s.min(RATE_MAX);
+            let pace = may_be.max(most.unwrap_or(0)).max(RATE_MIN);
+            (pace, pace)
+        }
     }
 }
 

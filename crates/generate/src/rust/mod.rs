@@ -26,6 +26,7 @@ use crate::explain::explain;
 use crate::language::Checked;
 use crate::plan::{AduPlan, Codec, Plan};
 
+pub(crate) use datagrams::{RATE_MAX, RATE_MIN};
 pub use files::{drift, write_files};
 pub use manifest::Against;
 pub(crate) use supported::{has_code, not_applied, why_no_code};

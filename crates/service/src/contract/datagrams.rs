@@ -50,6 +50,11 @@ const SLACK: Duration = Duration::from_millis(20);
 const RUN_SHARE: f64 = 0.001;
 /// Of what is handed over evenly, so much apart from how it was sent, where nobody says how much.
 const UNEVEN: Duration = Duration::from_millis(2);
+/// ADUs behind the fastest, which may come later than the first, and as many as tell how even they are at least.
+const SETTLED: usize = 50;
+const EVEN_LEAST: usize = 20;
+/// How long they are waited for at most: rarer ones are not looked at.
+const EVEN_LONG: f64 = 240.0;
 
 fn broken<T>(adu: &Adu, what: String) -> std::result::Result<T, Broken> {
     Err(Broken::Clause { adu: adu.name, what })
@@ -130,7 +135,7 @@ impl Application {
             if now < self.next[lane] {
                 continue;
             }
-            let hz = if adu.hz > 0.0 { adu.hz } else { HZ };
+            let hz = of_hz(adu);
             let (hz, len) = match (adu.adapted, self.made) {
                 (Some(_), None) => continue,
                 (Some(_), Some(made)) => (made.hz, made.bits as usize / 8),
@@ -319,7 +324,7 @@ fn stream<A: Profile, B: Profile>(
 pub fn carries<A: Profile, B: Profile>() -> Kept {
     with_seeds(|seed| {
         let long = |adu: &Adu| {
-            let hz = if adu.hz > 0.0 { adu.hz } else { HZ };
+            let hz = of_hz(adu);
             Duration::from_secs_f64((30.0 / adu.loss_max.max(1e-3) / hz).clamp(10.0, 120.0))
         };
         let long = B::TAKES.iter().map(long).max().unwrap_or_default();
@@ -461,30 +466,54 @@ fn judges_late_once<A: Profile, B: Profile>(seed: u64) -> Kept {
     }
 }
 
-/// What comes unevenly is handed over as it was sent.
+/// What comes unevenly is handed over as it was sent: times do not vary by more than they may, from one to the next nor, where
+/// the time that they are held is fixed, among nineteen of twenty.
 ///
 /// # Errors
 /// What does not hold.
 pub fn evens<A: Profile, B: Profile>() -> Kept {
     with_seeds(|seed| {
         let rules = Rules { loss: 0.0, ..worst::<A>() };
-        let (sent, came) = stream::<A, B>(rules, 1.0, seed, Duration::from_secs(10))?;
-        let takes = A::SENDS.iter().zip(B::TAKES).enumerate();
+        let takes = || A::SENDS.iter().zip(B::TAKES).enumerate();
         let is_even = |(_, (sent, taken)): &(usize, (&Adu, &Adu))| {
             sent.playout != Mode::None || taken.jitter.is_some()
         };
-        for (lane, (_, adu)) in takes.filter(is_even) {
-            // Behind the fastest, which may come later than the first.
-            let ages = came[lane].adus.iter().skip(50);
+        let least = (SETTLED + EVEN_LEAST) as f64;
+        let long = |(_, (sent, _)): (usize, (&Adu, &Adu))| least / of_hz(sent) + 1.0;
+        let long = takes().filter(is_even).map(long).fold(10.0, f64::max).min(EVEN_LONG);
+        let (sent, came) = stream::<A, B>(rules, 1.0, seed, Duration::from_secs_f64(long))?;
+        for (lane, (sends, adu)) in takes().filter(is_even) {
+            if sent.pushed[lane].len() < SETTLED + EVEN_LEAST {
+                continue;
+            }
+            let ages = came[lane].adus.iter().skip(SETTLED);
             let ages: Vec<_> = ages.map(|(n, at)| *at - sent.pushed[lane][*n as usize].0).collect();
             let may_be = adu.jitter.unwrap_or(UNEVEN).max(TICK);
             let uneven = ages.windows(2).filter(|two| two[0].abs_diff(two[1]) > may_be).count();
-            if ages.is_empty() || uneven * 20 > ages.len() {
+            if ages.len() < EVEN_LEAST / 2 || uneven * 20 > ages.len() {
                 return broken(adu, format!("{uneven} of {} come unevenly", ages.len()));
+            }
+            let varies = spread(ages);
+            let is_fixed = |of: &Adu| !matches!(of.playout, Mode::Adaptive { .. });
+            if is_fixed(sends) && is_fixed(adu) && varies > may_be + TICK {
+                let what = format!("they come unevenly by {varies:?}, and may by {may_be:?}");
+                return broken(adu, what);
             }
         }
         Ok(())
     })
+}
+
+/// ADUs a second of a type.
+fn of_hz(adu: &Adu) -> f64 {
+    if adu.hz > 0.0 { adu.hz } else { HZ }
+}
+
+/// How far apart nineteen of twenty are.
+fn spread(mut ages: Vec<Duration>) -> Duration {
+    ages.sort_unstable();
+    let cut = ages.len() / 40;
+    ages[ages.len() - 1 - cut] - ages[cut]
 }
 
 /// On a path that carries less than is asked for, what adapts is told to yield in the order of its clause, and fits.

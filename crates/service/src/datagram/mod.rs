@@ -241,6 +241,11 @@ impl<P: Profile> End<P> {
         self.receiver.is_crowded()
     }
 
+    /// Whether something of a lane waits to leave.
+    pub(crate) fn is_waiting(&self, lane: usize) -> bool {
+        self.sender.is_waiting(lane)
+    }
+
     /// What the sender has to tell.
     fn poll_told(&mut self) -> Option<Event<'static>> {
         if let Some((lane, number, why)) = self.sender.poll_lost() {

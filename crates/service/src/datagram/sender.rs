@@ -344,6 +344,12 @@ impl<P: Profile> Sender<P> {
         self.queue.len().1 + under_way.map(left).sum::<usize>() + again
     }
 
+    /// Whether something of a lane waits to leave for the first time, but for parity.
+    pub fn is_waiting(&self, lane: usize) -> bool {
+        let progress = self.lanes[lane].progress.as_ref();
+        self.queue.waits(lane) || progress.is_some_and(|p| p.next < usize::from(p.packets))
+    }
+
     pub fn target_bits(&self) -> u64 {
         self.nada.target(self.waiting()).media
     }

@@ -11,8 +11,10 @@
 //! theory to static priority pre-emptive scheduling, 1993; R. Davis, A. Burns, R. Bril, J. Lukkien: Controller area network (CAN)
 //! schedulability analysis, 2007, for why more than one is looked at).
 
-/// Steps to all fixed points of one busy period; what is further away is as good as nowhere.
+/// Steps to all fixed points of one busy period; what is further away is as good as nowhere. Each has a term for each other type:
+/// there are no more terms than so many.
 const STEPS_MAX: u32 = 2_000;
+const TERMS_MAX: u32 = 20_000;
 /// A share of a period that is none.
 const NONE: f64 = 1e-9;
 
@@ -103,6 +105,9 @@ fn busy_ms(
     others: &[(Demand, Before)],
     is_full: bool,
 ) -> Option<(f64, bool)> {
+    let steps_max = STEPS_MAX.min(TERMS_MAX / (others.len() as u32 + 1)).max(1);
+    let all = others.iter().filter(|(_, before)| *before == Before::All);
+    let share: f64 = all.map(|(demand, _)| demand.share()).sum();
     let mut worst = 0.0_f64;
     let mut start = blocked_ms;
     let mut steps = 0;
@@ -120,6 +125,10 @@ fn busy_ms(
         };
         // No earlier than the one before it.
         let mut ms = start.max(alone);
+        // Nor than it would be if what goes before it came evenly.
+        if share < 1.0 {
+            ms = ms.max(alone / (1.0 - share) * (1.0 - NONE));
+        }
         loop {
             let next = until(ms).max(ms);
             let is_found = next - ms <= NONE * next;
@@ -128,7 +137,7 @@ fn busy_ms(
             if is_found {
                 break;
             }
-            if steps > STEPS_MAX {
+            if steps > steps_max {
                 return None;
             }
         }

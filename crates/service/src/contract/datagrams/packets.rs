@@ -7,6 +7,7 @@ use fusewire_base::Instant;
 
 use super::{Broken, Event, Kept, LEN, Profile, Rules, World, body, broken, lane_of, with_seeds};
 use crate::datagram::End;
+use crate::profile::Fec;
 
 /// Headers of UDP and IPv6, the longer ones, and of UDP and IPv4, with which a path counts.
 const AROUND_MAX: usize = 48;
@@ -36,19 +37,24 @@ pub fn fits<A: Profile, B: Profile>() -> Kept {
     for (lane, adu) in A::SENDS.iter().enumerate() {
         let rules = Rules { delay: A::NETWORK.one_way, ..Rules::NONE };
         let mut world = World::<A, B>::new(rules, 1.0, 0)?;
+        // Until a copy of one goes with another.
+        let most = match adu.fec {
+            Fec::Copy { distance } => LONGEST.max(u64::from(distance) + 2),
+            _ => LONGEST,
+        };
         let mut pushed = 0;
         world.run(
             Duration::from_secs(2),
             |now, end| {
                 let bytes = body(lane, pushed, adu.len_max);
-                pushed += u64::from(pushed < LONGEST && end.push(now, lane, &bytes).is_ok());
+                pushed += u64::from(pushed < most && end.push(now, lane, &bytes).is_ok());
             },
             |_, _| {},
             |_, _| Ok(()),
         )?;
         for (longest, mtu) in [(world.forth.longest, B::MTU), (world.back.longest, A::MTU)] {
             let longest = longest + AROUND_MAX - AROUND;
-            if longest > mtu || pushed < LONGEST {
+            if longest > mtu || pushed < most {
                 let what = format!("{pushed} make a packet of {longest} bytes, and {mtu} fit");
                 return broken(adu, what);
             }
@@ -57,15 +63,22 @@ pub fn fits<A: Profile, B: Profile>() -> Kept {
     Ok(())
 }
 
-/// Makes up to so many of a lane, and counts them.
-fn make<A: Profile>(now: Instant, end: &mut End<A>, lane: usize, most: u64, made: &mut u64) {
+/// Makes up to so many of a lane, and counts them; the number of the first.
+fn make<A: Profile>(
+    now: Instant,
+    end: &mut End<A>,
+    lane: usize,
+    most: u64,
+    made: &mut u64,
+) -> Option<u64> {
     let len = A::SENDS[lane].len_max.min(LEN);
+    let mut first = None;
     for _ in 0..most {
-        if end.push(now, lane, &body(lane, *made, len)).is_err() {
-            break;
-        }
+        let Ok(number) = end.push(now, lane, &body(lane, *made, len)) else { break };
+        first = first.or(Some(number));
         *made += 1;
     }
+    first
 }
 
 /// Where more is made than may be sent, what is most important goes as if it were alone, and the least important does not wait for all
@@ -99,7 +112,8 @@ fn goes_first<A: Profile, B: Profile>(seed: u64) -> Kept {
     let alone = phase(&mut world, [(first, f64::INFINITY), (last, 0.0)])?;
     let each_tick = SHARE * alone / LONG.as_millis() as f64;
     let went = phase(&mut world, [(first, each_tick), (last, f64::INFINITY)])?;
-    if went < (1.0 - LOST) * SHARE * alone - 2.0 * FLOOD {
+    let some = (2.0 * FLOOD).min(alone / 4.0);
+    if went < (1.0 - LOST) * SHARE * alone - some {
         let what = format!(
             "{went} go beside {}, which is less important, and {alone} alone",
             B::TAKES[last].name
@@ -116,15 +130,23 @@ fn phase<A: Profile, B: Profile>(
 ) -> std::result::Result<f64, Broken> {
     let (mut made, mut lost, mut came) = ([0; 2], 0, 0);
     let mut due = 0.0;
+    // Those that were made before are no loss of these.
+    let begun: Cell<Option<u64>> = Cell::new(None);
     world.run(
         LONG,
         |now, end| {
             due += most.min(FLOOD);
             make(now, end, last, beside.min(FLOOD) as u64, &mut made[1]);
             let waiting = (due - made[0] as f64).min(FLOOD);
-            make(now, end, first, waiting as u64, &mut made[0]);
+            let number = make(now, end, first, waiting as u64, &mut made[0]);
+            begun.set(begun.get().or(number));
         },
-        |_, event| lost += u64::from(is_lost(&event, first)),
+        |_, event| {
+            let is_of_these = |number| begun.get().is_some_and(|begun| number >= begun);
+            if let Event::Lost { lane, number, .. } = event {
+                lost += u64::from(lane == first && is_of_these(number));
+            }
+        },
         |_, event| {
             let is_gap = matches!(event, Event::Gap(_));
             came += u64::from(!is_gap && lane_of(&event) == Some(first));
@@ -151,6 +173,8 @@ fn waits_for_some<A: Profile, B: Profile>(seed: u64) -> Kept {
             if pushed == 0 {
                 let _ = end.push(now, last, &bytes(last, 0));
             }
+            // How long it is held where it comes is no matter.
+            is_over.set(is_over.get() || pushed > 0 && !end.is_waiting(last));
             if is_over.get() {
                 return;
             }
@@ -163,10 +187,7 @@ fn waits_for_some<A: Profile, B: Profile>(seed: u64) -> Kept {
         },
         // Where its time is over before its turn, that is told.
         |_, event| is_over.set(is_over.get() || is_lost(&event, last)),
-        |_, event| {
-            is_over.set(is_over.get() || lane_of(&event) == Some(last));
-            Ok(())
-        },
+        |_, _| Ok(()),
     )?;
     if sent.get() > PATIENCE * packets || !is_over.get() {
         let what = format!("one waits for {} packets of what is more important", sent.get());
