@@ -52,27 +52,42 @@ fn who_has_much_waiting_has_no_new_socket_and_is_stopped_writing() {
             client.connected(p.as_fd(), handle).unwrap();
             let stream = UnixStream::from(p);
             stream.set_nonblocking(true).unwrap();
-            let (mut sent, chunk) = (0, vec![7; 64 << 10]);
-            let write = |sent: &mut usize| {
-                while let Ok(len) = (&stream).write(&chunk) {
-                    *sent += len;
-                }
-            };
             // Nobody reads: the kernel takes what it has room for, and the rest waits.
-            until("a user has all that he may have", || {
-                write(&mut sent);
-                client.socket(STREAM).err() == Some(Errno::NOBUFS)
-            });
+            let mut sent = until_full(&client, &stream);
             // What another has is no matter of this: root has many processes, and one account.
             assert_eq!(client.socket(DATAGRAM).err(), Some(Errno::NOBUFS));
             // Once it is read, there is room again, and not a byte is missing.
             let reader = std::thread::spawn(move || std::io::copy(&mut deaf, &mut std::io::sink()));
             until("there is room again", || client.socket(STREAM).is_ok());
-            write(&mut sent);
+            sent += write(&stream);
             drop(stream);
             assert_eq!(reader.join().unwrap().unwrap(), sent as u64);
         });
     });
+}
+
+/// Writes what there is room for; how much.
+fn write(mut stream: &UnixStream) -> usize {
+    let (mut sent, chunk) = (0, vec![7; 64 << 10]);
+    while let Ok(len) = stream.write(&chunk) {
+        sent += len;
+    }
+    sent
+}
+
+/// Writes until the user has all that he may have, and has it for a while: what is on its way to the kernel, which has room for some
+/// of it, is his as well. How much.
+fn until_full(client: &Client, stream: &UnixStream) -> usize {
+    let (mut sent, mut since) = (0, Instant::now());
+    until("a user has all that he may have", || {
+        let len = write(stream);
+        sent += len;
+        if len > 0 || client.socket(STREAM).err() != Some(Errno::NOBUFS) {
+            since = Instant::now();
+        }
+        since.elapsed() > Duration::from_millis(300)
+    });
+    sent
 }
 
 /// A connection to a kernel's listener, and its other end.
@@ -95,18 +110,7 @@ fn what_a_closed_connection_has_waiting_is_its_users_until_it_is_over() {
             let (p, _, mut deaf) = connected(&client, &listener);
             let stream = UnixStream::from(p);
             stream.set_nonblocking(true).unwrap();
-            let chunk = vec![7; 64 << 10];
-            // For a while: what is on its way to the kernel, which has room for some of it, is his as well.
-            let mut since = Instant::now();
-            until("a user has all that he may have", || {
-                while (&stream).write(&chunk).is_ok() {
-                    since = Instant::now();
-                }
-                if client.socket(STREAM).err() != Some(Errno::NOBUFS) {
-                    since = Instant::now();
-                }
-                since.elapsed() > Duration::from_millis(300)
-            });
+            until_full(&client, &stream);
             drop(stream);
             // Long enough for the last close to be noticed.
             for _ in 0..100 {
