@@ -18,13 +18,11 @@
 //! The outboard loads each word and copies each request once, and checks what it has then. It takes what it was told of, whatever the
 //! words say that an honest caller does not.
 
-use std::sync::atomic::{Ordering, fence};
-
 use fusewire_device::Shared;
 
 use crate::news::News;
 use crate::protocol::MESSAGE_MAX;
-use crate::words::Words;
+use crate::words::{Placed, Words};
 
 /// Slots of a table: a bit of news each.
 pub const SLOTS: usize = 64;
@@ -197,38 +195,17 @@ impl<'a> Table<'a> {
     pub fn word_at(slot: usize) -> usize {
         Table::bytes_at(slot) - BYTES_AT
     }
+}
 
+impl Placed for Table<'_> {
+    type Word = Word;
+
+    #[inline]
     fn place(&self, word: Word) -> (&Shared, usize) {
         match word {
             Word::State(slot) => (self.commands, Table::word_at(slot)),
             Word::Answered(slot) => (self.answers, Table::word_at(slot)),
         }
-    }
-}
-
-impl Words<Word> for Table<'_> {
-    fn load(&self, word: Word) -> u64 {
-        let (file, at) = self.place(word);
-        file.load(at)
-    }
-    fn store(&self, word: Word, value: u64) {
-        let (file, at) = self.place(word);
-        file.store(at, value);
-    }
-    fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Result<u64, u64> {
-        let (file, at) = self.place(word);
-        file.compare_exchange(at, old, new)
-    }
-    fn fetch_or(&self, word: Word, bits: u64) -> u64 {
-        let (file, at) = self.place(word);
-        file.fetch_or(at, bits)
-    }
-    fn swap(&self, word: Word, value: u64) -> u64 {
-        let (file, at) = self.place(word);
-        file.swap(at, value)
-    }
-    fn fence(&self) {
-        fence(Ordering::SeqCst);
     }
 }
 

@@ -7,11 +7,9 @@
 //! ```
 //! Whoever sets the first bit wakes it, and it hears of all then. The bits are the application's to write: any may be set.
 
-use std::sync::atomic::{Ordering, fence};
-
 use fusewire_device::Shared;
 
-use crate::words::Words;
+use crate::words::{Placed, Words};
 
 /// The two words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,37 +35,15 @@ pub struct News<'a> {
     pub asleep: &'a Shared,
 }
 
-impl News<'_> {
-    fn file(&self, word: Word) -> &Shared {
-        match word {
-            Word::Told => self.told,
-            Word::Asleep => self.asleep,
-        }
-    }
-}
+impl Placed for News<'_> {
+    type Word = Word;
 
-impl Words<Word> for News<'_> {
-    fn load(&self, word: Word) -> u64 {
-        self.file(word).load(0)
-    }
-    fn store(&self, word: Word, value: u64) {
-        self.file(word).store(0, value);
-    }
-    fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Result<u64, u64> {
-        self.file(word).compare_exchange(0, old, new)
-    }
-    fn fetch_or(&self, word: Word, bits: u64) -> u64 {
-        self.file(word).fetch_or(0, bits)
-    }
-    fn swap(&self, word: Word, value: u64) -> u64 {
-        self.file(word).swap(0, value)
-    }
-    fn fence(&self) {
-        fence(Ordering::SeqCst);
-    }
     #[inline]
-    fn fence_behind_change(&self) {
-        fusewire_device::fence_behind_change();
+    fn place(&self, word: Word) -> (&Shared, usize) {
+        match word {
+            Word::Told => (self.told, 0),
+            Word::Asleep => (self.asleep, 0),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{Ordering, fence};
 use crate::news::{self, News};
 use crate::ring::{RING_BYTES, Ring, Violation, WIDE_BYTES, Word};
 use crate::waiter;
-use crate::words::Words;
+use crate::words::{Placed, Words};
 
 /// Leases of a region.
 pub const SLOTS: usize = 52;
@@ -111,19 +111,6 @@ pub fn places(index: usize, way: Way, position: u64, len: usize) -> [(usize, usi
 impl Slot<'_> {
     fn block(&self) -> usize {
         BLOCKS_AT + self.index * BLOCK_LEN
-    }
-
-    /// Which file a word is in, and where.
-    #[inline]
-    fn place(&self, word: Word) -> (&Shared, usize) {
-        let words = WORDS_AT + self.index * WORDS_LEN;
-        match word {
-            Word::Sent => (self.rings, words),
-            Word::Read => (self.rings, words + 64),
-            Word::Taken => (self.blocks, self.block()),
-            Word::Head => (self.blocks, self.block() + 64),
-            Word::Wants => (self.blocks, self.block() + 72),
-        }
     }
 
     /// What a thread writes, or reads, soon behind these bytes is fetched meanwhile: the other side has it in its cache. `free` is
@@ -301,39 +288,19 @@ impl Ring for Slot<'_> {
     }
 }
 
-impl Words<Word> for Slot<'_> {
+impl Placed for Slot<'_> {
+    type Word = Word;
+
     #[inline]
-    fn load(&self, word: Word) -> u64 {
-        let (file, at) = self.place(word);
-        file.load(at)
-    }
-    #[inline]
-    fn store(&self, word: Word, value: u64) {
-        let (file, at) = self.place(word);
-        file.store(at, value);
-    }
-    #[inline]
-    fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Result<u64, u64> {
-        let (file, at) = self.place(word);
-        file.compare_exchange(at, old, new)
-    }
-    #[inline]
-    fn fetch_or(&self, word: Word, bits: u64) -> u64 {
-        let (file, at) = self.place(word);
-        file.fetch_or(at, bits)
-    }
-    #[inline]
-    fn swap(&self, word: Word, value: u64) -> u64 {
-        let (file, at) = self.place(word);
-        file.swap(at, value)
-    }
-    #[inline]
-    fn fence(&self) {
-        fence(Ordering::SeqCst);
-    }
-    #[inline]
-    fn fence_behind_change(&self) {
-        fusewire_device::fence_behind_change();
+    fn place(&self, word: Word) -> (&Shared, usize) {
+        let words = WORDS_AT + self.index * WORDS_LEN;
+        match word {
+            Word::Sent => (self.rings, words),
+            Word::Read => (self.rings, words + 64),
+            Word::Taken => (self.blocks, self.block()),
+            Word::Head => (self.blocks, self.block() + 64),
+            Word::Wants => (self.blocks, self.block() + 72),
+        }
     }
 }
 
@@ -353,30 +320,14 @@ impl Waiter<'_> {
         fence(Ordering::SeqCst);
         self.rings.fetch_or(0, self.load(waiter::Word::Ready));
     }
-
-    fn place(&self, word: waiter::Word) -> usize {
-        WAITERS_AT + self.number * WAITER_LEN + 8 * word as usize
-    }
 }
 
-impl Words<waiter::Word> for Waiter<'_> {
-    fn load(&self, word: waiter::Word) -> u64 {
-        self.rings.load(self.place(word))
-    }
-    fn store(&self, word: waiter::Word, value: u64) {
-        self.rings.store(self.place(word), value);
-    }
-    fn compare_exchange(&self, word: waiter::Word, old: u64, new: u64) -> Result<u64, u64> {
-        self.rings.compare_exchange(self.place(word), old, new)
-    }
-    fn fetch_or(&self, word: waiter::Word, bits: u64) -> u64 {
-        self.rings.fetch_or(self.place(word), bits)
-    }
-    fn swap(&self, word: waiter::Word, value: u64) -> u64 {
-        self.rings.swap(self.place(word), value)
-    }
-    fn fence(&self) {
-        fence(Ordering::SeqCst);
+impl Placed for Waiter<'_> {
+    type Word = waiter::Word;
+
+    #[inline]
+    fn place(&self, word: waiter::Word) -> (&Shared, usize) {
+        (self.rings, WAITERS_AT + self.number * WAITER_LEN + 8 * word as usize)
     }
 }
 

@@ -1,5 +1,10 @@
 //! Words that an application and the outboard share, as the protocols of this crate see them: [`crate::ring`],
-//! [`crate::waiter`], [`crate::news`] and [`crate::commands`]. No memory here, so that a model checker can stand behind them.
+//! [`crate::waiter`], [`crate::news`] and [`crate::commands`]: wherever they lie, so that a model checker can stand behind them; those
+//! that the two really share are [`Placed`].
+
+use std::sync::atomic::{Ordering, fence};
+
+use fusewire_device::Shared;
 
 /// Access to the words that `W` names.
 pub trait Words<W> {
@@ -22,6 +27,51 @@ pub trait Words<W> {
     /// [`Words::swap`]): on some machines that is one.
     fn fence_behind_change(&self) {
         self.fence();
+    }
+}
+
+/// Words that lie in memory that is shared.
+pub trait Placed {
+    /// What names them.
+    type Word;
+
+    /// In which file a word lies, and where.
+    fn place(&self, word: Self::Word) -> (&Shared, usize);
+}
+
+impl<P: Placed> Words<P::Word> for P {
+    #[inline]
+    fn load(&self, word: P::Word) -> u64 {
+        let (file, at) = self.place(word);
+        file.load(at)
+    }
+    #[inline]
+    fn store(&self, word: P::Word, value: u64) {
+        let (file, at) = self.place(word);
+        file.store(at, value);
+    }
+    #[inline]
+    fn compare_exchange(&self, word: P::Word, old: u64, new: u64) -> Result<u64, u64> {
+        let (file, at) = self.place(word);
+        file.compare_exchange(at, old, new)
+    }
+    #[inline]
+    fn fetch_or(&self, word: P::Word, bits: u64) -> u64 {
+        let (file, at) = self.place(word);
+        file.fetch_or(at, bits)
+    }
+    #[inline]
+    fn swap(&self, word: P::Word, value: u64) -> u64 {
+        let (file, at) = self.place(word);
+        file.swap(at, value)
+    }
+    #[inline]
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+    #[inline]
+    fn fence_behind_change(&self) {
+        fusewire_device::fence_behind_change();
     }
 }
 
