@@ -340,7 +340,7 @@ fn killed_or_interrupted_it_leaves_the_host_as_it_was() {
                 assert!(signal == Signal::KILL || done.code == 130, "{done:?}");
                 let start = Instant::now();
                 while state() != before {
-                    assert!(start.elapsed() < Duration::from_secs(5), "{}\n{before}", state());
+                    assert!(start.elapsed() < Duration::from_secs(60), "{}\n{before}", state());
                     std::thread::sleep(Duration::from_millis(50));
                 }
                 // What had come is gone on with, over the kernel, as though nothing had been.

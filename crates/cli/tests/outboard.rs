@@ -19,6 +19,9 @@ use support::{Done, World, share_at_rest};
 
 const STREAM: SocketType = SocketType { family: Family::V4, kind: Kind::Stream };
 
+/// More requests than it takes until they go by slots.
+const MANY: usize = 40;
+
 /// Capabilities in effect, whether programs give it none, and whether a filter is on its system calls (2).
 fn rights_of(child: &Child) -> (u64, u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
@@ -33,13 +36,8 @@ fn rights_of(child: &Child) -> (u64, u64, u64) {
 fn an_outboard_serves_is_seen_and_leaves_nothing_behind() {
     let name = "an_outboard_serves_is_seen_and_leaves_nothing_behind";
     in_namespace(name, Need::Root, "", || {
-        let (world, peer) = (World::new(), Peer::new());
+        let (world, _peer) = (World::new(), Peer::joined());
         std::fs::create_dir(world.path("run")).unwrap();
-        sh(&format!(
-            "ip link add v0 type veth peer name v1 netns {}\nip link set v0 up",
-            peer.pid()
-        ));
-        peer.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
         let path = world.path("run").join("fusewire-outboard.sock");
         let command = |args: &[&str]| {
             let mut command = world.command("alice", args);
@@ -166,12 +164,17 @@ fn an_outboard_that_a_hundred_applications_have_rests() {
         "ip link add v0 type veth peer name v1\nip link set v0 up",
         || {
             let world = World::new();
+            std::fs::create_dir(world.path("run")).unwrap();
+            let command = |args: &[&str]| {
+                let mut command = world.command("alice", args);
+                command.env("XDG_RUNTIME_DIR", world.path("run"));
+                command
+            };
             let place = world.path("socket");
             let device =
                 ["outboard", "--device", "packet:v0", "--address", "10.9.0.2/24", "--loopback"];
             let socket = ["--socket", place.to_str().unwrap(), "--json"];
-            let mut child =
-                world.command("alice", &[&device[..], &socket].concat()).spawn().unwrap();
+            let mut child = command(&[&device[..], &socket].concat()).spawn().unwrap();
             let mut line = String::new();
             BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
             assert!(line.contains("ready"), "{line}");
@@ -192,6 +195,8 @@ fn an_outboard_that_a_hundred_applications_have_rests() {
                     // As many as a user may have.
                     let leased = rings.lease(&client, p.as_fd(), handle, &way);
                     assert!(applications.len() >= 20 || leased.is_ok(), "{leased:?}");
+                    // Often enough for slots of its own.
+                    (0..MANY).for_each(|_| assert!(client.local(handle).is_ok()));
                     let with = (p.as_fd(), handle, &way);
                     assert_eq!(
                         rings.send(
@@ -205,6 +210,9 @@ fn an_outboard_that_a_hundred_applications_have_rests() {
                     let accepted = client::accept(listener.as_fd(), true).unwrap();
                     applications.push((client, rings, p, way, accepted));
                 }
+                let slots = world.counted("commands_by_slots");
+                assert!(slots >= 8 * count.min(20) as u64, "{slots} with {count} applications");
+                assert!(world.counted("leases_begun") >= count.min(20) as u64);
                 let share = share_at_rest(child.id(), Duration::from_secs(3));
                 assert!(share < 0.01, "{share} of a core, with {count} applications");
             }
@@ -222,14 +230,9 @@ const BPF: u64 = 1 << 39;
 fn each_device_serves_with_the_rights_that_it_keeps() {
     let name = "each_device_serves_with_the_rights_that_it_keeps";
     in_namespace(name, Need::Root, "", || {
-        let (world, peer) = (World::new(), Peer::new());
+        let (world, _peer) = (World::new(), Peer::joined());
         std::fs::create_dir(world.path("run")).unwrap();
-        sh(&format!(
-            "ip link add v0 type veth peer name v1 netns {}\n\
-             ip addr add 10.9.0.5/24 dev v0\nip link set v0 up",
-            peer.pid()
-        ));
-        peer.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
+        sh("ip addr add 10.9.0.5/24 dev v0");
         for (device, own, peer, rights) in [
             ("packet:v0", Some("10.9.0.2"), "10.9.0.1", 0),
             ("packet:v0", None, "10.9.0.1", BESIDE_THE_KERNEL),
@@ -284,13 +287,8 @@ fn threads(child: &Child) -> Vec<(String, String)> {
 fn it_has_the_threads_that_it_is_told_to_and_ends_with_them() {
     let name = "it_has_the_threads_that_it_is_told_to_and_ends_with_them";
     in_namespace(name, Need::Root, "", || {
-        let (world, peer) = (World::new(), Peer::new());
+        let (world, _peer) = (World::new(), Peer::joined());
         std::fs::create_dir(world.path("run")).unwrap();
-        sh(&format!(
-            "ip link add v0 type veth peer name v1 netns {}\nip link set v0 up",
-            peer.pid()
-        ));
-        peer.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
         let all = &["--cpu", "0", "--transmit-cpu", "0", "--receive-cpu", "0"][..];
         let start = |device: &str, own: &str, threads: &[&str]| {
             let args = ["outboard", "--device", device, "--address", own, "--json"];

@@ -22,25 +22,9 @@ struct Hosts {
 }
 
 impl Hosts {
-    /// What an outboard has counted, of all that its user sees.
-    fn counted(&self, what: &str) -> u64 {
-        let mut metrics = self.world.command("alice", &["metrics"]);
-        metrics.env("XDG_RUNTIME_DIR", self.world.path("run"));
-        let metrics = Done::of(metrics.spawn().unwrap()).ok().out;
-        let name = format!("fusewire_outboard_{what}_total{{");
-        let line = metrics.lines().find(|line| line.starts_with(&name));
-        let line = line.unwrap_or_else(|| panic!("{metrics}"));
-        line.rsplit(' ').next().unwrap().parse().unwrap()
-    }
-
     fn new() -> Hosts {
-        let (world, peer) = (World::new(), Peer::new());
+        let (world, peer) = (World::new(), Peer::joined());
         std::fs::create_dir(world.path("run")).unwrap();
-        sh(&format!(
-            "ip link add v0 type veth peer name v1 netns {}\nip link set v0 up",
-            peer.pid()
-        ));
-        peer.sh("ip addr add 10.9.0.1/24 dev v1 && ip link set v1 up");
         let bytes: Vec<u8> = (0..3_000_000u32).map(|at| (at >> 8) as u8 ^ at as u8).collect();
         std::fs::write(world.here("file"), bytes).unwrap();
         let mut server = peer.command("python3");
@@ -62,14 +46,8 @@ impl Hosts {
 
     /// A second link, between the sockets of both kernels.
     fn join_kernels(&self) {
-        sh(&format!(
-            "ip link add k0 type veth peer name k1 netns {}\n\
-             ip addr add 10.8.0.2/24 dev k0\nip addr add fd07::2/64 dev k0 nodad\nip link set k0 up",
-            self.peer.pid()
-        ));
-        self.peer.sh(
-            "ip addr add 10.8.0.1/24 dev k1 && ip addr add fd07::1/64 dev k1 nodad && ip link set k1 up",
-        );
+        let ours: &[&str] = &["10.8.0.2/24", "fd07::2/64"];
+        self.peer.join([("k0", ours), ("k1", &["10.8.0.1/24", "fd07::1/64"])]);
     }
 
     /// What a program prints that asks servers at `far` and is asked at `own`: over an outboard of these options, with rings or
@@ -277,12 +255,7 @@ fn an_outboard_that_has_ipv6_of_loopback_alone_leaves_it_to_the_kernel() {
     let name = "an_outboard_that_has_ipv6_of_loopback_alone_leaves_it_to_the_kernel";
     in_namespace(name, Need::Root, "", || {
         let hosts = Hosts::new();
-        sh(&format!(
-            "ip link add k0 type veth peer name k1 netns {}\n\
-             ip addr add fd08::2/64 dev k0 nodad\nip link set k0 up",
-            hosts.peer.pid()
-        ));
-        hosts.peer.sh("ip addr add fd08::1/64 dev k1 nodad && ip link set k1 up");
+        hosts.peer.join([("k0", &["fd08::2/64"]), ("k1", &["fd08::1/64"])]);
         let mut server = hosts.peer.command("python3");
         server.args(["-u", "-m", "http.server", "8001", "--bind", "fd08::1"]);
         let mut server = serving(server.current_dir(hosts.world.path("here")));
@@ -401,7 +374,7 @@ fn a_program_that_moves_messages_has_rings_for_them() {
         let begun = |lease: &str| {
             let mut run = hosts.run(&[], &["python3", "-c", moves]);
             Done::of(run.env("FUSEWIRE_LEASE", lease).spawn().unwrap()).ok();
-            hosts.counted("leases_begun")
+            hosts.world.counted("leases_begun")
         };
         assert_eq!(begun("0"), 0);
         assert_eq!(begun("1"), 2, "of the stream, and of the datagrams");
@@ -424,7 +397,7 @@ fn a_program_that_asks_much_has_slots_for_that() {
                         assert bool(s.getsockopt(*at)) == bool(n % 2)";
         hosts.done(&[], &["python3", "-c", asks]).ok();
         let (slots, messages) =
-            (hosts.counted("commands_by_slots"), hosts.counted("commands_by_messages"));
+            (hosts.world.counted("commands_by_slots"), hosts.world.counted("commands_by_messages"));
         assert!(slots >= 150 && messages >= 16, "{slots} by slots, {messages} by messages");
         outboard.kill().unwrap();
         outboard.wait().unwrap();

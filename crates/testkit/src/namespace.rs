@@ -120,6 +120,35 @@ impl Peer {
         Peer(child)
     }
 
+    /// One at the other end of a veth, of which `v0` is here and without an address: `v1` has 10.9.0.1/24.
+    ///
+    /// # Panics
+    /// As [`Peer::new`] and [`Peer::join`].
+    pub fn joined() -> Peer {
+        let peer = Peer::new();
+        peer.join([("v0", &[]), ("v1", &["10.9.0.1/24"])]);
+        peer
+    }
+
+    /// Lays a veth, up at both ends: what it is called here and there, and the addresses that each end has, which are those of IPv6 at
+    /// once.
+    ///
+    /// # Panics
+    /// When there can be none.
+    pub fn join(&self, [here, there]: [(&str, &[&str]); 2]) {
+        let (name, pid) = (here.0, self.pid());
+        sh(&format!("ip link add {name} type veth peer name {} netns {pid}", there.0));
+        let up = |(name, addresses): (&str, &[&str])| {
+            let add = addresses.iter().map(|address| {
+                let at_once = if address.contains(':') { "nodad" } else { "" };
+                format!("ip addr add {address} dev {name} {at_once}\n")
+            });
+            add.collect::<String>() + &format!("ip link set {name} up")
+        };
+        sh(&up(here));
+        self.sh(&up(there));
+    }
+
     /// Its process, which `ip link set NAME netns PID` takes.
     pub fn pid(&self) -> u32 {
         self.0.id()

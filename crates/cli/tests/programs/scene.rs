@@ -130,16 +130,12 @@ impl Scene {
         std::fs::set_permissions(world.path(""), Permissions::from_mode(0o755)).unwrap();
         std::fs::create_dir(world.path("run")).unwrap();
         std::fs::write(world.here(CONTENT), bytes(CONTENT_BYTES, 7)).unwrap();
-        let pid = peer.pid();
-        sh(&format!("ip link add v0 type veth peer name v1 netns {pid}\nip link set v0 up"));
-        let add = |[v4, v6]: [&str; 2], link: &str| {
-            format!("ip addr add {v4}/24 dev {link}\nip addr add {v6}/64 dev {link} nodad")
-        };
-        peer.sh(&format!("{}\nip link set v1 up", add(PEER, "v1")));
         let is_kernel = std::env::var(OVER).is_ok_and(|over| over == "kernel");
-        if is_kernel {
-            sh(&add(OURS, "v0"));
-        }
+        let of = |[v4, v6]: [&str; 2]| [format!("{v4}/24"), format!("{v6}/64")];
+        let (here, there) = (of(OURS), of(PEER));
+        let (here, there) = (here.each_ref(), there.each_ref());
+        let (here, there) = (here.map(String::as_str), there.map(String::as_str));
+        peer.join([("v0", if is_kernel { &here } else { &[] }), ("v1", &there)]);
         let outboard = (!is_kernel).then(|| Outboard::start(&world));
         Scene { world, peer, ours, outboard }
     }

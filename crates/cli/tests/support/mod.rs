@@ -51,6 +51,17 @@ impl World {
         command
     }
 
+    /// What an outboard has counted, of those whose user has `run` for his sockets.
+    pub fn counted(&self, what: &str) -> u64 {
+        let mut metrics = self.command("alice", &["metrics"]);
+        metrics.env("XDG_RUNTIME_DIR", self.path("run"));
+        let metrics = Done::of(metrics.spawn().unwrap()).ok().out;
+        let name = format!("fusewire_outboard_{what}_total{{");
+        let line = metrics.lines().find(|line| line.starts_with(&name));
+        let line = line.unwrap_or_else(|| panic!("{metrics}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
     pub fn run(&self, user: &str, args: &[&str]) -> Done {
         Done::of(self.command(user, args).spawn().unwrap())
     }
