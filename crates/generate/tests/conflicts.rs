@@ -580,3 +580,23 @@ fn many_types_that_fill_the_path_are_refused_at_once() {
     let (_, refusal) = refusal_of(&format!("{network}{text}"));
     assert!(!refusal.clauses.is_empty(), "{}", refusal.why);
 }
+
+/// Of how many there are nobody says: as many as there may be have headers.
+#[test]
+fn headers_are_counted_of_the_shortest() {
+    let text = |least: u32| {
+        format!(
+            "network = {{rtt_ms = 10, rate_mbit = [2, 10], loss = 0.001, control = \"reserved\"}}\n\
+             adu.X = {{type = \"M.Short\", size_bytes = [{least}, 900], bitrate_kbit = [0, 500], reliability = \"avoid\", loss = 0.1, deadline_ms = 100}}\n"
+        )
+    };
+    let plan = plan_of(&text(200));
+    assert_eq!(plan.machine, Machine::Datagram);
+    // A hundred bytes around each at least.
+    let counted = plan.adus[0].load_bits_per_s.1.unwrap();
+    assert!((750_000..850_000).contains(&counted), "{counted}");
+    // Of 20 bytes they are more than may be sent.
+    let checked = of_text(&text(20));
+    let chosen = choose(&checked.specification, None).map(|choice| choice.plan.machine);
+    assert_ne!(chosen.ok(), Some(Machine::Datagram));
+}

@@ -620,11 +620,17 @@ impl Subject<'_> {
     fn rates(&self, figures: &mut Figures, steps: &[FecStep], again: f64) {
         let adu = self.adu();
         let of_rate = |hz: f64, bytes: f64| hz * self.sent_bytes(bytes, steps) * again * 8.0;
+        let size = self.carrier.size(adu);
+        // Where nobody says how many there are, and nothing holds them back, they are as short as they may be.
+        let is_fixed = || self.of.adus.iter().all(|adu| adu.adapt.value.is_empty());
+        let is_short =
+            self.carrier.machine == M::Datagram && adu.rate_hz.value.is_none() && is_fixed();
+        let least = size.low.max(1.0).min(size.high);
         let bits = |kbit: f64, hz: f64| match hz > 0.0 {
             true => of_rate(hz, kbit * 125.0 / hz),
+            false if is_short && kbit > 0.0 => of_rate(kbit * 125.0 / least, least),
             false => of_rate(1.0, kbit * 125.0),
         };
-        let size = self.carrier.size(adu);
         (figures.least_bits, figures.most_bits) = match (adu.bitrate_kbit.value, adu.rate_hz.value)
         {
             (Some(kbit), rate) => {
