@@ -9,7 +9,7 @@
 //! | bytes that wait | `ENOBUFS` for a new socket; his writers wait until some are gone: `EAGAIN`; windows close, datagrams are dropped | `outboard_memory_refused`, `outboard_writers_held` |
 //! | packets a second | his writers wait until the next is due: `EAGAIN` | `outboard_writers_held` |
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -168,7 +168,7 @@ pub struct Charged {
 /// The accounts of all users.
 pub struct Accounts {
     budget: Budget,
-    users: HashMap<u32, Account>,
+    users: BTreeMap<u32, Account>,
     /// Users who have all that they may have, as far as is known: what is acknowledged meanwhile nobody says.
     full: Vec<u32>,
     refused: Arc<Refused>,
@@ -177,7 +177,7 @@ pub struct Accounts {
 impl Accounts {
     /// Each may have so much.
     pub fn new(budget: Budget) -> Accounts {
-        Accounts { budget, users: HashMap::new(), full: Vec::new(), refused: Arc::default() }
+        Accounts { budget, users: BTreeMap::new(), full: Vec::new(), refused: Arc::default() }
     }
 
     /// Processes of a user that may share memory with the outboard.

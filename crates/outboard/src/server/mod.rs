@@ -1,7 +1,7 @@
 //! The outboard: a stack, the placeholders of its sockets, and those who ask for them, in one loop.
 //!
 //! ```text
-//!  turn   stack.poll ▸ events ▸ sockets that have something to do, each so much ▸ requests ▸ transmit
+//!  turn   stack.poll ▸ events ▸ sockets that have something to do, each so much ▸ requests ▸ transmit ▸ bells
 //!  sleep  spinning for a while after work, where others may have the processor, then in epoll: interface, placeholders, control connections, timers
 //! ```
 //! Who asks may not harm others: a user has so many sockets and control connections and so many requests in a turn, a socket
@@ -359,7 +359,6 @@ impl Server {
             let Some(index) = self.engine.table.next_ready() else { break };
             worked |= self.engine.turn(stack, now, index)?;
         }
-        self.engine.ring_bells();
         if !self.engine.stale.is_empty() {
             self.engine.refresh(stack, now);
         }
@@ -373,6 +372,8 @@ impl Server {
         if stack.wants_transmit() && !stack.is_blocked() {
             stack.transmit(now)?;
         }
+        // Who is woken on this processor has it at once: what was ready to leave has left.
+        self.engine.ring_bells();
         Ok(worked)
     }
 

@@ -252,7 +252,8 @@ struct Obituary {
 pub struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    by_id: HashMap<SocketId, u32>,
+    /// By the stack's places: which of our sockets has one, and its name there.
+    by_id: Vec<Option<(SocketId, u32)>>,
     by_cookie: HashMap<u64, u32>,
     obituaries: VecDeque<Obituary>,
     /// Whose sockets are, for who looks.
@@ -305,10 +306,13 @@ impl Table {
     pub fn reindex(&mut self, index: u32) {
         let Some(socket) = &self.slots[index as usize].socket else { return };
         self.by_cookie.insert(socket.cookie, index);
-        if let Some(id) = socket.state.id()
-            && self.by_id.insert(id, index) != Some(index)
-        {
-            self.applications.add(id, socket.pid);
+        if let Some(id) = socket.state.id() {
+            if self.by_id.len() <= id.place() {
+                self.by_id.resize(id.place() + 1, None);
+            }
+            if self.by_id[id.place()].replace((id, index)) != Some((id, index)) {
+                self.applications.add(id, socket.pid);
+            }
         }
     }
 
@@ -332,7 +336,7 @@ impl Table {
         self.free.push(index);
         self.by_cookie.remove(&socket.cookie);
         if let Some(id) = socket.state.id() {
-            self.by_id.remove(&id);
+            self.by_id.get_mut(id.place()).and_then(|named| named.take_if(|named| named.0 == id));
             self.applications.remove(id);
         }
         self.turns.remove(index);
@@ -385,7 +389,8 @@ impl Table {
 
     /// The place of a socket by the stack's name.
     pub fn by_id(&self, id: SocketId) -> Option<u32> {
-        self.by_id.get(&id).copied()
+        let named = self.by_id.get(id.place()).copied().flatten();
+        named.filter(|named| named.0 == id).map(|(_, index)| index)
     }
 
     /// Keeps why a socket ended that was at this user's expense, and its address. Who has half of all that is kept makes others
@@ -534,6 +539,25 @@ mod tests {
         table.insert(socket(second, 12));
         assert_eq!(second as u32, first as u32);
         assert_eq!(table.commanded(&handle), None);
+    }
+
+    #[test]
+    fn a_name_of_the_stacks_finds_the_socket_that_has_it_and_no_other() {
+        let mut table = Table::default();
+        let [old, new, other]: [SocketId; 3] = ["5.1", "5.2", "0.1"].map(|id| id.parse().unwrap());
+        let add = |table: &mut Table, cookie, id| {
+            let number = table.next_number();
+            table.insert(Socket { state: State::Stream(id), ..socket(number, cookie) })
+        };
+        let first = add(&mut table, 11, old);
+        assert_eq!([old, new, other].map(|id| table.by_id(id)), [Some(first), None, None]);
+        // The stack has forgotten the first, and given its place to another.
+        let second = add(&mut table, 12, new);
+        assert_eq!([old, new, other].map(|id| table.by_id(id)), [None, Some(second), None]);
+        table.remove(first);
+        assert_eq!(table.by_id(new), Some(second), "what ended was not this one");
+        table.remove(second);
+        assert_eq!([old, new, other].map(|id| table.by_id(id)), [None; 3]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! is a process; sockets that it has by another's hand stay that one's. So a user with a thousand processes has as many
 //! turns as one with one, and a process with a thousand sockets as many as another of the same user.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// A process, and the user whose expense it is.
 type Application = (u32, i32);
@@ -13,7 +13,7 @@ pub struct Turns {
     by_name: HashMap<Application, u32>,
     applications: Vec<Waiting>,
     free: Vec<u32>,
-    users: HashMap<u32, User>,
+    users: BTreeMap<u32, User>,
     places: Vec<Place>,
     /// Users with a socket that waits.
     order: VecDeque<u32>,

@@ -65,6 +65,13 @@ pub struct SocketId {
     pub(super) generation: u32,
 }
 
+impl SocketId {
+    /// Which of the stack's places it has, or had: below [`Config::max_sockets`], and another's when it is gone.
+    pub fn place(self) -> usize {
+        self.index as usize
+    }
+}
+
 impl fmt::Display for SocketId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.index, self.generation)
