@@ -146,9 +146,14 @@ impl Rings {
         source: &(impl Source + ?Sized),
         flags: SendFlags,
     ) -> Result<Sent> {
-        let (lease, inside) = self.enter_either(way, true)?;
+        // Most calls find a lease at once, and use it where it lies: to hand it on takes as long as to enter it.
+        let entered = self.enter_to(way, true);
+        let (lease, inside) = match entered {
+            Some(_) => (None, None),
+            None => self.enter_either(way, true)?,
+        };
         let mut sent = 0;
-        if let Some(lease) = lease {
+        if let Some(lease) = entered.as_ref().or(lease.as_ref()) {
             let plain = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | SendFlags::MORE;
             match plain.contains(flags) {
                 true => match lease.send(p, source, flags)? {
@@ -162,6 +167,7 @@ impl Rings {
                 false => lease.give_up(p, way),
             }
         }
+        drop((entered, lease));
         let done = self.send_by_placeholder((p, way), source, sent, flags);
         drop(inside);
         match done {
@@ -265,14 +271,20 @@ impl Rings {
         pieces: &mut [IoSliceMut<'_>],
         flags: RecvFlags,
     ) -> Result<usize> {
-        let (lease, inside) = self.enter_either(way, false)?;
-        if let Some(lease) = lease {
+        // As in `send_of`.
+        let entered = self.enter_to(way, false);
+        let (lease, inside) = match entered {
+            Some(_) => (None, None),
+            None => self.enter_either(way, false)?,
+        };
+        if let Some(lease) = entered.as_ref().or(lease.as_ref()) {
             let done = lease.recv(p, pieces, flags)?;
             if let Done::Yes(len) | Done::Lost(len @ 1..) = done {
                 return Ok(len);
             }
             lease.lose_if_revoked(client, p, way);
         }
+        drop((entered, lease));
         let len = recvmsg(p, pieces, &mut RecvAncillaryBuffer::default(), flags)?.bytes;
         drop(inside);
         if len > 0 && way.moved() {

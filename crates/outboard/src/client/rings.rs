@@ -183,20 +183,15 @@ impl Rings {
             local.users().fetch_add(1, Ordering::AcqRel);
         }
         let life = local.life().load(Ordering::Acquire);
-        let views = (life & LIFE == LIVE && token.is_of(life >> 2))
-            .then(|| self.all.get(slot / SLOTS))
-            .flatten();
-        match views {
-            Some(views) => {
-                let writes = Cell::new(writes);
-                Some(Entered { rings: self, local, views, token, writes })
-            }
-            None => {
-                self.leave(slot, local, writes);
-                way.forget(token, false);
-                None
-            }
+        if life & LIFE == LIVE
+            && token.is_of(life >> 2)
+            && let Some(views) = self.all.get(slot / SLOTS)
+        {
+            return Some(Entered { rings: self, local, views, token, writes: Cell::new(writes) });
         }
+        self.leave(slot, local, writes);
+        way.forget(token, false);
+        None
     }
 
     /// A thread leaves a lease, in which it was the one that wrote, or not; the last tells the outboard when it is over.
