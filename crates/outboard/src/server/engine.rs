@@ -479,10 +479,11 @@ impl Engine {
         self.after_lease(index, socket, turn)
     }
 
-    /// What the turn of a leased socket comes to: one whose lease is over is told of room again.
+    /// What the turn of a leased socket comes to: one whose lease is over is told of room again. To ask for that tells it anew, so it
+    /// is asked for when the lease turns out to be over and when it ends, not in each turn between.
     fn after_lease(&mut self, index: u32, socket: &mut Socket, turn: Turn) -> Turn {
-        let is_over = socket.lease.as_ref().is_none_or(|lease| lease.is_over());
-        if is_over && !matches!(turn, Turn::Left | Turn::Dropped | Turn::Failed(_)) {
+        let asks = socket.lease.as_mut().is_none_or(Lease::begins_to_hear);
+        if asks && !matches!(turn, Turn::Left | Turn::Dropped | Turn::Failed(_)) {
             let has_room = socket.shown.writable;
             let _ = self.rewatch(index, socket, false);
             socket.shown.writable = has_room || turn == Turn::Unleased;

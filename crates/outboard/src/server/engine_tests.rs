@@ -11,9 +11,10 @@ use fusewire_stack::ip::{self, Config};
 use super::*;
 use crate::protocol::{Family, Message, Reply, Request, SocketType};
 use crate::region::{BLOCKS_LEN, RINGS_LEN, Slot};
-use crate::ring;
+use crate::ring::{self, BUSY, Progress, REVOKED, Ring, Word};
 use crate::server::requests::Asker;
 use crate::server::table::Owner;
+use crate::words::Words;
 
 const OWNER: Owner = Owner { uid: 7, pid: 1, payer: 7 };
 
@@ -220,4 +221,141 @@ fn who_has_half_of_the_ports_or_services_has_sockets_that_take_none() {
         assert_eq!(done(ask(&mut engine, &mut stack, bind(second.0))), Ok(()));
         assert_eq!(done(ask(&mut engine, &mut stack, bind(third.0))), Err(Errno::NOBUFS));
     }
+}
+
+/// A stream with a lease, by hand.
+struct Leased {
+    p: OwnedFd,
+    index: u32,
+    /// The peer's end.
+    remote: SocketId,
+    memory: [Shared; 2],
+    slot: usize,
+}
+
+impl Leased {
+    fn new(engine: &mut Engine, [stack, peer]: [&mut Stack; 2], now: Instant) -> Leased {
+        let listener = peer.tcp_listen(([10, 0, 0, 2], 7).into(), 1).unwrap();
+        let id = stack.tcp_connect(now, ([10, 0, 0, 2], 7).into()).unwrap();
+        settle([stack, peer], now);
+        let (remote, _) = peer.tcp_accept(listener).unwrap().unwrap();
+        let of = SocketType { family: Family::V4, kind: Kind::Stream };
+        let (handle, p) = engine.open(of, OWNER, State::Stream(id), now).unwrap();
+        let index = engine.table.index_of(handle.socket).unwrap();
+        let (key, files) = engine.regions.make(0, OWNER.payer, 1).unwrap();
+        let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
+        let blocks = Shared::adopt(files[1].as_fd(), BLOCKS_LEN, false).unwrap();
+        let leased = ask(engine, stack, now, Request::Lease(handle, key));
+        let Ok(Reply::Leased(slot)) = Reply::parse(&leased) else { panic!("no lease") };
+        Leased { p, index, remote, memory: [rings, blocks], slot: slot as usize }
+    }
+
+    fn slot(&self) -> Slot<'_> {
+        Slot { rings: &self.memory[0], blocks: &self.memory[1], index: self.slot }
+    }
+
+    /// The peer sends so much, which comes as far as there is room.
+    fn comes(&self, engine: &mut Engine, stacks: [&mut Stack; 2], now: Instant, len: usize) {
+        let ([stack, peer], mut left) = (stacks, vec![7; len]);
+        for _ in 0..1000 {
+            let sent = peer.tcp_write(self.remote, &left).unwrap();
+            left.drain(..sent);
+            peer.transmit(now).unwrap();
+            settle([&mut *stack, &mut *peer], now);
+            assert!(comes_to_rest(engine, stack, now));
+            if left.is_empty() {
+                return;
+            }
+        }
+        panic!("{} bytes have no room", left.len());
+    }
+
+    /// The peer resets.
+    fn ends(&self, engine: &mut Engine, stacks: [&mut Stack; 2], now: Instant) {
+        let [stack, peer] = stacks;
+        peer.abort(now, self.remote).unwrap();
+        settle([&mut *stack, &mut *peer], now);
+        assert!(comes_to_rest(engine, stack, now));
+    }
+
+    /// How many bytes come by the placeholder, and whether its end does.
+    fn piped(&self, engine: &mut Engine, stack: &mut Stack, now: Instant) -> (usize, bool) {
+        let (mut all, mut bytes) = (0, vec![0; 65_536]);
+        loop {
+            engine.table.mark(self.index);
+            assert!(comes_to_rest(engine, stack, now));
+            match recv(&self.p, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Ok((_, len @ 1..)) => all += len,
+                Ok(_) | Err(Errno::CONNRESET) => return (all, true),
+                Err(error) => {
+                    assert_eq!(error, Errno::AGAIN);
+                    return (all, false);
+                }
+            }
+        }
+    }
+}
+
+/// All turns are had, until nothing is told any more; false when there is no end to it.
+fn comes_to_rest(engine: &mut Engine, stack: &mut Stack, now: Instant) -> bool {
+    let mut events = Vec::with_capacity(16);
+    for _ in 0..1000 {
+        while let Some((id, event)) = stack.poll_event() {
+            engine.happened(id, event);
+        }
+        let is_ready = engine.table.next_ready();
+        if let Some(index) = is_ready {
+            engine.turn(stack, now, index).unwrap();
+        }
+        events.clear();
+        let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let room = rustix::buffer::spare_capacity(&mut events);
+        epoll::wait(&engine.epoll, room, Some(&zero)).unwrap();
+        for event in &events {
+            engine.shown(event.data.u64() as u32, event.flags);
+        }
+        if is_ready.is_none() && events.is_empty() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whoever says that he is taking a doorbell out, and never does, keeps no processor busy.
+#[test]
+fn a_lease_that_cannot_be_settled_is_left_in_peace() {
+    let clock = Clock::new();
+    let (mut engine, stack, mut peer) = engine_and_peer(Budget::default(), &clock);
+    let (mut stack, now) = (stack.lock().unwrap(), clock.now());
+    let leased = Leased::new(&mut engine, [&mut stack, &mut peer], now);
+    leased.comes(&mut engine, [&mut stack, &mut peer], now, 5);
+    leased.slot().fetch_or(Word::Read, REVOKED | BUSY);
+    for _ in 0..3 {
+        engine.table.mark(leased.index);
+        assert!(comes_to_rest(&mut engine, &mut stack, now));
+    }
+    assert_eq!(leased.piped(&mut engine, &mut stack, now), (0, false), "a bell may lie there");
+    Progress::quiet(&leased.slot());
+    assert_eq!(leased.piped(&mut engine, &mut stack, now), (5, false));
+    leased.comes(&mut engine, [&mut stack, &mut peer], now, 70_000);
+    assert_eq!(leased.piped(&mut engine, &mut stack, now), (70_000, false));
+}
+
+/// Its user has all the memory that he may have, of which nothing is freed.
+#[test]
+fn what_was_written_to_who_resets_holds_back_nothing_that_came() {
+    let clock = Clock::new();
+    let budget = Budget { bytes: 1 << 30, ..Budget::default() };
+    let (mut engine, stack, mut peer) = engine_and_peer(budget, &clock);
+    let (mut stack, now) = (stack.lock().unwrap(), clock.now());
+    let leased = Leased::new(&mut engine, [&mut stack, &mut peer], now);
+    let slot = leased.slot();
+    let all = slot.ring_bytes() as usize + 30_000;
+    leased.comes(&mut engine, [&mut stack, &mut peer], now, all);
+    let charged = Charged { bytes: 1 << 30, packets: 0 };
+    engine.accounts.charge(OWNER.payer, &Charged::default(), &charged);
+    ring::commit(&slot, 0, 4).unwrap();
+    leased.ends(&mut engine, [&mut stack, &mut peer], now);
+    assert!(ring::give_up(&slot));
+    assert_eq!(leased.piped(&mut engine, &mut stack, now), (all, true));
 }

@@ -56,6 +56,8 @@ pub struct Lease {
     piped: u64,
     /// It was taken back; what is unread goes through the placeholder.
     is_over: bool,
+    /// The placeholder tells of room again, as its lease is over.
+    hears_of_room: bool,
     /// No doorbell lies there any more.
     is_quiet: bool,
     /// When `TCP_INFO` was written last.
@@ -73,9 +75,9 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// It was taken back.
-    pub fn is_over(&self) -> bool {
-        self.is_over
+    /// It is over, and from now on the placeholder is to tell of room again: true once.
+    pub fn begins_to_hear(&mut self) -> bool {
+        self.is_over && !std::mem::replace(&mut self.hears_of_room, true)
     }
 
     /// The interface had no room for what is next: it is to be tried again.
@@ -261,6 +263,11 @@ fn leave(
         if len == 0 {
             break;
         }
+        if socket.has_finished {
+            // Nobody sends behind the end, and nobody holds that back.
+            lease.note_taken(slot, stack, id, (len, false));
+            break;
+        }
         if !socket.may_send {
             return Ok(false);
         }
@@ -268,11 +275,6 @@ fn leave(
             return Ok(true);
         }
         writes += 1;
-        if socket.has_finished {
-            // Nobody sends behind the end.
-            lease.note_taken(slot, stack, id, (len, false));
-            break;
-        }
         if slot.is_corked() {
             cork(socket, stack, id, true).map_err(failed)?;
         }

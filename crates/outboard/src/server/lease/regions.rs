@@ -169,6 +169,7 @@ impl Regions {
             gather: Gather::default(),
             piped: 0,
             is_over: false,
+            hears_of_room: false,
             is_quiet: false,
             told_at: None,
             defers: false,
