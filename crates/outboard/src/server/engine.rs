@@ -316,7 +316,12 @@ impl Engine {
             }
             Turn::Left | Turn::Dropped | Turn::Failed(_) => {
                 self.table.forget(index, &socket);
-                if let Turn::Failed(error) = turn {
+                let error = match turn {
+                    Turn::Failed(error) => Some(error),
+                    // A placeholder of which neither way is used any more is as one that nobody has.
+                    _ => socket.error.filter(|_| socket.is_refused),
+                };
+                if let Some(error) = error {
                     let local = local(stack, now, &socket).ok();
                     self.table.bury(&socket, error, local);
                 }

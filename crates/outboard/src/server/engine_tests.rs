@@ -359,3 +359,68 @@ fn what_was_written_to_who_resets_holds_back_nothing_that_came() {
     assert!(ring::give_up(&slot));
     assert_eq!(leased.piped(&mut engine, &mut stack, now), (all, true));
 }
+
+/// All of it in the ring when the connection is reset, and more than goes at once by the placeholder, which somebody else has then.
+#[test]
+fn what_came_before_a_reset_is_there_for_another_process() {
+    let clock = Clock::new();
+    for is_taken_back in [false, true] {
+        let (mut engine, stack, mut peer) = engine_and_peer(Budget::default(), &clock);
+        let (mut stack, now) = (stack.lock().unwrap(), clock.now());
+        let leased = Leased::new(&mut engine, [&mut stack, &mut peer], now);
+        let slot = leased.slot();
+        leased.comes(&mut engine, [&mut stack, &mut peer], now, 100_000);
+        let q = &engine.table.at(leased.index).unwrap().q;
+        rustix::net::sockopt::set_socket_send_buffer_size(q, 4096).unwrap();
+        if is_taken_back {
+            ring::commit(&slot, 0, 4).unwrap();
+            assert!(ring::give_up(&slot));
+            engine.table.mark(leased.index);
+            assert!(comes_to_rest(&mut engine, &mut stack, now));
+            rustix::io::write(&leased.p, b"more").unwrap();
+        }
+        leased.ends(&mut engine, [&mut stack, &mut peer], now);
+        if !is_taken_back {
+            assert!(ring::give_up(&slot));
+        }
+        let piped = leased.piped(&mut engine, &mut stack, now);
+        assert_eq!(piped, (100_000, true), "{is_taken_back}");
+    }
+}
+
+#[test]
+fn who_has_read_what_came_before_a_reset_is_at_its_end() {
+    let clock = Clock::new();
+    let (mut engine, stack, mut peer) = engine_and_peer(Budget::default(), &clock);
+    let (mut stack, now) = (stack.lock().unwrap(), clock.now());
+    let leased = Leased::new(&mut engine, [&mut stack, &mut peer], now);
+    let slot = leased.slot();
+    leased.comes(&mut engine, [&mut stack, &mut peer], now, 100);
+    leased.ends(&mut engine, [&mut stack, &mut peer], now);
+    assert_eq!(leased.piped(&mut engine, &mut stack, now), (0, false));
+    for len in [60, 40] {
+        let (read, unread) = ring::unread(&slot).unwrap();
+        assert_eq!(ring::consume(&slot, read, unread, len), Ok(Some(ring::After::Tell)));
+    }
+    assert_eq!(leased.piped(&mut engine, &mut stack, now), (0, true));
+}
+
+/// Of a placeholder that is used neither way any more no last close is seen.
+#[test]
+fn who_has_shut_down_what_comes_is_told_of_a_reset() {
+    let clock = Clock::new();
+    let (mut engine, stack, mut peer) = engine_and_peer(Budget::default(), &clock);
+    let (mut stack, now) = (stack.lock().unwrap(), clock.now());
+    let leased = Leased::new(&mut engine, [&mut stack, &mut peer], now);
+    let handle = engine.table.at(leased.index).unwrap().handle;
+    leased.comes(&mut engine, [&mut stack, &mut peer], now, 100);
+    rustix::net::shutdown(&leased.p, rustix::net::Shutdown::Read).unwrap();
+    leased.ends(&mut engine, [&mut stack, &mut peer], now);
+    let error = Request::Option(
+        handle,
+        crate::protocol::OptionName { level: libc::SOL_SOCKET, name: libc::SO_ERROR },
+    );
+    let answer = ask(&mut engine, &mut stack, now, error);
+    let reset = Errno::CONNRESET.raw_os_error().to_ne_bytes();
+    assert_eq!(Reply::parse(&answer), Ok(Reply::Value(&reset)));
+}

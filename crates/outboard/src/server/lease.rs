@@ -230,7 +230,12 @@ fn refuse_more(
     id: SocketId,
     slot: &Slot<'_>,
 ) -> Result<(), Error> {
-    if let Some(taken) = pipe::refuse_more(socket, stack, id)? {
+    // An index that cannot be is told elsewhere.
+    let has_unread = match lease.is_over {
+        true => lease.progress.owed().1 > 0,
+        false => lease.progress.unread(slot).is_ok_and(|(_, unread)| unread > 0),
+    };
+    if let Some(taken) = pipe::refuse_more(socket, stack, id, has_unread)? {
         slot.refuse();
         lease.piped += taken as u64;
         slot.set_piped(lease.piped);
@@ -402,6 +407,8 @@ fn arrive(
 ) -> Result<bool, End> {
     let (mut left, mut goes, mut wants) = (QUANTUM, false, false);
     match lay_down(lease, stack, id, slot, &mut left)? {
+        // Another process may come to have what lies in the ring: until that is read the connection goes on, and who has read it says so.
+        Laid::All if socket.is_refused && has_unread_after_all(lease, slot)? => wants = true,
         Laid::All => {
             let at_end = stack.tcp_read(id, &mut [])?.is_some();
             if at_end && !std::mem::replace(&mut socket.peer_is_told, true) {
@@ -447,6 +454,16 @@ impl Lease {
         }
         Ok(self.gather.waits((position + len, len), self.progress.shown(), now))
     }
+}
+
+/// Whether something in the ring has not been read, of which the application says when it is.
+fn has_unread_after_all(lease: &mut Lease, slot: &Slot<'_>) -> Result<bool, Violation> {
+    if lease.progress.unread(slot)?.1 == 0 {
+        return Ok(false);
+    }
+    lease.wants_room = true;
+    lease.progress.want_room(slot, true);
+    Ok(lease.progress.unread(slot)?.1 > 0)
 }
 
 /// What of what has come is in the ring.

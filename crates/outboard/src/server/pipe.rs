@@ -50,7 +50,7 @@ pub fn number_of(error: Error) -> Errno {
 
 /// A stream's turn: what the application has written goes to the stack, what has come to the application.
 pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Turn {
-    if let Err(error) = refuse_more(socket, stack, id) {
+    if let Err(error) = refuse_more(socket, stack, id, false) {
         return Turn::Failed(number_of(error));
     }
     let out = match leave(socket, stack, id) {
@@ -73,9 +73,9 @@ pub fn stream(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Turn {
     }
 }
 
-/// Where the connection has failed, and what came before has not all been read, nobody writes any more, nor waits to: whoever asks
-/// first is told why, who writes now or who reads when he has read that. Once, the bytes that were taken out of the placeholder, and
-/// are nobody's.
+/// Where the connection has failed, and what came before has not all been read, here or elsewhere (`has_unread`), nobody writes any
+/// more, nor waits to: whoever asks first is told why, who writes now or who reads when he has read that. Once, the bytes that were
+/// taken out of the placeholder, and are nobody's.
 ///
 /// # Errors
 /// The stack does not know it.
@@ -83,14 +83,12 @@ pub fn refuse_more(
     socket: &mut Socket,
     stack: &mut Stack,
     id: SocketId,
+    has_unread: bool,
 ) -> Result<Option<usize>, Error> {
-    if socket.is_refused
-        || stack.tcp_state(id)? != TcpState::Closed
-        || stack.tcp_peek(id)?.0.is_empty()
-    {
+    if socket.is_refused || !has_unread && stack.tcp_peek(id)?.0.is_empty() {
         return Ok(None);
     }
-    let Some(error) = stack.take_error(id)? else { return Ok(None) };
+    let Some(error) = failure(stack, id)? else { return Ok(None) };
     (socket.error, socket.is_refused) = (Some(number_of(error)), true);
     socket.has_finished = true;
     let _ = shutdown(&socket.q, Shutdown::Read);
@@ -100,6 +98,17 @@ pub fn refuse_more(
         taken += len;
     }
     Ok(Some(taken))
+}
+
+/// Why the connection has failed, if it has.
+///
+/// # Errors
+/// The stack does not know it.
+pub fn failure(stack: &mut Stack, id: SocketId) -> Result<Option<Error>, Error> {
+    Ok(match stack.tcp_state(id)? {
+        TcpState::Closed => stack.take_error(id)?,
+        _ => None,
+    })
 }
 
 /// From the placeholder into the connection's own memory; true when there may be more at once.
