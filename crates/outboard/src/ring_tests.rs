@@ -171,6 +171,7 @@ mod model {
     use loom::thread;
 
     use super::super::*;
+    use crate::news;
     use crate::words::model::{Modelled, check};
 
     struct Shared {
@@ -182,6 +183,9 @@ mod model {
         bells: AtomicU64,
         /// The outboard was told.
         told: AtomicU64,
+        /// The same by words, and it was woken.
+        news: Modelled<2>,
+        woken: AtomicU64,
     }
 
     impl Shared {
@@ -192,6 +196,8 @@ mod model {
                 came: Default::default(),
                 bells: AtomicU64::new(0),
                 told: AtomicU64::new(0),
+                news: Default::default(),
+                woken: AtomicU64::new(0),
             })
         }
 
@@ -240,6 +246,41 @@ mod model {
             Progress::revoke(&shared.words);
             take(&mut progress);
             assert_eq!(writer.join().unwrap(), all);
+        });
+    }
+
+    /// Who writes tells of it, and the outboard, which leaves that alone while it finds something without, does not sleep over
+    /// anything.
+    #[test]
+    fn nobody_sleeps_over_what_was_committed() {
+        check(|| {
+            let shared = Shared::new();
+            let application = shared.clone();
+            let writer = thread::spawn(move || {
+                for _ in 0..2 {
+                    let (position, _) = room(&application.words, &mut 0, 1).unwrap();
+                    commit(&application.words, position, 1).unwrap();
+                    if news::tell(&application.news, 1) {
+                        application.woken.fetch_add(1, Ordering::AcqRel);
+                    }
+                }
+            });
+            let (mut progress, mut all, mut rests) = (Progress::default(), 0, false);
+            while all < 2 {
+                if rests || news::hear(&shared.news) != 0 {
+                    let (_, len) = progress.written(&shared.words).unwrap();
+                    progress.take(&shared.words, len);
+                    (all, rests) = (all + len, len > 0);
+                    continue;
+                }
+                if news::sleeps(&shared.news, true, 1) {
+                    while shared.woken.swap(0, Ordering::AcqRel) == 0 {
+                        thread::yield_now();
+                    }
+                }
+                news::sleeps(&shared.news, false, 1);
+            }
+            writer.join().unwrap();
         });
     }
 

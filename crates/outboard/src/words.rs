@@ -24,7 +24,8 @@ pub trait Words<W> {
     /// A sequentially consistent fence.
     fn fence(&self);
     /// The same right behind a change of a word by this thread ([`Words::compare_exchange`], [`Words::fetch_or`],
-    /// [`Words::swap`]): on some machines that is one.
+    /// [`Words::swap`]): on some machines that is one. The models checked here have the fence, as it is where it is one of its own:
+    /// that such a change is as good is for the machine's manual to say.
     fn fence_behind_change(&self) {
         self.fence();
     }

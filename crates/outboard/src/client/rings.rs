@@ -442,7 +442,8 @@ impl Entered<'_> {
     /// Others may write.
     pub fn rest(&self) {
         if self.writes.replace(false) {
-            self.local.users().fetch_sub(WRITES, Ordering::AcqRel);
+            // Nobody does in a child that a handler has forked meanwhile.
+            self.local.users().fetch_and(!WRITES, Ordering::AcqRel);
         }
     }
 
@@ -455,9 +456,11 @@ impl Entered<'_> {
         }
     }
 
-    /// Tells the outboard that there is something.
+    /// Tells the outboard that there is something. Others may write while it is woken, which takes long: a handler may interrupt
+    /// that.
     pub fn tell(&self) {
         if self.slot().tell() {
+            self.rest();
             self.rings.wake(self.token.slot() / SLOTS);
         }
     }
@@ -526,7 +529,10 @@ impl Drop for Entered<'_> {
 
 #[cfg(test)]
 mod tests {
+    use fusewire_device::Writers;
+
     use super::*;
+    use crate::news::{self, News};
 
     #[test]
     fn one_at_a_time_writes_until_nobody_does_any_more() {
@@ -548,6 +554,36 @@ mod tests {
             rings.leave(SLOTS + 3, local, wrote);
             assert_eq!(users(), FINISHED);
         }
+    }
+
+    #[test]
+    fn who_wakes_the_outboard_or_is_a_child_does_not_write_meanwhile() {
+        let rings = Rings::new().unwrap();
+        let (_, written) = Shared::create(RINGS_LEN, Writers::All).unwrap();
+        let (file, blocks) = Shared::create(BLOCKS_LEN, Writers::Maker).unwrap();
+        let read = Shared::adopt(file.as_fd(), BLOCKS_LEN, false).unwrap();
+        assert!(rings.all.put(0, [written, read]));
+        let views = rings.all.get(0).unwrap();
+        let (local, writes) = (rings.local(3), Cell::new(false));
+        local.users().store(1, Ordering::Relaxed);
+        let token = Token::new(3, 0);
+        let entered = Entered { rings: &rings, local, views, token, writes };
+        let slot = entered.slot();
+        let outboard = News { told: slot.rings, asleep: &blocks };
+        for is_asleep in [false, true] {
+            news::hear(&outboard);
+            news::sleeps(&outboard, is_asleep, 0);
+            assert!(entered.write());
+            entered.tell();
+            assert_eq!(entered.writes.get(), !is_asleep);
+            assert_eq!(local.users().load(Ordering::Relaxed) & WRITES != 0, !is_asleep);
+        }
+        assert!(entered.write());
+        // What a child finds.
+        local.users().store(0, Ordering::Relaxed);
+        entered.rest();
+        drop(entered);
+        assert_eq!(local.users().load(Ordering::Relaxed), 0);
     }
 
     #[test]

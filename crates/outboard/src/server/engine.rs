@@ -58,8 +58,8 @@ pub struct Engine {
     scratch: Box<[u8; DATAGRAM_MAX]>,
     /// Sockets that the interface had no room for.
     pub retry: Vec<u32>,
-    /// Somebody who writes on is not looked at in the next turns, nor is anybody's news.
-    rests: bool,
+    /// What somebody wrote in this round waits for more of it.
+    gathers: bool,
     /// Sockets for which somebody is to be woken who waits for several.
     bells: Vec<u32>,
     /// Sockets whose descriptor may be lost.
@@ -131,7 +131,7 @@ impl Engine {
             laid: Vec::new(),
             scratch: scratch.try_into().expect("of this length"),
             retry: Vec::new(),
-            rests: false,
+            gathers: false,
             bells: Vec::new(),
             lost: Vec::new(),
             closed: Closed::default(),
@@ -205,18 +205,21 @@ impl Engine {
         });
     }
 
-    /// Applications have told news in shared memory; true if there was some.
-    pub fn hear(&mut self) -> bool {
-        if std::mem::take(&mut self.rests) {
-            return false;
-        }
-        let (regions, table) = (&self.regions, &mut self.table);
+    /// Applications have told news in shared memory; true if there was some. A round begins.
+    pub fn hear(&mut self, now: Instant) -> bool {
+        self.gathers = false;
+        let (regions, table) = (&mut self.regions, &mut self.table);
         let mut has_news = false;
-        regions.news(|index| {
+        regions.news(now, |index| {
             has_news = true;
             table.mark(index);
         });
         has_news
+    }
+
+    /// What somebody wrote in this round waits for more of it, which is to be looked for soon.
+    pub fn gathers(&self) -> bool {
+        self.gathers
     }
 
     /// Wakes those who wait for several leases, each once for all that came in these turns.
@@ -292,7 +295,10 @@ impl Engine {
         }
         let is_changed = socket.state.id() != before;
         let has_worked = !socket.lease.as_ref().is_some_and(Lease::gathers);
-        self.rests |= socket.lease.as_ref().is_some_and(Lease::rests);
+        self.gathers |= !has_worked;
+        if let Some(lease) = socket.lease.as_ref().filter(|lease| lease.rests()) {
+            self.regions.rest(lease);
+        }
         match turn {
             Turn::Waits | Turn::Goes | Turn::Unleased => {
                 let waits = socket.lease.as_ref().is_some_and(|lease| lease.is_blocked());

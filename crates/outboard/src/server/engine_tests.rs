@@ -9,7 +9,7 @@ use fusewire_stack::Clock;
 use fusewire_stack::ip::{self, Config};
 
 use super::*;
-use crate::protocol::{Family, Message, Reply, Request, SocketType};
+use crate::protocol::{Family, Handle, KEY_LEN, Message, OptionName, Reply, Request, SocketType};
 use crate::region::{BLOCKS_LEN, RINGS_LEN, Slot};
 use crate::ring::{self, BUSY, Progress, REVOKED, Ring, Word};
 use crate::server::requests::Asker;
@@ -105,31 +105,49 @@ fn what_was_left_unread_resets_also_where_it_is_found_before_it_is_shown() {
     }
 }
 
+/// The memory of a region, as its application has it.
+fn adopt(files: &[OwnedFd; 2]) -> [Shared; 2] {
+    [
+        Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap(),
+        Shared::adopt(files[1].as_fd(), BLOCKS_LEN, false).unwrap(),
+    ]
+}
+
+/// A stream to port 7 of the peer's with a lease in the region of that key: which lease that is, and the placeholder's other end.
+fn leased(
+    (engine, stack, now): (&mut Engine, &mut Stack, Instant),
+    peer: &mut Stack,
+    key: [u8; KEY_LEN],
+) -> (Handle, usize, OwnedFd) {
+    let id = stack.tcp_connect(now, ([10, 0, 0, 2], 7).into()).unwrap();
+    settle([stack, peer], now);
+    let of = SocketType { family: Family::V4, kind: Kind::Stream };
+    let (handle, p) = engine.open(of, OWNER, State::Stream(id), now).unwrap();
+    let leased = ask(engine, stack, now, Request::Lease(handle, key));
+    let Ok(Reply::Leased(slot)) = Reply::parse(&leased) else { panic!("no lease") };
+    (handle, slot as usize, p)
+}
+
+/// The application writes a message of 64 bytes: how much it has written.
+fn writes(slot: &Slot<'_>) -> u64 {
+    let (position, _) = ring::room(slot, &mut 0, 64).unwrap();
+    ring::commit(slot, position, 64).unwrap();
+    position + 64
+}
+
 #[test]
 fn short_messages_one_behind_the_other_are_taken_together() {
     let clock = Clock::new();
     let (mut engine, stack, mut peer) = engine_and_peer(Budget::default(), &clock);
     let (mut stack, mut now) = (stack.lock().unwrap(), clock.now());
     let listener = peer.tcp_listen(([10, 0, 0, 2], 7).into(), 1).unwrap();
-    let id = stack.tcp_connect(now, ([10, 0, 0, 2], 7).into()).unwrap();
-    settle([&mut stack, &mut peer], now);
-    let (remote, _) = peer.tcp_accept(listener).unwrap().unwrap();
-    let of = SocketType { family: Family::V4, kind: Kind::Stream };
-    let (handle, _p) = engine.open(of, OWNER, State::Stream(id), now).unwrap();
-    let index = engine.table.index_of(handle.socket).unwrap();
     let (key, files) = engine.regions.make(0, OWNER.payer, 1).unwrap();
-    let rings = Shared::adopt(files[0].as_fd(), RINGS_LEN, true).unwrap();
-    let blocks = Shared::adopt(files[1].as_fd(), BLOCKS_LEN, false).unwrap();
-    let leased = ask(&mut engine, &mut stack, now, Request::Lease(handle, key));
-    let Ok(Reply::Leased(slot)) = Reply::parse(&leased) else { panic!("no lease") };
-    let slot = Slot { rings: &rings, blocks: &blocks, index: slot as usize };
-    let (mut taken, mut sent) = (0, 0);
-    let mut writes = || {
-        let (position, _) = ring::room(&slot, &mut taken, 64).unwrap();
-        ring::commit(&slot, position, 64).unwrap();
-        sent += 64;
-        sent
-    };
+    let [rings, blocks] = adopt(&files);
+    let (handle, number, _p) = leased((&mut engine, &mut stack, now), &mut peer, key);
+    let (remote, _) = peer.tcp_accept(listener).unwrap().unwrap();
+    let index = engine.table.index_of(handle.socket).unwrap();
+    let slot = Slot { rings: &rings, blocks: &blocks, index: number };
+    let writes = || writes(&slot);
     let all = writes();
     assert!(engine.turn(&mut stack, now, index).unwrap());
     assert_eq!(slot.given(), all, "nothing was taken before");
@@ -138,12 +156,15 @@ fn short_messages_one_behind_the_other_are_taken_together() {
         writes();
         now += Duration::from_micros(1);
         assert!(!engine.turn(&mut stack, now, index).unwrap(), "it has nothing else to do");
-        assert_eq!(slot.given(), before);
+        assert_eq!((slot.given(), engine.gathers()), (before, true));
     }
     let all = writes();
     // Some turns are without a look.
     let turns = (0..10).take_while(|_| !engine.turn(&mut stack, now, index).unwrap()).count();
     assert_eq!((turns < 10, slot.given()), (true, all), "he writes no more");
+    engine.hear(now);
+    engine.turn(&mut stack, now, index).unwrap();
+    assert!(!engine.gathers(), "nothing waits");
     // Who answers does not write on.
     assert_eq!(peer.tcp_write(remote, b"asks"), Ok(4));
     peer.transmit(now).unwrap();
@@ -152,6 +173,82 @@ fn short_messages_one_behind_the_other_are_taken_together() {
     let all = writes();
     assert!(engine.turn(&mut stack, now, index).unwrap());
     assert_eq!(slot.given(), all);
+}
+
+#[test]
+fn who_uncorks_or_asks_for_no_delay_does_not_wait_for_more() {
+    let clock = Clock::new();
+    let (mut engine, stack, mut peer) = engine_and_peer(Budget::default(), &clock);
+    let (mut stack, now) = (stack.lock().unwrap(), clock.now());
+    peer.tcp_listen(([10, 0, 0, 2], 7).into(), 1).unwrap();
+    let (key, files) = engine.regions.make(0, OWNER.payer, 1).unwrap();
+    let [rings, blocks] = adopt(&files);
+    let (handle, number, _p) = leased((&mut engine, &mut stack, now), &mut peer, key);
+    let index = engine.table.index_of(handle.socket).unwrap();
+    let slot = Slot { rings: &rings, blocks: &blocks, index: number };
+    let set = |engine: &mut Engine, stack: &mut Stack, level, name| {
+        let name = OptionName { level, name };
+        let done = ask(engine, stack, now, Request::SetOption(handle, name, &1i32.to_ne_bytes()));
+        assert_eq!(Reply::parse(&done), Ok(Reply::Done));
+    };
+    slot.set_cork(true);
+    set(&mut engine, &mut stack, libc::SOL_SOCKET, libc::SO_KEEPALIVE);
+    assert!(slot.is_corked(), "nobody has asked for that");
+    let all = writes(&slot);
+    engine.turn(&mut stack, now, index).unwrap();
+    assert_eq!(slot.given(), all, "nothing was taken before");
+    let more = writes(&slot);
+    engine.turn(&mut stack, now, index).unwrap();
+    assert_eq!(slot.given(), all, "it waits, corked or not");
+    slot.set_cork(false);
+    engine.turn(&mut stack, now, index).unwrap();
+    assert_eq!(slot.given(), more);
+    let all = writes(&slot);
+    engine.turn(&mut stack, now, index).unwrap();
+    assert_eq!(slot.given(), more);
+    set(&mut engine, &mut stack, libc::IPPROTO_TCP, libc::TCP_NODELAY);
+    engine.turn(&mut stack, now, index).unwrap();
+    assert_eq!(slot.given(), all);
+}
+
+#[test]
+fn who_gathers_keeps_nobody_from_being_heard() {
+    let clock = Clock::new();
+    let (mut engine, stack, mut peer) = engine_and_peer(Budget::default(), &clock);
+    let (mut stack, mut now) = (stack.lock().unwrap(), clock.now());
+    peer.tcp_listen(([10, 0, 0, 2], 7).into(), 3).unwrap();
+    let (key, files) = engine.regions.make(0, OWNER.payer, 2).unwrap();
+    let [rings, blocks] = adopt(&files);
+    let other = adopt(&engine.regions.make(1, OWNER.payer, 2).unwrap().1);
+    let all = [(); 3].map(|()| leased((&mut engine, &mut stack, now), &mut peer, key));
+    let [one, two, third] =
+        all.each_ref().map(|(_, index, _)| Slot { rings: &rings, blocks: &blocks, index: *index });
+    let indices = all.each_ref().map(|(handle, ..)| engine.table.index_of(handle.socket).unwrap());
+    let (mut unheard, mut rested) = (0, 0);
+    for round in 0..1000 {
+        now += Duration::from_micros(1);
+        // The other begins later: they rest in different rounds.
+        for slot in [Some(one), (round > 10).then_some(two)].into_iter().flatten() {
+            writes(&slot);
+            slot.tell();
+        }
+        // Something is acknowledged: who writes has a turn, whether he was heard or not.
+        indices[..2].iter().for_each(|index| engine.table.mark(*index));
+        third.tell();
+        other[0].fetch_or(0, 1);
+        engine.hear(now);
+        assert_eq!(other[0].load(0), 0, "those of others are not gathered from");
+        let is_heard = rings.load(0) & third.bit() == 0;
+        unheard = if is_heard { 0 } else { unheard + 1 };
+        rested += u32::from(!is_heard);
+        assert!(unheard < 3, "in round {round}");
+        for _ in 0..engine.table.ready() {
+            let index = engine.table.next_ready().unwrap();
+            engine.turn(&mut stack, now, index).unwrap();
+        }
+        settle([&mut stack, &mut peer], now);
+    }
+    assert!(rested > 100, "in {rested} rounds alone the word was left to who writes it");
 }
 
 #[test]

@@ -95,6 +95,11 @@ impl Lease {
         self.gather.is_resting()
     }
 
+    /// What was written is to leave at once.
+    pub fn push(&mut self) {
+        self.gather.push();
+    }
+
     /// What was written of `TCP_INFO` is not true any more; true if nobody has heard of that yet.
     pub fn note_stale(&mut self) -> bool {
         !std::mem::replace(&mut self.is_stale, true)
@@ -441,11 +446,13 @@ impl Lease {
         slot: &Slot<'_>,
     ) -> Result<bool, Violation> {
         let is_calm = socket.may_send && !self.is_over && !socket.has_finished;
-        if !is_calm || socket.shown.readable || socket.shown.hangup {
+        // To uncork says that what waits is to leave.
+        let is_uncorked = socket.options.cork && !slot.is_corked();
+        if !is_calm || socket.shown.readable || socket.shown.hangup || is_uncorked {
             self.gather.rest();
             return Ok(false);
         }
-        if self.gather.skips() {
+        if self.gather.skips(now) {
             return Ok(true);
         }
         let (position, len) = self.progress.written(slot)?;

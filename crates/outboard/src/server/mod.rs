@@ -279,7 +279,8 @@ impl Server {
                 spin.worked(now);
             }
             let looks = worked || spin.looks(now);
-            if looks && !worked && spin.lends(now) {
+            // Who waits for more of what he has waits for that alone.
+            if looks && !worked && !self.engine.gathers() && spin.lends(now) {
                 rustix::thread::sched_yield();
                 spin.lent(now, self.clock.now());
             }
@@ -346,7 +347,7 @@ impl Server {
         while let Some((id, event)) = stack.poll_event() {
             self.engine.happened(id, event);
         }
-        worked |= self.engine.hear();
+        worked |= self.engine.hear(now);
         let Engine { retry, table, .. } = &mut self.engine;
         retry.drain(..).for_each(|index| table.mark(index));
         if !self.engine.closed.is_empty() {

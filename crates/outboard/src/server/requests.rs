@@ -201,8 +201,15 @@ impl Engine {
                     socket.options.recv_buffer = asked;
                     return Ok(Answer::Done);
                 }
-                if let Some(lease) = &socket.lease {
-                    engine.regions.cork(lease, socket.options.cork);
+                if let Some(lease) = &mut socket.lease {
+                    // Its application may have changed that since it was looked at.
+                    let is_cork = (name.level, name.name) == (libc::IPPROTO_TCP, libc::TCP_CORK);
+                    if is_cork {
+                        engine.regions.cork(lease, socket.options.cork);
+                    }
+                    if effect == Effect::Push || is_cork && !socket.options.cork {
+                        lease.push();
+                    }
                 }
                 let answer = apply(stack, now, socket, effect)?;
                 engine.charge(socket, stack, 0);

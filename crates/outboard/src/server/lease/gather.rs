@@ -9,10 +9,12 @@ use fusewire_base::Instant;
 
 /// Bytes that are worth a frame.
 const ENOUGH: u64 = 16 << 10;
-/// Nothing waits longer: who writes a little at each look would fill that in many of them.
+/// What a look finds to have waited for longer waits no more: who writes a little at each would fill that in many of them.
 const LONGEST: Duration = Duration::from_micros(50);
-/// Turns without a look between two with one: to look takes the word from who writes it.
-const SKIPS: u32 = 2;
+/// Rounds without a look between two with one: to look takes the word from who writes it. What he tells the news by is such a word.
+pub const SKIPS: u32 = 2;
+/// The next look comes that much later at the latest: a round of others' work may be long.
+pub const PAUSE: Duration = Duration::from_micros(4);
 /// What is written later than that behind what was taken is not one behind the other.
 const SOON: Duration = Duration::from_micros(100);
 
@@ -26,7 +28,9 @@ pub struct Gather {
     taken_at: Option<Instant>,
     /// When what waits began to.
     since: Option<Instant>,
-    /// Turns until it is looked at again.
+    /// When it was looked at last.
+    looked_at: Option<Instant>,
+    /// Turns until it is looked at again, if that is not too late then.
     skips: u32,
 }
 
@@ -39,7 +43,7 @@ impl Gather {
         let since = *self.since.get_or_insert(now);
         let is_little = len < ENOUGH && now.saturating_since(since) < LONGEST;
         if has_grown && is_soon && is_little && self.came == came {
-            self.skips = SKIPS;
+            (self.skips, self.looked_at) = (SKIPS, Some(now));
             return true;
         }
         *self = Gather { seen: position, came, taken_at: Some(now), ..Gather::default() };
@@ -49,6 +53,11 @@ impl Gather {
     /// Nothing waits.
     pub fn rest(&mut self) {
         (self.since, self.skips) = (None, 0);
+    }
+
+    /// What is there is to leave at once.
+    pub fn push(&mut self) {
+        *self = Gather { seen: self.seen, came: self.came, ..Gather::default() };
     }
 
     /// Something waits for more.
@@ -62,9 +71,10 @@ impl Gather {
     }
 
     /// This turn is one.
-    pub fn skips(&mut self) -> bool {
-        let skips = self.skips > 0;
-        self.skips -= u32::from(skips);
+    pub fn skips(&mut self, now: Instant) -> bool {
+        let is_soon = self.looked_at.is_some_and(|at| now.saturating_since(at) < PAUSE);
+        let skips = self.skips > 0 && is_soon;
+        self.skips = if skips { self.skips - 1 } else { 0 };
         skips
     }
 }
@@ -101,7 +111,28 @@ mod tests {
         assert!(!gather.waits((128, 64), 0, now), "he has stopped");
         assert!(!gather.waits((192, 64), 5, now), "it is an answer to what came");
         assert!(gather.waits((256, 64), 5, now), "and this behind it");
+        assert!(!gather.waits((256, 64), 5, now));
         now += SOON;
-        assert!(!gather.waits((320, 128), 5, now), "nothing was taken for long");
+        assert!(!gather.waits((320, 64), 5, now), "nothing was taken for long");
+        now += SOON - Duration::from_nanos(1);
+        assert!(gather.waits((384, 64), 5, now), "it is behind that yet");
+        gather.push();
+        assert!(!gather.waits((448, 128), 5, now), "it is to leave at once");
+    }
+
+    #[test]
+    fn some_turns_are_without_a_look_but_for_no_longer_than_a_moment() {
+        for (every, skipped) in
+            [(Duration::ZERO, SKIPS), (PAUSE / 2, 1), (PAUSE, 0), (Duration::from_millis(1), 0)]
+        {
+            let (mut gather, mut now) = (Gather::default(), Instant::ZERO);
+            gather.waits((64, 64), 0, now);
+            assert!(gather.waits((128, 64), 0, now));
+            let turns = (0..9).take_while(|_| {
+                now += every;
+                gather.skips(now)
+            });
+            assert_eq!((turns.count() as u32, gather.is_resting()), (skipped, false), "{every:?}");
+        }
     }
 }

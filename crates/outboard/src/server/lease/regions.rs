@@ -11,6 +11,7 @@ use fusewire_stack::ip::{Bytes, SocketId, Stack};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
+use super::gather::{PAUSE, SKIPS};
 use super::{Gather, Held, INFO_EVERY, Lease, ring_bell};
 use crate::news::{self, News};
 use crate::placeholder::is_left;
@@ -34,6 +35,12 @@ struct Region {
     out: Bytes,
     blocks: Shared,
     slots: [Use; SLOTS],
+    /// One of its leases gathers: the word that its application tells news by is left alone in the next round, if that was not so
+    /// for long.
+    rests: bool,
+    /// For how many rounds it was, and since when.
+    rested: u32,
+    heard_at: Instant,
 }
 
 /// A mapping of rings, of which only rings out are looked at.
@@ -121,7 +128,9 @@ impl Regions {
         let out = Bytes::from_owner(Out(out));
         is_on(&blocks, self.processor);
         let slots = [Use::Free; SLOTS];
-        let region = Region { key, uid, guest: Some(guest), rings, out, blocks, slots };
+        let (rests, rested, heard_at) = (false, 0, Instant::ZERO);
+        let guest = Some(guest);
+        let region = Region { key, uid, guest, rings, out, blocks, slots, rests, rested, heard_at };
         match self.all.iter_mut().find(|place| place.is_none()) {
             Some(place) => *place = Some(region),
             None => self.all.push(Some(region)),
@@ -204,9 +213,19 @@ impl Regions {
         self.all[lease.region].as_ref().is_some_and(|region| region.guest.is_some())
     }
 
+    /// A lease gathers, and its next turn is without a look.
+    pub fn rest(&mut self, lease: &Lease) {
+        if let Some(region) = &mut self.all[lease.region] {
+            region.rests = true;
+        }
+    }
+
     /// Sockets of which applications have told news.
-    pub fn news(&self, mut each: impl FnMut(u32)) {
-        for region in self.all.iter().flatten() {
+    pub fn news(&mut self, now: Instant, mut each: impl FnMut(u32)) {
+        for region in self.all.iter_mut().flatten() {
+            if region.is_left_alone(now) {
+                continue;
+            }
             let mut bits = news::hear(&region.news());
             while bits != 0 {
                 // The application may have set any.
@@ -390,6 +409,18 @@ impl Regions {
 impl Region {
     fn slot(&self, index: usize) -> Slot<'_> {
         Slot { rings: &self.rings, blocks: &self.blocks, index }
+    }
+
+    /// Whether its news is for a later round: its leases rest at different times, and each has to wait for no more than one does.
+    fn is_left_alone(&mut self, now: Instant) -> bool {
+        let rests = std::mem::take(&mut self.rests);
+        let is_soon = now.saturating_since(self.heard_at) < PAUSE;
+        if rests && is_soon && self.rested < SKIPS {
+            self.rested += 1;
+            return true;
+        }
+        (self.rested, self.heard_at) = (0, now);
+        false
     }
 
     fn news(&self) -> News<'_> {
