@@ -161,7 +161,9 @@ impl Connection {
         }
         let ends = self.send.finishing && self.send.nxt == self.send.end;
         // The end of the stream asks for its acknowledgement.
-        let asks = core::mem::take(&mut self.send.ask) || ends && !self.send.wclosed;
+        let asks = core::mem::take(&mut self.send.ask)
+            || ends && !self.send.wclosed
+            || self.asks_along(now);
         // Where there is a gap to name, it is told again later.
         let again = !self.events.traffic && self.send.tells > 0 && self.recv.ranges.is_empty();
         let traffic = core::mem::take(&mut self.events.traffic) || tells_key || again;

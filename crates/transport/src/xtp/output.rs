@@ -446,6 +446,13 @@ impl Connection {
         !fits || next.end() > edge
     }
 
+    /// Whether a control asks that is due for something else: while a handshake's question is unanswered each does that leaves, as
+    /// that question may be lost, and the next would be far away.
+    pub(super) fn asks_along(&self, now: Instant) -> bool {
+        let lately = now.saturating_since(self.sync.asked_at()) < ASKS_AGAIN;
+        self.sync.is_shaking_hands() && !self.is_opening() && !lately
+    }
+
     /// Whether the last packet of what is to be sent asks. Who sends on and on comes to a last one at each turn, and has
     /// asked a moment ago: then the next turn asks, or the question about the tail.
     fn last_asks(&self, now: Instant, s: &Segment) -> bool {

@@ -37,6 +37,8 @@ pub(super) struct Sync {
     pub packets: u32,
     /// WTIMER has ended so often since an answer: the synchronising handshake is under way.
     pub retries: u8,
+    /// The first question of that handshake.
+    shakes_from: u32,
     /// The EDGE bit of what we send, and of the packet of the peer's that lies furthest ahead.
     pub edge: bool,
     pub peer_edge: bool,
@@ -62,6 +64,7 @@ impl Sync {
             bytes: 0,
             packets: 0,
             retries: 0,
+            shakes_from: start,
             edge: false,
             peer_edge: false,
             peer_edge_at: 0,
@@ -90,6 +93,14 @@ impl Sync {
         self.retries > 0
     }
 
+    /// WTIMER has ended: the next question is one of a handshake, and all that follow until one is answered.
+    pub fn shake_hands(&mut self) {
+        if self.retries == 0 {
+            self.shakes_from = self.latest.wrapping_add(1);
+        }
+        self.retries = self.retries.saturating_add(1);
+    }
+
     /// Whether a control may carry this echo: not ahead of our latest, and not 2^16 behind it.
     pub fn may_be_echoed(&self, echo: u32) -> bool {
         behind(echo, self.latest).is_some_and(|by| by < AHEAD_MAX)
@@ -101,7 +112,8 @@ impl Sync {
             return None;
         }
         self.answered = echo;
-        if echo == self.latest {
+        // While hands are shaken no data leave: the answer to any question of that time knows of all that was sent.
+        if echo == self.latest || behind(self.shakes_from, echo).is_some() {
             self.retries = 0;
         }
         self.asked_as(echo)

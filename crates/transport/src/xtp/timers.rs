@@ -109,7 +109,7 @@ impl Connection {
             self.send.queue.mark_all_lost();
             self.send.first_due = true;
         } else {
-            self.sync.retries = self.sync.retries.saturating_add(1);
+            self.sync.shake_hands();
             if self.sync.retries == 1 && self.send.queue.in_flight() > 0 {
                 let outstanding = self.send.nxt - self.send.una;
                 self.cc.on_congestion(now, Signal::Timeout, outstanding);

@@ -215,6 +215,94 @@ fn each_question_waits_twice_as_long_as_the_one_before() {
     assert!(waits[1..].windows(2).all(|two| two[1] == 2 * two[0]), "{waits:?}");
 }
 
+/// `a` has sent two packets of which the first is lost, and shakes hands; its first question of that is lost, too. When, and what
+/// it asked before.
+fn shaking_hands(a: &mut Connection, b: &mut Connection) -> (Instant, Header) {
+    exchange(a, b);
+    let mut left = Vec::new();
+    for _ in 0..2 {
+        let reservation = a.reserve(1000).expect("room");
+        a.commit(reservation, Cut::Record);
+        left.extend(says(a));
+    }
+    let [_, second] = &left[..] else { panic!("{left:?}") };
+    let second = Header { options: second.options, ..*second };
+    let (mut now, mut before) = (NOW, second);
+    loop {
+        now = a.poll_timeout().expect("it asks").max(now);
+        a.handle_timeout(now);
+        let asked = core::iter::from_fn(|| a.poll_transmit(now)).last();
+        match asked {
+            Some(question) if a.counters().timeouts > 0 => {
+                assert!(question.header.options.has(Options::SREQ));
+                break;
+            }
+            Some(question) => before = question.header,
+            None => {}
+        }
+    }
+    take(b, NOW, &left[1]);
+    (now, before)
+}
+
+/// Section 8: an answer to an earlier question ends no handshake, but what answers its sender asks along: otherwise a question that
+/// was lost is made up for when WTIMER has ended, and after a long round trip that is seconds later.
+#[test]
+fn what_leaves_during_a_handshake_asks_along() {
+    let (mut a, mut b) = open(&Config::default(), BEGAN);
+    let (now, before) = shaking_hands(&mut a, &mut b);
+    take(&mut b, now, &before);
+    // It asks as well: there is something to be told.
+    b.set_in_rate(Rate { rate: 1_000_000, burst: 4000 });
+    let answer = b.poll_transmit(now).expect("an answer").header;
+    assert_eq!(answer.body.control().map(|c| c.echo), Some(before.sync));
+    assert!(answer.options.has(Options::SREQ));
+    let now = now + Duration::from_millis(4);
+    take(&mut a, now, &answer);
+    let asked: Vec<_> = core::iter::from_fn(|| a.poll_transmit(now)).map(|t| t.header).collect();
+    let [asked] = &asked[..] else { panic!("{asked:?}") };
+    assert!(asked.options.has(Options::SREQ) && asked.data_len == 0, "{asked:?}");
+    // Not again at once, whoever says how often.
+    take(&mut a, now, &answer);
+    let again = a.poll_transmit(now).expect("an answer").header;
+    assert!(!again.options.has(Options::SREQ) && again.data_len == 0, "{again:?}");
+    take(&mut b, now, asked);
+    let now = now + Duration::from_millis(4);
+    let answers = deliver(&mut b, &mut a, now);
+    let again = a.poll_transmit(now).unwrap_or_else(|| panic!("{answers:?} {:?}", a.info())).header;
+    assert_eq!((again.seq, again.data_len), (1, 1000), "{again:?}");
+}
+
+/// Of the questions of one handshake any is as good: nothing has left since the first.
+#[test]
+fn an_answer_to_any_question_of_a_handshake_ends_it() {
+    let (mut a, mut b) = open(&Config::default(), BEGAN);
+    let (mut now, before) = shaking_hands(&mut a, &mut b);
+    let first = before.sync.wrapping_add(1);
+    for _ in 0..2 {
+        now = a.poll_timeout().expect("it asks").max(now);
+        a.handle_timeout(now);
+        let asked = a.poll_transmit(now).expect("a question").header;
+        assert!(asked.options.has(Options::SREQ) && asked.data_len == 0, "{asked:?}");
+    }
+    let echoes = |echo: u32| {
+        let mut spans = SpanList::new(0);
+        assert!(spans.push(Span { left: 1001, right: 2001 }));
+        Body::Ecntl(Control { rseq: 1, alloc: 100_000, echo }, spans)
+    };
+    // The one from before ends nothing, however often it comes.
+    let sync = b.poll_transmit(now).map_or(0, |t| t.header.sync);
+    for _ in 0..3 {
+        let old = packet(&a, sync, 0, 0, echoes(before.sync));
+        take(&mut a, now, &old);
+        assert!(a.poll_transmit(now).is_none());
+    }
+    let answer = packet(&a, sync, 0, 0, echoes(first));
+    take(&mut a, now, &answer);
+    let again = a.poll_transmit(now).expect("what was lost").header;
+    assert_eq!((again.seq, again.data_len), (1, 1000), "{again:?}");
+}
+
 /// Section 10, NOERR: what was sent last is lost, and a control says how much was sent.
 #[test]
 fn a_control_passes_over_what_is_not_sent_again() {
