@@ -132,8 +132,8 @@ fn a_crate_is_written_and_drift_is_found() {
     fs::write(&lib, fs::read_to_string(&lib).unwrap() + "\n").unwrap();
     world.run("alice", &check).failed(1, "crate: src/lib.rs:");
     // Nothing is written of what cannot be had, or has no code yet.
-    changed(&world, "telemetry", "roles = ", "platform.memory_kib = 40000\nroles = ");
-    let why = "cannot be generated yet: `platform.memory_kib = 40000`";
+    changed(&world, "telemetry", "order = \"type\"", "order = \"type\", after = [\"Sample\"]");
+    let why = "cannot be generated yet: `adu.Alarm.after = [\"Sample\"]`";
     world.run("alice", &["generate", "telemetry.toml", "-o", "none"]).failed(3, why);
     assert!(!world.here("none").exists());
     let said = world.run("alice", &["generate", "telemetry.toml"]).ok().out;

@@ -49,7 +49,7 @@ pub struct Plan {
     /// Bytes that may wait to be acknowledged or resent, for one end of one association: the least that the rates
     /// that were promised need.
     pub ring_bytes: u64,
-    /// Bytes of all buffers that clauses need of one end of one association; what it holds says `rust::memory`.
+    /// Bytes of all buffers that one end of one association has, of the end that has more (`rust::memory`).
     pub memory_bytes: u64,
     /// Short ADUs wait to fill a packet (Nagle); never beside a type of low latency.
     pub is_nagle: bool,

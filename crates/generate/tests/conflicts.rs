@@ -600,3 +600,30 @@ fn headers_are_counted_of_the_shortest() {
     let chosen = choose(&checked.specification, None).map(|choice| choice.plan.machine);
     assert_ne!(chosen.ok(), Some(Machine::Datagram));
 }
+
+/// What tells an end what has come of its own takes its part of what the other end may send.
+#[test]
+fn reports_have_room_beside_what_is_sent() {
+    let text = |hz: u32| {
+        format!(
+            "network = {{rtt_ms = 10, rate_mbit = [0.1, 1], loss = 0, control = \"reserved\"}}\n\
+             adu.X = {{type = \"M.Small\", rate_hz = {hz}, reliability = \"avoid\", loss = 0.1, order = \"type\"}}\n\
+             adu.Y = {{type = \"M.Short\", from = \"b\", rate_hz = 9, reliability = \"avoid\", loss = 0.1, order = \"type\"}}\n"
+        )
+    };
+    // 80 kbit/s of 90, and ten reports a second, of ten packets.
+    let choice = choose(&of_text(&text(10)).specification, None).unwrap();
+    assert_eq!(choice.plan.machine, Machine::Datagram);
+    let (all, told) = choice.combination.totals.reported_bits;
+    assert!((all - 89_500.0).abs() < 1_000.0 && (told - 9_600.0).abs() < 300.0, "{all} {told}");
+    // Of 80 packets they are longer, and acknowledgements of a stream are more.
+    let (checked, refusal) = refusal_of(&text(80));
+    assert!(refusal.why.contains("tell what has come"), "{}", refusal.why);
+    for name in ["network.rate_mbit", "adu.X.rate_hz", "adu.Y.rate_hz"] {
+        let one = refusal.clauses.iter().find(|one| one.clause.name == name);
+        let value = one.and_then(|one| one.passes.as_ref());
+        let value = value.unwrap_or_else(|| panic!("{name}: {refusal:#?}"));
+        let passes = checked_of(&support::with_value(&checked, name, value));
+        assert!(choose(&passes.specification, None).is_ok(), "{name} = {value}");
+    }
+}

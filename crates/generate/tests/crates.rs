@@ -115,7 +115,6 @@ fn what_datagrams_would_not_keep_is_refused_with_its_clause() {
         (one("rate_hz = [0, 5]"), "`adu.X.order = \"all\"`"),
         (kept.replace("order = \"type\"", "order = \"type\", after = [\"X\"]"), "`adu.Y.after = "),
         (kept.replace("rate_hz = [0, 5]", adapts), "`adu.X.adapt = "),
-        (format!("{kept}platform.memory_kib = 40000\n"), "`platform.memory_kib = 40000`"),
     ] {
         let error = made(&lines).expect_err(&lines).to_string();
         let is_refused = error.contains(clause) && error.contains("cannot be generated yet");
@@ -241,7 +240,6 @@ fn what_an_end_would_not_keep_is_refused_with_its_clause() {
             "`adu.X.deadline_ms = 500`",
         ),
         (x("reliability = \"none\", order = \"newest\""), "`adu.X.order = \"newest\"`"),
-        (format!("platform.memory_kib = 40000\n{plain}"), "`platform.memory_kib = 40000`"),
         (call(none, "deadline_ms = 500, late = \"deliver\""), "`adu.Z.deadline_ms = 500`"),
         (call("order = \"all\"", none), "`adu.Y.order = \"all\"`"),
         (
@@ -366,10 +364,6 @@ fn what_an_end_of_a_group_would_not_keep_is_refused_with_its_clause() {
         (
             format!("network.jitter_ms = 10\n{}", group(again, &format!("{once}, jitter_ms = 1"))),
             "`adu.Y.jitter_ms = 1`",
-        ),
-        (
-            format!("platform.memory_kib = 100000\n{}", group(again, once)),
-            "`platform.memory_kib = 100000`",
         ),
     ] {
         let error = made(&lines).expect_err(&lines).to_string();

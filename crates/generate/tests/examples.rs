@@ -6,6 +6,7 @@ use fusewire_asn1::Source;
 use fusewire_generate::choice::{Choice, Refusal, choose};
 use fusewire_generate::language::{Checked, check};
 use fusewire_generate::plan::*;
+use fusewire_generate::rust::{self, memory};
 use fusewire_model::machine::Machine as Calibrated;
 
 use support::{changed, machine};
@@ -176,6 +177,43 @@ fn a_calibrated_machine_says_how_data_passes_run_and_nothing_else() {
     open.specification.adus[1].authentic.value = open.specification.adus[0].authentic.value;
     assert_ne!(done, open.specification.adus[1]);
     assert_eq!(execution(&open, Some(&none)).0, Execution::Sequential);
+}
+
+/// `memory_kib` is held against what ends have: with as much there is code, with less a refusal that says how much is needed.
+#[test]
+fn memory_is_that_of_the_ends() {
+    for name in support::EXAMPLES {
+        let with = |kib: &str| {
+            let checked = changed(
+                name,
+                "network = ",
+                &format!("platform = {{memory_kib = {kib}}}\nnetwork = "),
+            );
+            assert!(checked.is_ok(), "{}", checked.wrong());
+            let choice = choose(&checked.specification, None);
+            (checked, choice)
+        };
+        let bytes = plan(name).memory_bytes;
+        let [first, second] = [0, 1].map(|role| memory::of_end(&plan(name), role));
+        assert_eq!(bytes, first.max(second));
+        let kib = bytes.div_ceil(1024);
+        let (checked, choice) = with(&kib.to_string());
+        let choice = choice.unwrap_or_else(|why| panic!("{name}: {why:?}"));
+        assert!(choice.plan.memory_bytes <= 1024 * kib, "{name}");
+        assert!(rust::without_code(&checked, &choice).is_none(), "{name}");
+        // Where a stream's rates may be any, its ring shrinks first: a group's.
+        let (_, refused) = with("64");
+        let refusal = refused.map(|choice| choice.plan).expect_err(name);
+        let clause = refusal.clauses.iter().find(|one| one.clause.name == "platform.memory_kib");
+        let value = clause.and_then(|clause| clause.passes.clone());
+        let value = value.unwrap_or_else(|| panic!("{name}: {refusal:#?}"));
+        println!("{name}: {kib} KiB; {}; {value} would pass", refusal.why);
+        let (checked, choice) = with(&value);
+        let choice = choice.unwrap_or_else(|why| panic!("{name} {value}: {why:?}"));
+        let may_be = 1024.0 * value.parse::<f64>().unwrap();
+        assert!(choice.plan.memory_bytes as f64 <= may_be, "{name} {value}");
+        assert!(rust::without_code(&checked, &choice).is_none(), "{name}");
+    }
 }
 
 /// What goes in the clear has a sum, unless a type does without or memory carries it.

@@ -65,7 +65,6 @@ const WITHOUT: &[(&str, &[&str], &str)] = &[
      "`network.jitter_ms` is 0: no times vary that a buffer could make even"),
     ("adu.Audio.jitter_ms", &["conference"],
      "copies, which bring `loss` about, come behind newer ones: without a playout buffer they would be dropped"),
-    ("prefer", &["conference"], "of what the other clauses leave, one choice is the least by every measure"),
 ];
 
 /// Clauses of which no value that can be had has code of its own, in which examples, and why. NAME is any type of ADU.
@@ -73,8 +72,6 @@ const WITHOUT: &[(&str, &[&str], &str)] = &[
 const NO_CODE: &[(&str, &[&str], &str)] = &[
     ("platform.device", &["bulk", "rpc", "conference", "telemetry"],
      "ends go over UDP: another device is refused with the clause, or by the choice"),
-    ("platform.memory_kib", &["bulk", "telemetry"],
-     "buffers are the stack's: what is too little cannot be had, and what would do is refused with the clause"),
     ("adu.NAME.reliability", &["bulk", "rpc"],
      "a sealed stream sends again what is missing until it has arrived: without that it is refused with the clause"),
     ("adu.NAME.order", &["rpc"], "calls overtake each other: another order that is written is refused with the clause"),
@@ -99,7 +96,6 @@ const UNSEEN: &[(&str, &[&str], &str)] = &[
     ("load_bits_per_s", &["tcp", "xtp", "group"], "what the choice counts with"),
     ("loss", &["tcp", "xtp"], "a stream loses nothing"),
     ("loss", &["group"], "a group sends again all or nothing, and contracts count what is lost"),
-    ("memory_bytes", &["tcp", "xtp", "datagram"], "what the choice counts with: `memory_kib` is refused"),
     ("mtu_bytes", &["tcp", "xtp"], "a stream finds what a path carries"),
     ("network", &["tcp", "xtp", "datagram", "group"],
      "what the choice counts with: over datagrams and to groups rates, windows and times of it are in the code, over streams congestion control alone, where it is another; contracts have the rest"),

@@ -140,6 +140,10 @@ pub struct Figures {
     pub least_bits: f64,
     /// Bits a second that it loads at most, if that is bounded.
     pub most_bits: Option<f64>,
+    /// Packets a second of these, correction with them.
+    pub least_packets: f64,
+    /// The same of the most.
+    pub most_packets: Option<f64>,
 }
 
 /// Milliseconds from when an ADU is given to the sender to when it is delivered.
@@ -616,10 +620,14 @@ impl Subject<'_> {
         Err(Failure::new(why, clauses).by(figures.time.all(), deadline))
     }
 
-    /// What it loads, at least and at most.
+    /// What it loads, at least and at most: bits and packets.
     fn rates(&self, figures: &mut Figures, steps: &[FecStep], again: f64) {
         let adu = self.adu();
-        let of_rate = |hz: f64, bytes: f64| hz * self.sent_bytes(bytes, steps) * again * 8.0;
+        let of_rate = |hz: f64, bytes: f64| {
+            let packets = self.packets(bytes);
+            let packets = packets_with(packets, step_of(steps, packets));
+            (hz * self.sent_bytes(bytes, steps) * again * 8.0, hz * packets * again)
+        };
         let size = self.carrier.size(adu);
         // Where nobody says how many there are, and nothing holds them back, they are as short as they may be.
         let is_fixed = || self.of.adus.iter().all(|adu| adu.adapt.value.is_empty());
@@ -631,8 +639,7 @@ impl Subject<'_> {
             false if is_short && kbit > 0.0 => of_rate(kbit * 125.0 / least, least),
             false => of_rate(1.0, kbit * 125.0),
         };
-        (figures.least_bits, figures.most_bits) = match (adu.bitrate_kbit.value, adu.rate_hz.value)
-        {
+        let (least, most) = match (adu.bitrate_kbit.value, adu.rate_hz.value) {
             (Some(kbit), rate) => {
                 let hz = rate.unwrap_or(Range::new(0.0, 0.0));
                 (bits(kbit.low, hz.low), Some(bits(kbit.high, hz.high)))
@@ -640,8 +647,10 @@ impl Subject<'_> {
             (None, Some(rate)) => {
                 (of_rate(rate.low, size.high), Some(of_rate(rate.high, size.high)))
             }
-            (None, None) => (0.0, None),
+            (None, None) => ((0.0, 0.0), None),
         };
+        (figures.least_bits, figures.least_packets) = least;
+        (figures.most_bits, figures.most_packets) = most.unzip();
     }
 
     fn playout(&self, playout: M, figures: &Figures) -> Option<Playout> {

@@ -11,9 +11,29 @@ use crate::language::keys;
 use crate::language::specification::{Adu, CODECS, Control, Shape};
 use crate::language::value::Range;
 use crate::plan::*;
+use crate::rust::memory;
 
 /// The plan, and for each type of ADU why its data pass runs as it does.
 pub fn plan(
+    of: &Specification,
+    chosen: &Combination,
+    machine: Option<&Machine>,
+) -> (Plan, Vec<String>) {
+    let (mut plan, executions) = without_wire(of, chosen, machine);
+    plan.wire = wire(of, chosen);
+    let mut hash = blake3::Hasher::new();
+    for clause in &plan.wire {
+        for text in [&clause.name, &clause.value] {
+            hash.update(&(text.len() as u64).to_le_bytes());
+            hash.update(text.as_bytes());
+        }
+    }
+    plan.digest = *hash.finalize().as_bytes();
+    (plan, executions)
+}
+
+/// The same without what both ends compare.
+pub fn without_wire(
     of: &Specification,
     chosen: &Combination,
     machine: Option<&Machine>,
@@ -76,7 +96,7 @@ pub fn plan(
         payload_bytes: chosen.carrier.payload(of) as u32,
         allowed_bits_per_s: chosen.totals.allowed_bits as u64,
         ring_bytes: chosen.totals.ring_bytes.ceil() as u64,
-        memory_bytes: chosen.totals.memory_bytes.ceil() as u64,
+        memory_bytes: 0,
         is_nagle: chosen.carrier.machine == M::Tcp && !of.adus.iter().any(is_low),
         dscp: dscp(of),
         group: (of.peers.shape.value == Shape::Group).then(|| Group {
@@ -87,15 +107,7 @@ pub fn plan(
         }),
         adus,
     };
-    plan.wire = wire(of, chosen);
-    let mut hash = blake3::Hasher::new();
-    for clause in &plan.wire {
-        for text in [&clause.name, &clause.value] {
-            hash.update(&(text.len() as u64).to_le_bytes());
-            hash.update(text.as_bytes());
-        }
-    }
-    plan.digest = *hash.finalize().as_bytes();
+    plan.memory_bytes = memory::most(&plan);
     (plan, executions)
 }
 

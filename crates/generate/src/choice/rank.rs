@@ -3,22 +3,30 @@
 use std::cmp::Ordering;
 
 use super::adu::{
-    Carrier, Failure, Known, RATE_SHARE, Subject, Told, Way, allowed_bits, fair_bits, percent,
+    Carrier, Failure, Figures, IP_BYTES, Known, RATE_SHARE, Subject, TCP_BYTES, Told, Way,
+    allowed_bits, fair_bits, percent,
 };
-use super::plans::plan;
+use super::plans::{plan, without_wire};
 use super::rules::{Candidates, any_of, fits};
 use crate::catalogue::{Function, Mechanism as M, Set};
-use crate::language::specification::{Integrity, Prefer, Preference, Specification};
+use crate::language::specification::{Adu, Integrity, Prefer, Preference, Specification};
 use crate::language::value::{Clause, Origin, rounded};
-use crate::plan::{Playout, Profile};
+use crate::plan::Profile;
 use crate::rust::has_code;
 
 /// Of what nobody promised a rate for, no more than this waits for acknowledgements.
 const RING_BYTES_MAX: f64 = 67_108_864.0;
 /// Bytes that a stream sends before they are acknowledged, at most: the stack's own, which no clause changes.
 pub const STREAM_RING_BYTES: u64 = 2 << 20;
-/// Answers that are kept for requests that come again.
-const REPLIES_KEPT: f64 = 256.0;
+
+/// Bytes of a control of XTP's that answers, without IP and UDP (`docs/xtp.md`, sections 2 and 3).
+const XTP_CONTROL_BYTES: f64 = 56.0;
+/// Reports of datagrams, as they go while something comes (RFC 8698's DELTA), bytes of one without its packets, and of each packet
+/// (RFC 8888, section 3.1), of which one report has no more than so many.
+const REPORTS_A_SECOND: f64 = 10.0;
+const REPORT_BYTES: f64 = 10.0;
+const METRIC_BYTES: f64 = 2.0;
+const REPORT_PACKETS_MAX: f64 = 500.0;
 
 /// What a stream beside datagrams is made of, which costs what it costs.
 const BESIDE: [M; 5] = [M::Tcp, M::AckDelayed, M::Cubic, M::Window, M::StreamOffset];
@@ -45,11 +53,13 @@ pub struct Totals {
     pub least_bits: f64,
     /// Bits a second that may be.
     pub allowed_bits: f64,
+    /// The same with what tells the peer what has come of its own, in the direction in which that is more; and what of it that is.
+    pub reported_bits: (f64, f64),
     /// Bits a second that congestion control finds at the longest round trip, and a stream's memory has room for.
     pub found_bits: f64,
     /// Bytes that wait to be acknowledged.
     pub ring_bytes: f64,
-    /// Bytes of all buffers.
+    /// Bytes of all buffers of an end, where somebody asks for them; otherwise 0.
     pub memory_bytes: f64,
     /// Milliseconds of all types together.
     pub ms: f64,
@@ -242,7 +252,11 @@ fn joined(
         let why = "all of it is sent again: a stream alone carries it";
         return Err(Failure::new(why, Vec::new()));
     }
-    let mut totals = totals(of, shared, carrier, &chosen);
+    let together = |ways: &[Way]| {
+        let totals = totals(of, shared, carrier, ways);
+        with_memory(of, shared, carrier, ways, totals)
+    };
+    let mut totals = together(&chosen);
     if let Err(failure) = feasible(of, &totals) {
         // What loads least, whatever it costs besides.
         for (place, ways) in ways.iter().enumerate() {
@@ -253,12 +267,29 @@ fn joined(
                 chosen[place] = way.clone();
             }
         }
-        totals = self::totals(of, shared, carrier, &chosen);
+        totals = together(&chosen);
         feasible(of, &totals).map_err(|_| failure)?;
     }
     check_bucket(of, shared, carrier, &chosen)?;
     let score = score(of, shared, &chosen, &totals);
     Ok(Combination { shared, ways: chosen, carrier, totals, score })
+}
+
+/// With the memory of the ends that are made of it, where somebody asks for it.
+fn with_memory(
+    of: &Specification,
+    shared: Set,
+    carrier: Carrier,
+    ways: &[Way],
+    totals: Totals,
+) -> Totals {
+    if of.platform.memory_kib.value.is_none() && !preferred(of).contains(&Prefer::Memory) {
+        return totals;
+    }
+    let score = score(of, shared, ways, &totals);
+    let one = Combination { shared, ways: ways.to_vec(), carrier, totals, score };
+    let memory_bytes = without_wire(of, &one, None).0.memory_bytes as f64;
+    Totals { memory_bytes, ..totals }
 }
 
 /// Of a way of a type and what all share, what needs something that is not there.
@@ -348,6 +379,12 @@ fn totals(of: &Specification, shared: Set, carrier: Carrier, ways: &[Way]) -> To
         own.map(|(_, way)| way.figures.least_bits).sum::<f64>()
     };
     let least_bits = of_role(0).max(of_role(1));
+    let reported_bits = [0, 1].map(|role| {
+        let told = told_bits(of, shared, carrier, ways, 1 - role, |way| way.least_packets);
+        (of_role(role) + told, told)
+    });
+    let [first, second] = reported_bits;
+    let reported_bits = if second.0 > first.0 { second } else { first };
     // Rates that controllers find where losses are not theirs (RFC 9438, section 5.1; RFC 5348, section 3.1).
     let root = loss.sqrt();
     let found = match of_function(shared, Function::Congestion) {
@@ -372,17 +409,16 @@ fn totals(of: &Specification, shared: Set, carrier: Carrier, ways: &[Way]) -> To
     let largest = ways.iter().map(|way| way.figures.bytes).fold(0.0, f64::max);
     let wished = if fast.is_finite() { fast / 8.0 * (rtt_s + timer_s) } else { RING_BYTES_MAX };
     let memory = of.platform.memory_kib.value.map_or(f64::INFINITY, |kib| kib * 1024.0);
-    let held = held(of, ways, carrier);
+    // Of a group that is what ends have, and the least of it is enough.
+    let room = match carrier.machine {
+        M::Group if memory.is_finite() => 0.0,
+        _ => f64::INFINITY,
+    };
     let ring_bytes = match (rings, unbounded) {
         (false, _) => 0.0,
         (true, false) => promised.max(2.0 * largest),
-        (true, true) => {
-            let room = (memory - held).max(0.0) / 2.0;
-            promised.max(2.0 * largest).max(wished.min(RING_BYTES_MAX).min(room))
-        }
+        (true, true) => promised.max(2.0 * largest).max(wished.min(RING_BYTES_MAX).min(room)),
     };
-    // A ring to send from, and as much to receive into.
-    let memory_bytes = 2.0 * ring_bytes + held;
     let allowed_bits = allowed_bits(of, carrier);
     let found_bits = found.min(fast).min(ring_bits);
     let ms = ways.iter().map(|way| way.figures.time.all()).sum::<f64>();
@@ -391,36 +427,54 @@ fn totals(of: &Specification, shared: Set, carrier: Carrier, ways: &[Way]) -> To
     Totals {
         least_bits,
         allowed_bits,
+        reported_bits,
         found_bits,
         ring_bytes,
-        memory_bytes,
+        memory_bytes: 0.0,
         ms: ms + ack_ms * calls as f64,
     }
 }
 
-/// Bytes that types of ADU hold beside rings.
-fn held(of: &Specification, ways: &[Way], carrier: Carrier) -> f64 {
-    let own = of.adus.iter().zip(ways).map(|(adu, way)| {
-        let hz = adu.rate_hz.value.map_or(0.0, |rate| rate.high);
-        let bytes = way.figures.bytes;
-        let playout = match way.playout {
-            Some(Playout::Fixed { delay_us } | Playout::Adaptive { delay_us_max: delay_us }) => {
-                (hz * delay_us as f64 / 1e6 + 2.0) * bytes
-            }
-            None => 0.0,
-        };
-        let blocks = if way.fec.is_empty() { 0.0 } else { 2.0 * bytes * way.figures.load.max(1.0) };
-        let replies = match &adu.reply.value {
-            Some(name) if !adu.replayable.value => {
-                let answer = of.adus.iter().find(|other| other.name == *name);
-                answer.map_or(0.0, |answer| REPLIES_KEPT * carrier.size(answer).high)
-            }
-            _ => 0.0,
-        };
-        // One that arrives while another is read.
-        2.0 * bytes + playout + blocks + replies
-    });
-    own.sum()
+/// Bits a second that tell a role what has come of all that it sends: acknowledgements of a stream, reports of datagrams. What
+/// receivers of a group say is not counted.
+fn told_bits(
+    of: &Specification,
+    shared: Set,
+    carrier: Carrier,
+    ways: &[Way],
+    role: usize,
+    packets: impl Fn(&Figures) -> f64,
+) -> f64 {
+    let own = || ways.iter().zip(&of.adus).filter(|(_, adu)| adu.from.value.is(role));
+    let of_stream = |machine: M, packets: f64| match machine {
+        M::Tcp | M::Xtp => {
+            let ack = IP_BYTES + if machine == M::Tcp { TCP_BYTES } else { XTP_CONTROL_BYTES };
+            // Each packet has one, or every other.
+            let share = if shared.has(M::AckDelayed) { 0.5 } else { 1.0 };
+            packets * share * ack
+        }
+        _ => 0.0,
+    };
+    let mut bytes = 0.0;
+    let (mut of_datagrams, mut again) = (0.0, 0.0);
+    for (way, _) in own() {
+        let packets = packets(&way.figures);
+        let machine = carrier.of_way(way.set).machine;
+        bytes += of_stream(machine, packets);
+        if machine == M::Datagram {
+            of_datagrams += packets;
+            again += if way.set.has(M::UntilDeadline) { packets } else { 0.0 };
+        }
+    }
+    if of_datagrams > 0.0 {
+        // One an interval while something comes, or when one is full, and one for each loss that is told early; each packet
+        // is told of twice.
+        let full = of_datagrams * 2.0 / REPORT_PACKETS_MAX;
+        let early = again * of.network.loss.value;
+        let reports = of_datagrams.min(REPORTS_A_SECOND.max(full)) + early;
+        bytes += reports * (carrier.overhead() + REPORT_BYTES) + of_datagrams * 2.0 * METRIC_BYTES;
+    }
+    bytes * 8.0
 }
 
 /// Bits a second in words.
@@ -458,6 +512,21 @@ fn feasible(of: &Specification, totals: &Totals) -> Result<(), Failure> {
     if totals.least_bits > totals.allowed_bits {
         return Err(too_much(of, totals.least_bits, totals.allowed_bits));
     }
+    let slow = RATE_SHARE * of.network.rate_mbit.value.low * 1e6;
+    let (all, told) = totals.reported_bits;
+    if all > slow {
+        let why = format!(
+            "{} at least must be sent, with headers and correction, of which {} tell what has come; {} are nine tenths of the slowest rate",
+            kbit(all),
+            kbit(told),
+            kbit(slow)
+        );
+        let rates = of.adus.iter().flat_map(|adu| {
+            ["rate_hz", "bitrate_kbit"].map(|key| format!("adu.{}.{key}", adu.name))
+        });
+        let clauses = rates.chain(["network.rate_mbit".to_owned(), "network.loss".to_owned()]);
+        return Err(Failure::new(why, clauses.collect()).by(all, slow));
+    }
     let floor = of.peers.floor_kbit.value * 1000.0;
     if floor > totals.allowed_bits {
         let (least, most) = (kbit(floor), kbit(totals.allowed_bits));
@@ -470,8 +539,14 @@ fn feasible(of: &Specification, totals: &Totals) -> Result<(), Failure> {
         && totals.memory_bytes > kib * 1024.0
     {
         let needed = (totals.memory_bytes / 1024.0).ceil();
-        let why = format!("buffers need {needed} KiB for an association, and there are {kib}");
-        let clauses = vec!["platform.memory_kib".to_owned(), "network.rtt_ms".to_owned()];
+        let why =
+            format!("an end has buffers of {needed} KiB for an association, and there are {kib}");
+        let mut clauses = vec!["platform.memory_kib".to_owned()];
+        clauses.extend(["rtt_ms", "rate_mbit", "mtu_bytes"].map(|key| format!("network.{key}")));
+        let own = ["size_bytes", "rate_hz", "deadline_ms", "loss", "jitter_ms", "reliability"];
+        clauses.extend(
+            of.adus.iter().flat_map(|adu| own.map(|key| format!("adu.{}.{key}", adu.name))),
+        );
         return Err(Failure::new(why, clauses).by(needed, kib));
     }
     Ok(())
@@ -488,11 +563,15 @@ fn check_bucket(
         return Ok(());
     }
     // What goes beside datagrams has a controller of its own.
-    let held = ways.iter().filter(|way| !carrier.is_beside(way.set));
-    let most: f64 = held.map(|way| way.figures.most_bits.unwrap_or(f64::INFINITY)).sum();
+    let held = |role: usize| {
+        let own = of.adus.iter().zip(ways).filter(move |(adu, _)| adu.from.value.is(role));
+        let own = own.filter(|(_, way)| !carrier.is_beside(way.set));
+        own.map(|(_, way)| way.figures.most_bits.unwrap_or(f64::INFINITY)).sum::<f64>()
+    };
+    let most = held(0).max(held(1));
     let allowed = totals(of, shared, carrier, ways).allowed_bits;
     if most <= allowed {
-        return Ok(());
+        return check_reports(of, shared, carrier, ways);
     }
     let why = format!(
         "up to {:.0} kbit/s are sent at rates that nothing holds back, and {:.0} are allowed at the worst corner",
@@ -501,6 +580,36 @@ fn check_bucket(
     );
     let clauses = ["rate_mbit", "rtt_ms", "loss", "control"].map(|key| format!("network.{key}"));
     Err(Failure::new(why, clauses.to_vec()).by(most, allowed))
+}
+
+/// What is sent at a rate that is fixed has room beside what tells of the other end's.
+fn check_reports(
+    of: &Specification,
+    shared: Set,
+    carrier: Carrier,
+    ways: &[Way],
+) -> Result<(), Failure> {
+    let slow = RATE_SHARE * of.network.rate_mbit.value.low * 1e6;
+    for role in [0, 1] {
+        let is_held = |(_, way): &(&Adu, &Way)| !carrier.is_beside(way.set);
+        let own = of.adus.iter().zip(ways).filter(|(adu, _)| adu.from.value.is(role));
+        let own = own.filter(is_held).map(|(_, way)| way.figures.most_bits.unwrap_or(0.0));
+        let made: f64 = own.sum();
+        let told = told_bits(of, shared, carrier, ways, 1 - role, |of| {
+            of.most_packets.unwrap_or(of.least_packets)
+        });
+        if made + told > slow {
+            let why = format!(
+                "up to {:.0} kbit/s are sent at rates that nothing holds back, with {:.0} that tell what has come, and {:.0} are nine tenths of the slowest rate",
+                (made + told) / 1000.0,
+                told / 1000.0,
+                slow / 1000.0
+            );
+            let failure = Failure::new(why, vec!["network.rate_mbit".to_owned()]);
+            return Err(failure.by(made + told, slow));
+        }
+    }
+    Ok(())
 }
 
 /// What a choice goes by, `prefer` first and then what profiles suggest.

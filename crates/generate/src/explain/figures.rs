@@ -41,8 +41,12 @@ impl Why<'_> {
         let network = &self.of.network;
         let mut all = Vec::new();
         if totals.least_bits > 0.0 {
+            let told = match totals.reported_bits.1 {
+                told if told >= 500.0 => format!(", and {} to tell what has come", rate(told)),
+                _ => String::new(),
+            };
             let says = format!(
-                "at least {} must be sent, headers and correction with it; {} may be at the worst corner",
+                "at least {} must be sent, headers and correction with it{told}; {} may be at the worst corner",
                 rate(totals.least_bits),
                 rate(totals.allowed_bits)
             );
@@ -51,9 +55,9 @@ impl Why<'_> {
             all.push(Figure { of: "rate", says, causes: self.of_clauses(&by) });
         }
         let mut says = memory::words(&self.choice.plan);
-        if self.of.platform.memory_kib.value.is_some() {
-            let kib = (totals.memory_bytes / 1024.0).ceil();
-            says += &format!("; the choice counts with {kib} KiB of what clauses need");
+        if let Some(may_be) = self.of.platform.memory_kib.value {
+            let kib = self.choice.plan.memory_bytes.div_ceil(1024);
+            says += &format!("; all together {kib} KiB of an end, {may_be} may be");
         }
         all.push(Figure {
             of: "memory",

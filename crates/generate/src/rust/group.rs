@@ -8,7 +8,7 @@ use crate::plan::{AduPlan, Late, Plan, Resend};
 /// Buckets are filled by the mean rate, and timers of applications are not even.
 const UNEVEN: f64 = 1.25;
 /// Bytes of memory of a stream at least: some packets.
-const BUFFER_MIN: u64 = 64 << 10;
+pub const BUFFER_MIN: u64 = 64 << 10;
 
 /// Whether ADUs of a type are sent again until they have arrived.
 pub fn is_resent(adu: &AduPlan) -> bool {

@@ -1,4 +1,4 @@
-//! What ends hold of memory: as `fusewire-service` makes them, and not what a choice counts with.
+//! What ends hold of memory, as `fusewire-service` makes them: what a choice counts with, refuses by, and says.
 
 use super::{datagrams, group};
 use crate::choice::rank::STREAM_RING_BYTES;
@@ -10,6 +10,12 @@ pub const STREAM_WINDOW_BYTES: u64 = 4 << 20;
 const RECORD: u64 = 260;
 /// ADUs that wait to be sent as datagrams (`Profile::ADUS`).
 const ADUS: u64 = 32;
+/// The endpoint of a session, with its socket and its connection before anything was sent.
+const SESSION_BYTES: u64 = 1 << 20;
+/// The socket of a stream of a group, and what is read from it at once.
+const GROUP_SOCKET_BYTES: u64 = 832 << 10;
+/// Calls that are under way or whose answers wait, and requests that wait, at most (`stack::calls`).
+const CALLS: u64 = 256;
 /// ADUs of a type that are put together from parity at once.
 const BLOCKS: u64 = 4;
 /// Of what restores more than one packet: a number for each that there might be.
@@ -21,15 +27,75 @@ const GROUP_BUFFER_MAX: u64 = 32 << 20;
 /// Queues and lists of an end over datagrams, whose lengths no clause changes: more than half of it is what NADA knows of packets.
 const LISTS_BYTES: u64 = 288 << 10;
 
+/// Bytes of all buffers that the end of a role has at most, in one association: what `memory_kib` is held against. Beside it there
+/// are tables of the process, and at a group's sender a connection for each receiver.
+pub fn of_end(plan: &Plan, role: usize) -> u64 {
+    let own = match plan.machine {
+        Machine::Tcp | Machine::Xtp => streamed(plan) + calls(plan),
+        Machine::Datagram => {
+            let beside = if datagrams::has_beside(plan) { streamed(plan) } else { 0 };
+            datagram_end(plan, role) + beside
+        }
+        Machine::Group => {
+            let of_stream = |bytes: u64| match (bytes, role) {
+                (0, _) => 0,
+                // Who sends has each message in one piece, of which the longest may reach beyond the end of its ring.
+                (bytes, 0) => bytes + bytes / 4 + GROUP_SOCKET_BYTES,
+                (bytes, _) => bytes + GROUP_SOCKET_BYTES,
+            };
+            // What is read, and of each type the newest that waits.
+            let waits: u64 = plan.adus.iter().map(|adu| adu.size_bytes.1 + RECORD).sum();
+            let longest = longest_streamed(plan);
+            of_stream(group_stream(plan)) + of_stream(group_once(plan)) + longest + waits
+        }
+    };
+    own + SESSION_BYTES
+}
+
+/// The same of the end that has more.
+pub fn most(plan: &Plan) -> u64 {
+    of_end(plan, 0).max(of_end(plan, 1))
+}
+
+/// The longest ADU that goes in a stream, which lies there as a whole.
+fn longest_streamed(plan: &Plan) -> u64 {
+    let streamed = plan
+        .adus
+        .iter()
+        .filter(|adu| plan.machine != Machine::Datagram || datagrams::is_beside(plan, adu));
+    streamed.map(|adu| adu.size_bytes.1 + RECORD).max().unwrap_or(0)
+}
+
+/// Bytes of a stream: what is sent and what has come, what is read, and the one before it, which its reader borrows.
+fn streamed(plan: &Plan) -> u64 {
+    ring(plan) + window(plan) + 2 * longest_streamed(plan)
+}
+
+/// Bytes that a stream sends before they are acknowledged.
+fn ring(plan: &Plan) -> u64 {
+    STREAM_RING_BYTES.max(longest_streamed(plan))
+}
+
+/// Bytes of what has come over a stream and was not taken.
+fn window(plan: &Plan) -> u64 {
+    STREAM_WINDOW_BYTES.max(longest_streamed(plan))
+}
+
+/// Bytes of calls: as many as may be under way, each with its request and its answer.
+fn calls(plan: &Plan) -> u64 {
+    let call = |adu: &AduPlan| {
+        let answer = &plan.adus[usize::from(adu.reply?)];
+        Some(adu.size_bytes.1 + answer.size_bytes.1 + 2 * RECORD)
+    };
+    CALLS * plan.adus.iter().filter_map(call).max().unwrap_or(0)
+}
+
 /// What the ends hold, in words.
 pub fn words(plan: &Plan) -> String {
     let kib = |bytes: u64| format!("{} KiB", bytes.div_ceil(1024));
     match plan.machine {
         Machine::Tcp | Machine::Xtp => {
-            // The longest ADU lies in either as a whole.
-            let longest = plan.adus.iter().map(|adu| adu.size_bytes.1 + RECORD).max().unwrap_or(0);
-            let ring = STREAM_RING_BYTES.max(longest);
-            let window = STREAM_WINDOW_BYTES.max(longest);
+            let (ring, window, calls) = (ring(plan), window(plan), calls(plan));
             let whose = match window > STREAM_WINDOW_BYTES || ring > STREAM_RING_BYTES {
                 true => "by the longest ADU",
                 false => "those of every stream, whatever clauses say",
@@ -39,6 +105,9 @@ pub fn words(plan: &Plan) -> String {
                 kib(ring),
                 kib(window)
             );
+            if calls > 0 {
+                says += &format!("; up to {} of {CALLS} calls under way", kib(calls));
+            }
             if plan.ring_bytes > ring {
                 says += &format!("; to fill the fastest path would take {}", kib(plan.ring_bytes));
             }
@@ -56,8 +125,8 @@ pub fn words(plan: &Plan) -> String {
             let stream = match datagrams::has_beside(plan) {
                 true => format!(
                     ", which has {} for what it sends beside them, and up to {} of what has come and was not taken",
-                    kib(STREAM_RING_BYTES),
-                    kib(STREAM_WINDOW_BYTES)
+                    kib(ring(plan)),
+                    kib(window(plan))
                 ),
                 false => String::new(),
             };
@@ -66,9 +135,13 @@ pub fn words(plan: &Plan) -> String {
             )
         }
         Machine::Group => {
+            let once = match group_once(plan) {
+                0 => String::new(),
+                once => format!("; {} of what is sent once", kib(once)),
+            };
             let says =
                 "to send again from what goes again, and as much at each receiver to take it into";
-            format!("some {} {says}", kib(group_stream(plan)))
+            format!("some {} {says}{once}", kib(group_stream(plan)))
         }
     }
 }
@@ -76,10 +149,20 @@ pub fn words(plan: &Plan) -> String {
 /// Bytes of the stream of a group in which what is sent goes again: what must wait, four of the longest messages, and what is
 /// made while a receiver is waited for.
 pub fn group_stream(plan: &Plan) -> u64 {
-    let resent = plan.adus.iter().filter(|adu| group::is_resent(adu));
-    let longest = resent.map(|adu| adu.size_bytes.1).max().unwrap_or(0);
+    let Some(longest) = longest_of_group(plan, true) else { return 0 };
     let meanwhile = group::rates(plan).map_or(0, |[again, _]| u64::from(again) / 2 * 7);
     group::buffer(plan).max(4 * (longest + GROUP_HEAD + 256)).max(meanwhile.min(GROUP_BUFFER_MAX))
+}
+
+/// Bytes of the other stream of a group.
+pub fn group_once(plan: &Plan) -> u64 {
+    let longest = longest_of_group(plan, false);
+    longest.map_or(0, |longest| group::BUFFER_MIN.max(4 * (longest + GROUP_HEAD + 256)))
+}
+
+fn longest_of_group(plan: &Plan, is_resent: bool) -> Option<u64> {
+    let its = plan.adus.iter().filter(|adu| group::is_resent(adu) == is_resent);
+    its.map(|adu| adu.size_bytes.1).max()
 }
 
 /// Bytes of an end over datagrams.

@@ -7,7 +7,7 @@
 mod datagrams;
 mod ends;
 mod files;
-mod group;
+pub(crate) mod group;
 mod manifest;
 pub mod memory;
 mod role;

@@ -161,14 +161,6 @@ impl<'s> Broken<'s> {
 
     fn shared(&mut self, plan: &Plan) {
         let specification: &'s Specification = self.specification;
-        let platform = &specification.platform;
-        if platform.memory_kib.value.is_some() {
-            let why = match plan.machine {
-                Machine::Datagram => "an end over datagrams has buffers by its lengths and windows",
-                _ => "an end over a stream has buffers of the stack's own size",
-            };
-            self.clause(&platform.memory_kib, why);
-        }
         self.promised(plan);
         // TCP has RFC 1071's in any case, and so have the kernel's datagrams; over XTP there is none beside a tag.
         match (plan.machine, plan.sum) {
@@ -310,10 +302,6 @@ impl<'s> Broken<'s> {
     /// Of a group: what its ends would not keep.
     fn group(&mut self, plan: &Plan) {
         let specification: &'s Specification = self.specification;
-        if specification.platform.memory_kib.value.is_some() {
-            let why = "sessions of receivers have buffers of the stack's own size";
-            self.clause(&specification.platform.memory_kib, why);
-        }
         if group::rates(plan).is_none() {
             let why = "what is sent once has a rate, and neither it nor the network's is said";
             self.clause(&specification.network.rate_mbit, why);
