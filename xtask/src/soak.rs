@@ -55,6 +55,10 @@ pub fn run() -> Result {
     let datagrams = ["datagram", "datagram_contracts"];
     step("ends over datagrams", &mut contracts(&["fusewire-service"], &datagrams))?;
     step("the media controller", &mut contracts(&["fusewire-transport"], &["media"]))?;
+    let mut patient = cargo();
+    patient.args(["test", "--release", "--package", "fusewire-service", "--lib"]);
+    patient.args(["--", "--ignored", "contract::"]);
+    step("contracts of groups that wait", &mut patient)?;
     step("a million files", &mut ignored("fusewire-files", "scale"))?;
     step("rate of the hot path", &mut ignored("fusewire-transport", "hot_path"))?;
     step("the same over XTP", &mut ignored("fusewire-transport", "xtp"))?;

@@ -61,6 +61,16 @@ pub mod slow {
     include!(concat!(env!("OUT_DIR"), "/slow.rs"));
 }
 
+/// What a group is sent once in some seconds, beside what must arrive in its order.
+pub mod seldom {
+    include!(concat!(env!("OUT_DIR"), "/seldom.rs"));
+}
+
+/// What the tutorial has.
+pub mod weather {
+    include!(concat!(env!("OUT_DIR"), "/weather.rs"));
+}
+
 /// What has no bound.
 pub mod note {
     include!(concat!(env!("OUT_DIR"), "/note.rs"));

@@ -60,6 +60,16 @@ mod slow {
     include!(concat!(env!("OUT_DIR"), "/slow_contract.rs"));
 }
 
+mod seldom {
+    use fusewire_generate_example::seldom::{Desk, Station};
+    include!(concat!(env!("OUT_DIR"), "/seldom_contract.rs"));
+}
+
+mod weather {
+    use fusewire_generate_example::weather::{Office, Station};
+    include!(concat!(env!("OUT_DIR"), "/weather_contract.rs"));
+}
+
 mod note {
     use fusewire_generate_example::note::{Reader, Writer};
     include!(concat!(env!("OUT_DIR"), "/note_contract.rs"));

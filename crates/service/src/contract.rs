@@ -11,8 +11,8 @@ mod path;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -360,35 +360,72 @@ pub fn expires<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
 }
 
 fn expires_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
-    let found = [false, true].map(|is_call| (is_call, with_deadline(A::SENDS, is_call, true)));
-    if found.iter().all(|(_, found)| found.is_none()) {
+    let found = [false, true].map(|is_call| with_deadline(B::TAKES, is_call, true));
+    if found.iter().all(Option::is_none) {
         return Err(Broken::Nothing);
     }
-    for (is_call, found) in found {
-        let Some((adu, deadline)) = found else { continue };
+    for (adu, deadline) in found.into_iter().flatten() {
+        let adu = profile::of_number(A::SENDS, adu.number).unwrap_or(&adu);
         let Pair { mut first, second, wire } = Pair::<A, B>::of_one_specification(seed)?;
         wire.is_cut.store(true, Ordering::Relaxed);
-        let (body, broken) = (vec![7; adu.len_max], |what| Broken::Clause { adu: adu.name, what });
-        // As many as lie in memory until they have arrived, and then one that has no room.
-        let expired = loop {
-            let asked = Instant::now();
-            let sent = match is_call {
-                true => first.sending.call_bytes(&adu, &body).map(drop),
-                false => first.sending.send_bytes(&adu, &body),
-            };
-            match sent {
-                Ok(()) if is_call => return Err(broken("was answered by nobody".into())),
-                Ok(()) => {}
-                Err(Error::Expired { .. }) => break asked.elapsed(),
-                Err(error) => return Err(error.into()),
-            }
-        };
+        let expired = expired_after(&mut first, adu, deadline + 2 * SLACK)?;
         drop(second);
-        if expired < deadline || expired > deadline + SLACK {
-            return Err(broken(format!("expired after {expired:?}, and not after {deadline:?}")));
+        let broken = |what| Err(Broken::Clause { adu: adu.name, what });
+        match expired {
+            None => return broken(format!("is not dropped when {deadline:?} are over")),
+            Some(expired) if expired < deadline || expired > deadline + SLACK => {
+                return broken(format!("expired after {expired:?}, and not after {deadline:?}"));
+            }
+            Some(_) => {}
         }
     }
     Ok(())
+}
+
+/// How long it takes until one of a type has expired whose peer hears nothing; `None`: longer than this.
+fn expired_after<A: Profile>(
+    first: &mut Stream<A>,
+    adu: &Adu,
+    most: Duration,
+) -> std::result::Result<Option<Duration>, Broken> {
+    let (is_call, body) = (adu.answered_by.is_some(), vec![7; adu.len_max]);
+    let (asked, connection) = (Mutex::new(Some(Instant::now())), first.sending.clone());
+    thread::scope(|scope| {
+        // Who is not told waits for ever.
+        scope.spawn(|| {
+            let is_waiting = || {
+                asked
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .is_some_and(|at| at.elapsed() <= most)
+            };
+            while is_waiting() {
+                thread::sleep(Duration::from_millis(20));
+            }
+            connection.connection().close(0);
+        });
+        // As many as lie in memory until they have arrived, and then one that has no room.
+        let expired = loop {
+            let begun = Instant::now();
+            *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+            let sent = match is_call {
+                true => first.sending.call_bytes(adu, &body).map(drop),
+                false => first.sending.send_bytes(adu, &body),
+            };
+            match sent {
+                Ok(()) if is_call => {
+                    let what = "was answered by nobody".into();
+                    break Err(Broken::Clause { adu: adu.name, what });
+                }
+                Ok(()) => {}
+                Err(Error::Expired { .. }) => break Ok(Some(begun.elapsed())),
+                Err(_) if begun.elapsed() >= most => break Ok(None),
+                Err(error) => break Err(error.into()),
+            }
+        };
+        *asked.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        expired
+    })
 }
 
 /// An answer behind its deadline is handed over, and said to be late; one before it is not.
@@ -400,11 +437,12 @@ pub fn tells_late<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
 }
 
 fn tells_late_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Broken> {
-    let Some((adu, deadline)) = with_deadline(A::SENDS, true, false) else {
+    let Some((adu, deadline)) = with_deadline(B::TAKES, true, false) else {
         return Err(Broken::Nothing);
     };
+    let adu = profile::of_number(A::SENDS, adu.number).unwrap_or(&adu);
     let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification(seed)?;
-    let by = answer_to::<A>(&adu).ok_or(Error::Unknown { number: adu.number })?;
+    let by = answer_to::<A>(adu).ok_or(Error::Unknown { number: adu.number })?;
     thread::scope(|scope| {
         let second = &mut second;
         scope.spawn(move || {
@@ -417,7 +455,7 @@ fn tells_late_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(),
         });
         for is_late in [false, true] {
             let asked = Instant::now();
-            first.sending.call_bytes(&adu, &[7; NUMBER_LEN][..NUMBER_LEN.min(adu.len_max)])?;
+            first.sending.call_bytes(adu, &[7; NUMBER_LEN][..NUMBER_LEN.min(adu.len_max)])?;
             // A machine that has no time for us makes the first late as well.
             let is_late = is_late || asked.elapsed() > deadline;
             if first.sending.is_late() != is_late {
@@ -519,4 +557,38 @@ pub fn refuses<A: Profile, B: Profile>() -> std::result::Result<(), Broken> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cipher;
+    use crate::profile::Machine;
+
+    const LINE: Adu = Adu { len_max: 100, ..Adu::new("Line", 0) };
+
+    macro_rules! aloud {
+        ($name:ident: $machine:ident, $sends:expr, $takes:expr) => {
+            struct $name;
+            impl Profile for $name {
+                const NAME: &'static str = "without encryption";
+                const MACHINE: Machine = Machine::$machine;
+                const CIPHERS: &'static [Cipher] = &[Cipher::NONE];
+                const SENDS: &'static [Adu] = $sends;
+                const TAKES: &'static [Adu] = $takes;
+            }
+        };
+    }
+
+    #[test]
+    fn without_encryption_all_is_seen() {
+        aloud!(Says: Tcp, &[LINE], &[]);
+        aloud!(Hears: Tcp, &[], &[LINE]);
+        let broken = hides::<Says, Hears>().unwrap_err().to_string();
+        assert!(broken.starts_with("Line: is in the clear"), "{broken}");
+        aloud!(SaysOverXtp: Xtp, &[LINE], &[]);
+        aloud!(HearsOverXtp: Xtp, &[], &[LINE]);
+        let broken = hides::<SaysOverXtp, HearsOverXtp>().unwrap_err().to_string();
+        assert!(broken.starts_with("Line: is in the clear"), "{broken}");
+    }
 }

@@ -30,7 +30,7 @@ pub use stream::{Listener, Stream};
 /// What generated code names: codecs, keys, and whom to trust.
 pub use {
     fusewire_codec as codec,
-    fusewire_session::{Allow, Cipher, Fingerprint, Identity},
+    fusewire_session::{Allow, Cipher, DataPass, Execution, Fingerprint, Identity, Level},
     fusewire_stack::Congestion,
     fusewire_transport::media::Yields,
 };

@@ -10,7 +10,7 @@ use fusewire_session::{
 };
 use fusewire_stack::{self as stack, Connection, Endpoint};
 
-use crate::profile::Profile;
+use crate::profile::{Profile, is_without};
 use crate::stream::{config, taken_len_max};
 use crate::{Error, Result};
 
@@ -19,6 +19,8 @@ pub(crate) fn say<P: Profile>(settings: &mut Settings) {
     settings.ciphers = P::CIPHERS.to_vec();
     settings.body_len_max = u32::try_from(taken_len_max::<P>()).unwrap_or(u32::MAX);
     settings.terms = Terms::of(P::CLAUSES);
+    settings.data_pass = P::data_pass();
+    settings.allow_insecure |= is_without::<P>("encryption");
 }
 
 /// A socket for sessions.

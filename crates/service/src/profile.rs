@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use fusewire_session::Cipher;
+use fusewire_session::{Cipher, DataPass};
 use fusewire_stack::Congestion;
 use fusewire_transport::media::{self, Yields};
 
@@ -210,6 +210,11 @@ pub trait Profile: Sized {
     const CONGESTION: Congestion = Congestion::Cubic;
     /// Ciphers that may be chosen, best first.
     const CIPHERS: &'static [Cipher] = &Cipher::DEFAULT;
+    /// At which level records are sealed and opened, and by which execution.
+    fn data_pass() -> DataPass {
+        DataPass::detect()
+    }
+
     /// Short ADUs that wait share a packet.
     const PACKS: bool = true;
     /// How long who waits looks for what comes before it sleeps, after there was work.
@@ -256,6 +261,11 @@ pub trait Profile: Sized {
     const CAST_BUFFERS: [usize; 2] = [1 << 20, 64 << 10];
 }
 
+/// A profile that is called "without" a mechanism has none, so that its contract is seen to fail: in tests of this crate alone.
+pub(crate) fn is_without<P: Profile>(mechanism: &str) -> bool {
+    cfg!(test) && P::NAME.strip_prefix("without ") == Some(mechanism)
+}
+
 /// The stream of the session of an end over datagrams, as a profile: its types are those that go beside them.
 #[derive(Debug)]
 pub struct Beside<P>(PhantomData<fn() -> P>);
@@ -266,6 +276,9 @@ impl<P: Profile> Profile for Beside<P> {
     const MACHINE: Machine = P::MACHINE;
     const CONGESTION: Congestion = P::CONGESTION;
     const CIPHERS: &'static [Cipher] = P::CIPHERS;
+    fn data_pass() -> DataPass {
+        P::data_pass()
+    }
     const PACKS: bool = P::PACKS;
     const SPIN: Duration = P::SPIN;
     const DSCP: u8 = P::DSCP;

@@ -91,7 +91,20 @@ fn calls_are_answered_and_over_a_transport_without_them_not() {
 #[test]
 fn an_answer_says_that_it_is_late_or_does_not_come() {
     contract::tells_late::<Asks, Answers>().unwrap();
-    contract::expires::<AsksInTime, Answers>().unwrap();
+    contract::expires::<AsksInTime, AnswersInTime>().unwrap();
+}
+
+// Nobody drops anything, or says that it is late.
+const EVER: Adu = Adu { deadline: None, ..ASK };
+end!(AsksForEver: Xtp, &[EVER], &[ANSWER]);
+end!(AnswersInTime: Xtp, &[ANSWER], &[Adu { drops_late: true, ..ASK }]);
+
+#[test]
+fn without_its_deadline_an_answer_neither_expires_nor_is_late() {
+    let broken = contract::expires::<AsksForEver, AnswersInTime>().unwrap_err().to_string();
+    assert!(broken.starts_with("Ask: is not dropped when 150ms are over"), "{broken}");
+    let broken = contract::tells_late::<AsksForEver, Answers>().unwrap_err().to_string();
+    assert!(broken.starts_with("Ask: its answer is late: true"), "{broken}");
 }
 
 const SOON: Adu = Adu { deadline: Some(DEADLINE), ..adu("Soon", 0) };
@@ -102,6 +115,9 @@ end!(TakesInTime: Tcp, &[], &[SOON]);
 fn what_has_no_room_in_time_is_dropped() {
     contract::expires::<SendsInTime, TakesInTime>().unwrap();
     contract::arrives::<SendsInTime, TakesInTime>().unwrap();
+    end!(SendsForEver: Tcp, &[Adu { deadline: None, ..SOON }], &[]);
+    let broken = contract::expires::<SendsForEver, TakesInTime>().unwrap_err().to_string();
+    assert!(broken.starts_with("Soon: is not dropped when 150ms are over"), "{broken}");
 }
 
 // A bound that only the sender has.

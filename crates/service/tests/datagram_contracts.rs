@@ -262,6 +262,27 @@ fn what_varies_more_than_its_clause_is_uneven() {
     says(datagrams::evens::<AtOnce, AtOnce>(), ["Sound: ", "come unevenly"]);
 }
 
+/// Ends that ask for nothing alike take whoever comes.
+#[test]
+fn clauses_that_nobody_compares_refuse_nobody() {
+    struct Other(#[expect(dead_code)] Session<Other>);
+    impl From<Session<Other>> for Other {
+        fn from(session: Session<Other>) -> Other {
+            Other(session)
+        }
+    }
+    impl Profile for Other {
+        const NAME: &'static str = "other";
+        const CLAUSES: &'static [&'static str] = &["another", "the other"];
+        const MACHINE: Machine = Machine::Datagram;
+        const SENDS: &'static [Adu] = ALL;
+        const TAKES: &'static [Adu] = ALL;
+        const RATES: (u64, u64) = RATES;
+    }
+    let broken = datagrams::refuses::<Whole, Other>().unwrap_err();
+    assert!(matches!(broken, datagrams::Broken::Accepted("the one")), "{broken}");
+}
+
 /// What must arrive, beside sound.
 const BESIDE: &[Adu] = &[
     Adu { len_max: 2000, ..Adu::new("Event", 2) },

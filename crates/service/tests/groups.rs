@@ -73,6 +73,39 @@ fn no_more_is_lost_than_may_be() {
     assert!(broken.contains("Sample: ") && broken.contains("are lost"), "{broken}");
 }
 
+/// Bounds that only the receivers have.
+struct Wide;
+
+impl Profile for Wide {
+    const NAME: &'static str = "tested";
+    const CLAUSES: &'static [&'static str] = CLAUSES;
+    const MACHINE: Machine = Machine::Group;
+    const SENDS: &'static [Adu] = Plant::SENDS;
+    const TAKES: &'static [Adu] = &[];
+    const RECEIVERS: (usize, usize) = (1, 9);
+    const MTU: usize = 1300;
+    const CAST_RATES: [u32; 2] = [400_000, 400_000];
+}
+
+#[test]
+fn no_more_is_sent_once_than_the_rate_leaves() {
+    group::keeps_rate::<Plant, Viewer>().unwrap();
+}
+
+#[test]
+fn without_a_bound_of_the_rate_more_is_sent_once() {
+    let broken = group::keeps_rate::<Wide, Viewer>().unwrap_err().to_string();
+    assert!(broken.contains("Sample: ") && broken.contains("bytes are sent"), "{broken}");
+}
+
+#[test]
+fn without_bounds_of_packets_and_receivers_longer_ones_and_more_of_them_come() {
+    let broken = group::reaches::<Wide, Viewer>().unwrap_err().to_string();
+    assert!(broken.contains("a packet has 13") && broken.contains("1200 may be"), "{broken}");
+    let broken = group::admits::<Wide, Viewer>().unwrap_err().to_string();
+    assert!(broken.contains("more receivers are let in than may be"), "{broken}");
+}
+
 /// Of what there is nothing to look at nothing is said to hold.
 #[test]
 fn no_contract_holds_of_nothing() {

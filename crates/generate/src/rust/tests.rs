@@ -38,6 +38,7 @@ const OF_GROUPS: &[Test] = &[
         Way::Both,
     ),
     ("of_what_may_be_lost_no_more_is", "group::loses_few", is_of_loss, Way::Both),
+    ("no_more_is_sent_once_than_may_be", "group::keeps_rate", is_of_rate, Way::Both),
     ("who_is_frozen_holds_nobody_and_is_let_go", "group::goes_on", is_waited_for, Way::Both),
     ("who_has_left_reads_nothing_more", "group::forgets", is_of_many, Way::Both),
     (
@@ -61,6 +62,9 @@ const MARK_LEN: u64 = 16;
 /// Bytes of the longest that a test sends to a group, and of the packets around it.
 const TEST_LEN: u64 = 1503;
 const PACKETS: u64 = 320;
+/// Bytes a second of what a group is sent once, of which a test looks whether it keeps them: at less, the burst that may leave at
+/// once is more than all the rest, and what waits takes longer than a test does.
+const RATES: std::ops::RangeInclusive<u32> = 10_000..=10_000_000;
 /// Nor are there of types that a test would wait for longer, in microseconds.
 const DEADLINE_US_MAX: u64 = 10_000_000;
 
@@ -68,10 +72,16 @@ fn is_told_apart(plan: &Plan, adu: &AduPlan) -> bool {
     is_message(plan, adu) && adu.size_bytes.1 >= NUMBER_LEN && !is_slow(plan, adu)
 }
 
-/// Of what a group is sent once, less than one a second: who waits for thirty of them waits long.
+/// Of what a group is sent once, less than one in five seconds: who waits for some of them waits long.
 fn is_slow(plan: &Plan, adu: &AduPlan) -> bool {
     let rates = group::rates(plan).filter(|_| !group::is_resent(adu));
-    rates.is_some_and(|[_, once]| adu.size_bytes.1.min(TEST_LEN) + PACKETS > once.into())
+    rates.is_some_and(|[_, once]| adu.size_bytes.1.min(TEST_LEN) + PACKETS > 5 * u64::from(once))
+}
+
+/// Of what is sent once at a rate that two threads of a test may come to.
+fn is_of_rate(plan: &Plan, adu: &AduPlan) -> bool {
+    let rates = group::rates(plan).filter(|_| !group::is_resent(adu));
+    rates.is_some_and(|[_, once]| RATES.contains(&once))
 }
 
 fn is_of_loss(plan: &Plan, adu: &AduPlan) -> bool {

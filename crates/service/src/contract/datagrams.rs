@@ -11,7 +11,7 @@ use fusewire_base::Instant;
 use fusewire_device::impair::Rules;
 use fusewire_session::keys::TrafficSecret;
 use fusewire_session::record::{NumberedReceiver, NumberedSender, RecordParams};
-use fusewire_session::{Allow, Cipher, DataPass, Datagrams, Identity, Swap, Terms};
+use fusewire_session::{Allow, Datagrams, Identity, Swap, Terms};
 use fusewire_transport::media::{Made, Yields};
 
 mod again;
@@ -61,11 +61,11 @@ fn broken<T>(adu: &Adu, what: String) -> std::result::Result<T, Broken> {
 }
 
 /// What a session would give its two ends.
-fn keys() -> Result<[Datagrams; 2]> {
-    let [one, other] = [(1, 2), (2, 1)].map(|(own, peer)| {
+fn keys<A: Profile, B: Profile>() -> Result<[Datagrams; 2]> {
+    let ends = [(1, 2, A::data_pass()), (2, 1, B::data_pass())];
+    let [one, other] = ends.map(|(own, peer, pass)| {
         let secret = |byte| TrafficSecret::from_bytes([byte; 32]);
-        let like =
-            || RecordParams::new(Cipher::AES_128_GCM, Swap::None, 1 << 16, DataPass::detect());
+        let like = || RecordParams::new(A::CIPHERS[0], Swap::None, 1 << 16, pass);
         let sender = NumberedSender::new(like(), secret(own))?;
         let receiver = NumberedReceiver::new(like(), secret(peer))?;
         Ok::<_, fusewire_session::Error>(Datagrams { id: 0x1357_9bdf, sender, receiver })
@@ -83,7 +83,7 @@ fn end<P: Profile>(keys: Datagrams) -> Result<End<P>> {
 /// # Errors
 /// None of its cipher.
 pub fn alone<P: Profile>() -> Result<End<P>> {
-    let [keys, _] = keys()?;
+    let [keys, _] = keys::<P, P>()?;
     end(keys)
 }
 
@@ -164,7 +164,7 @@ struct World<A: Profile, B: Profile> {
 
 impl<A: Profile, B: Profile> World<A, B> {
     fn new(rules: Rules, burst: f64, seed: u64) -> Result<World<A, B>> {
-        let [one, other] = keys()?;
+        let [one, other] = keys::<A, B>()?;
         // Reports go by a way that is as bad; but what meddles does so one way.
         let Rules { delay, jitter, .. } = rules;
         let loss = rules.loss.min(A::NETWORK.loss);
@@ -682,7 +682,7 @@ pub fn hides<A: Profile, B: Profile>() -> Kept {
 /// What does not hold.
 pub fn judges_forged<A: Profile, B: Profile>() -> Kept {
     for (lane, adu) in A::SENDS.iter().enumerate() {
-        let [one, other] = keys()?;
+        let [one, other] = keys::<A, B>()?;
         let mut from = end::<A>(one)?;
         let mut to = end::<B>(other)?;
         let len = adu.len_max.min(MARK.len());

@@ -14,6 +14,7 @@ use fusewire_session::{Allow, Fingerprint, Identity, Terms};
 use fusewire_stack as stack;
 use fusewire_stack::group::{ReceiverConfig, SenderConfig};
 
+use super::datagrams::judge_runs;
 use super::link::{BAD, Link, MARK, Wire};
 use super::{Broken, NUMBER_LEN, SLACK, fill, identity, length, loopback, with_seeds};
 use crate::group::{Counters, Event, Leaving, Place, Receiver, SILENCE, Sender, visit};
@@ -24,15 +25,21 @@ type Outcome<T = ()> = std::result::Result<T, Broken>;
 
 /// Receivers, where the group may have so many.
 const RECEIVERS: usize = 8;
-/// ADUs of each type.
+/// ADUs of each type, but for those of which the rate of their stream lets less than one a second: of these one in so many rounds.
 const EACH: u32 = 30;
-/// They are sent so far apart, at least and at most.
+const ROUNDS: u32 = 10;
+/// They are sent so far apart, at least and at most: what takes longer is not looked at.
 const PACE: Duration = Duration::from_millis(2);
-const ADU_MAX: Duration = Duration::from_secs(1);
+const ADU_MAX: Duration = Duration::from_secs(5);
+/// Bytes around XTP's packets: headers of UDP and IPv4.
+const AROUND: u64 = 28;
 /// Bytes of the longest that is sent.
 const TEST_LEN: usize = 1503;
 /// Bytes of a packet to a group that are none of an ADU's.
 const PACKET: usize = 160;
+/// For how long more is made than may be sent, and what may leave at once.
+const FLOOD: Duration = Duration::from_secs(2);
+const BURST: u64 = 16 << 10;
 /// How long it may take until all are there; until the end is known.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Of what is sent once, a link loses 3 of 100 frames, damages 2, and lets 5 be passed by others: of 30 more than a half are lost
@@ -167,14 +174,47 @@ fn broken<A: Profile>(what: String) -> Outcome {
     Err(Broken::Clause { adu: A::NAME, what })
 }
 
-/// Types that are looked at: not what is sent once in more than a second.
+/// Types that are looked at: not what is sent once in more than five seconds.
 fn looked_at<A: Profile>() -> Vec<Adu> {
-    let is_slow = |adu: &Adu| {
-        let bytes = adu.len_max.min(TEST_LEN) + 2 * PACKET;
-        !adu.is_resent && bytes > A::CAST_RATES[1] as usize
-    };
-    let adus = A::SENDS.iter().filter(|adu| adu.len_max >= NUMBER_LEN && !is_slow(adu));
-    adus.copied().collect()
+    let is_seen =
+        |adu: &&Adu| adu.len_max >= NUMBER_LEN && seconds::<A>(adu) <= ADU_MAX.as_secs_f64();
+    A::SENDS.iter().filter(is_seen).copied().collect()
+}
+
+/// How long the rate of what is sent once takes for one of a type.
+fn seconds<A: Profile>(adu: &Adu) -> f64 {
+    let bytes = adu.len_max.min(TEST_LEN) + 2 * PACKET;
+    let rate = f64::from(A::CAST_RATES[1].max(1));
+    if adu.is_resent { 0.0 } else { bytes as f64 / rate }
+}
+
+/// What is sent in turn: of which type each is, and again from the first.
+#[derive(Debug)]
+struct Turns {
+    adus: Vec<Adu>,
+    turns: Vec<usize>,
+}
+
+impl Turns {
+    fn of<A: Profile>() -> Turns {
+        let adus = looked_at::<A>();
+        let is_slow = |at: &usize| seconds::<A>(&adus[*at]) > 1.0;
+        let all = || 0..adus.len();
+        let mut turns: Vec<usize> = all().collect();
+        for _ in 1..ROUNDS {
+            turns.extend(all().filter(|at| !is_slow(at)));
+        }
+        Turns { adus, turns }
+    }
+
+    fn adu(&self, n: u32) -> &Adu {
+        &self.adus[self.turns[n as usize % self.turns.len()]]
+    }
+
+    /// The place behind so many of each type.
+    fn end(&self, from: u32, each: u32) -> u32 {
+        from + (each * self.turns.len() as u32 / ROUNDS).max(1)
+    }
 }
 
 /// The type and place of an ADU, if it is one that was sent.
@@ -190,6 +230,8 @@ fn which<A: Profile>(number: u8, body: &[u8]) -> Option<u32> {
 #[derive(Debug, Default)]
 struct Seen {
     came: BTreeMap<u8, Vec<(u32, Instant)>>,
+    /// Of all types.
+    places: Vec<u32>,
     counters: Counters,
 }
 
@@ -200,6 +242,7 @@ fn take<A: Profile, B: Profile>(mut receiver: Receiver<B>) -> Outcome<Seen> {
     while let Some((number, body)) = receiver.recv(Some(PATIENCE), is_one)? {
         let n = which::<A>(number, body).unwrap_or(u32::MAX);
         seen.came.entry(number).or_default().push((n, Instant::now()));
+        seen.places.push(n);
     }
     seen.counters = receiver.counters();
     Ok(seen)
@@ -215,11 +258,11 @@ type Sent = Mutex<BTreeMap<u32, Instant>>;
 
 /// Sends the same number of each type in turn, from this place on; how many there are now.
 fn send_all<A: Profile>(host: &Host<A>, from: u32, each: u32, sent: &Sent) -> Outcome<u32> {
-    let adus = looked_at::<A>();
-    let end = from + each * adus.len() as u32;
+    let turns = Turns::of::<A>();
+    let end = turns.end(from, each);
     for n in from..end {
         sent.lock().unwrap_or_else(PoisonError::into_inner).insert(n, Instant::now());
-        let adu = &adus[n as usize % adus.len()];
+        let adu = turns.adu(n);
         host.send(n, adu)?;
         thread::sleep(takes::<A>(length(n, adu), adu.is_resent));
     }
@@ -267,6 +310,11 @@ fn take_each<A: Profile, B: Profile>(
         let end = send_all(&host, 0, EACH, &sent)?;
         host.sender.finish(PATIENCE)?;
         let all: Outcome<Vec<_>> = receivers.into_iter().map(joined).collect();
+        let longest = host.wire.longest.load(Ordering::Relaxed) + AROUND;
+        if longest > B::MTU as u64 {
+            let what = format!("a packet has {longest} bytes, and {} may be", B::MTU);
+            return Err(Broken::Clause { adu: A::NAME, what });
+        }
         all.map(|all| (all, end))
     })?;
     Ok((all, end, sent.into_inner().unwrap_or_else(PoisonError::into_inner)))
@@ -287,11 +335,12 @@ fn loses_few_once<A: Profile, B: Profile>(seed: u64) -> Outcome {
     }
     let Network { loss, one_way: delay, .. } = A::NETWORK;
     let (all, end, _) = take_each::<A, B>(Rules { loss, delay, ..Rules::NONE }, seed)?;
-    has_lost_few(&adus, &all, end)
+    has_lost_few(&Turns::of::<A>(), &all, end)
 }
 
 /// Whether receivers of so many ADUs, of these types in turn, have lost no more than they may.
-fn has_lost_few(adus: &[Adu], all: &[Seen], end: u32) -> Outcome {
+fn has_lost_few(turns: &Turns, all: &[Seen], end: u32) -> Outcome {
+    let adus = &turns.adus;
     let once = |adu: &&Adu| !adu.is_resent;
     let (newest, others): (Vec<_>, Vec<_>) =
         adus.iter().filter(once).partition(|adu| adu.order == Order::Newest);
@@ -299,7 +348,7 @@ fn has_lost_few(adus: &[Adu], all: &[Seen], end: u32) -> Outcome {
     let mut groups: Vec<_> = others.iter().map(std::slice::from_ref).collect();
     groups.extend((!newest.is_empty()).then_some(&newest[..]));
     for its in groups {
-        let is_its = |n: &u32| its.contains(&&adus[*n as usize % adus.len()]);
+        let is_its = |n: &u32| its.contains(&turns.adu(*n));
         let should = (0..end).filter(is_its).count() * all.len();
         let came = |seen: &Seen| -> usize {
             let overtaken = match its[0].order {
@@ -318,6 +367,32 @@ fn has_lost_few(adus: &[Adu], all: &[Seen], end: u32) -> Outcome {
             return clause(its[0], format!("{lost} of {should} are lost, and {may_be:.0} may be"));
         }
     }
+    for adu in adus.iter().filter(once) {
+        for seen in all {
+            let came: Vec<u32> =
+                seen.came.get(&adu.number).into_iter().flatten().map(|(n, _)| *n).collect();
+            let places: Vec<u32> = (0..end).filter(|n| turns.adu(*n) == adu).collect();
+            let is_lost = |number: u64| !came.contains(&places[number as usize]);
+            judge_runs(adu, places.len() as u64, is_lost)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether nothing has come behind what its clauses say that it comes before.
+fn has_come_in_order(turns: &Turns, places: &[u32]) -> Outcome {
+    for (at, n) in places.iter().enumerate() {
+        let adu = turns.adu(*n);
+        let waits = |before: &Adu| {
+            let is_in_row = before.is_resent == adu.is_resent && before.order != Order::Newest;
+            adu.order == Order::All && is_in_row || adu.after >> before.number & 1 == 1
+        };
+        let behind = places[at + 1..].iter().find(|m| *m < n && waits(turns.adu(**m)));
+        if let Some(behind) = behind {
+            let what = format!("{behind}, a {}, has come behind {n}", turns.adu(*behind).name);
+            return clause(adu, what);
+        }
+    }
     Ok(())
 }
 
@@ -327,8 +402,8 @@ fn has_all<A: Profile>(
     places: std::ops::Range<u32>,
     sent: &BTreeMap<u32, Instant>,
 ) -> Outcome {
-    let adus = looked_at::<A>();
-    for (at, adu) in adus.iter().enumerate() {
+    let turns = Turns::of::<A>();
+    for adu in &turns.adus {
         let none = Vec::new();
         let came = seen.came.get(&adu.number).unwrap_or(&none);
         if let Some(pair) = came.windows(2).find(|pair| pair[0].0 >= pair[1].0)
@@ -336,7 +411,7 @@ fn has_all<A: Profile>(
         {
             return clause(adu, format!("{} has come behind {}", pair[1].0, pair[0].0));
         }
-        let should = places.clone().filter(|n| *n as usize % adus.len() == at).count() as u32;
+        let should = places.clone().filter(|n| turns.adu(*n) == adu).count() as u32;
         let has = came.iter().filter(|(n, _)| places.contains(n)).count() as u32;
         let late = |(n, at): &&(u32, Instant)| {
             let took = sent.get(n).map(|sent| at.saturating_duration_since(*sent));
@@ -345,18 +420,52 @@ fn has_all<A: Profile>(
         let late = came.iter().filter(late).count() as u32;
         let lost = should.saturating_sub(has);
         // A machine that has no time for us makes one or the other late.
-        if late > EACH / 10 {
+        let may_be = if should < ROUNDS { 1 } else { EACH / 10 };
+        if late > may_be {
             return clause(adu, format!("{late} of {should} were late"));
         }
         if adu.is_resent && lost > 0 {
             return clause(adu, format!("{has} of {should} have come: {:?}", seen.counters));
         }
         let overtaken = if adu.order == Order::Newest { seen.counters.overtaken } else { 0 };
-        if lost > should / LOST_SHARE + overtaken as u32 {
+        // Of a few all may be lost.
+        if should >= ROUNDS && lost > should / LOST_SHARE + overtaken as u32 {
             return clause(adu, format!("{has} of {should} have come: {:?}", seen.counters));
         }
     }
-    Ok(())
+    has_come_in_order(&turns, &seen.places)
+}
+
+/// However much is made of what is sent once, no more than its rate leaves.
+///
+/// # Errors
+/// What does not hold.
+pub fn keeps_rate<A: Profile, B: Profile>() -> Outcome {
+    let longest = A::SENDS.iter().filter(|adu| !adu.is_resent).max_by_key(|adu| adu.len_max);
+    let Some(adu) = longest else { return Err(Broken::Nothing) };
+    let (host, wire) = (Host::<A>::new()?, Arc::new(Wire::default()));
+    thread::scope(|scope| {
+        let receiver = host.join_over::<B>(&Terms::of(B::CLAUSES), Rules::NONE, 0, &wire)?;
+        let taking = scope.spawn(|| take_any(receiver));
+        host.wait_for(1)?;
+        let (begun, before) = (Instant::now(), host.wire.sent_bytes.load(Ordering::Relaxed));
+        let body = vec![7; adu.len_max.min(TEST_LEN)];
+        while begun.elapsed() < FLOOD {
+            if !host.sender.send_message(adu, &&body[..])? {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let sent = host.wire.sent_bytes.load(Ordering::Relaxed) - before;
+        let rate = u64::from(B::CAST_RATES[1]);
+        // What waits leaves at once, and what says how the streams are.
+        let may_be = (rate as f64 * 1.25 * begun.elapsed().as_secs_f64()) as u64 + BURST;
+        host.sender.finish(PATIENCE)?;
+        joined(taking)?;
+        if sent > may_be {
+            return clause(adu, format!("{sent} bytes are sent, and {may_be} may be"));
+        }
+        Ok(())
+    })
 }
 
 /// One receiver that is frozen holds nobody: the others get what they should in time, and it is let go, and told so.
@@ -603,7 +712,7 @@ pub fn admits<A: Profile, B: Profile>() -> Outcome {
     let visit = |says| visit::<A>(host.at, host.identity.clone(), host.key, says);
     let silent = visit(None)?;
     let mut inside = Vec::new();
-    for n in 1..=A::RECEIVERS.1 as u64 {
+    for n in 1..=B::RECEIVERS.1 as u64 {
         inside.push(visit(Some(n))?);
         inside[inside.len() - 1].recv_adu_timeout(SLACK).map_err(Error::from)?;
     }
@@ -634,22 +743,4 @@ pub fn refuses<A: Profile, B: Profile>() -> Outcome {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Of two types of which the newest count, what was overtaken is of one or the other, and excuses no loss of both.
-    #[test]
-    fn what_was_overtaken_counts_once() {
-        let newest =
-            Adu { order: Order::Newest, is_resent: false, loss_max: 0.01, ..Adu::new("Sample", 0) };
-        let adus = [newest, Adu { number: 1, ..newest }];
-        let came: Vec<_> = (0..20).map(|n| (n, Instant::now())).collect();
-        let seen = |overtaken| Seen {
-            came: [0, 1].map(|number| (number, came.clone())).into(),
-            counters: Counters { overtaken, ..Counters::default() },
-        };
-        has_lost_few(&adus, &[seen(20)], 60).unwrap();
-        let broken = has_lost_few(&adus, &[seen(10)], 60).unwrap_err().to_string();
-        assert!(broken.contains("10 of 60 are lost"), "{broken}");
-    }
-}
+mod tests;

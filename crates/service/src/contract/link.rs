@@ -28,6 +28,10 @@ pub const MARK: &[u8; 16] = b"to be hidden ...";
 pub struct Wire {
     /// Frames that have left this end, and come to it.
     pub frames: AtomicU64,
+    /// Bytes of those that have left this end, and of the longest of them.
+    pub sent_bytes: AtomicU64,
+    /// See `sent_bytes`.
+    pub longest: AtomicU64,
     /// Those of them that show [`MARK`].
     pub shown: AtomicU64,
     /// Nothing comes through any more.
@@ -79,7 +83,12 @@ impl Device for Link {
     }
 
     fn transmit(&mut self, frames: &[TxFrame<'_>]) -> io::Result<usize> {
-        frames.iter().for_each(|frame| self.wire.sees(&[frame.header, frame.payload]));
+        for frame in frames {
+            self.wire.sees(&[frame.header, frame.payload]);
+            let len = (frame.header.len() + frame.payload.len()) as u64;
+            self.wire.sent_bytes.fetch_add(len, Ordering::Relaxed);
+            self.wire.longest.fetch_max(len, Ordering::Relaxed);
+        }
         match self.wire.is_cut.load(Ordering::Relaxed) {
             true => Ok(frames.len()),
             false => self.inner.transmit(frames),

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use fusewire_device::Device;
+use fusewire_session::DataPass;
 use fusewire_stack as stack;
 use fusewire_stack::group::{Heard, ReceiverConfig};
 
@@ -28,17 +29,18 @@ pub(super) struct Ear {
 }
 
 impl Ear {
-    /// `named` is which of the two streams it is, and what the session says of it: its key, and where it comes from.
+    /// `named` is which of the two streams it is, and what the session says of it: its key, and where it comes from;
+    /// its bodies are so long at most, and opened so.
     pub fn new(
         device: Box<dyn Device>,
         config: &ReceiverConfig,
         named: (usize, u64, (IpAddr, u16)),
-        body_max: usize,
+        (body_max, pass): (usize, DataPass),
     ) -> Ear {
         let (stream, key, from) = named;
         Ear {
             receiver: stack::group::Receiver::over(device, config),
-            opener: Opener::new(stream, body_max),
+            opener: Opener::new(stream, body_max, pass),
             stream,
             key,
             from: (from.0.to_canonical(), from.1),

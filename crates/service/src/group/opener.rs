@@ -37,6 +37,8 @@ impl Held {
 /// A stream's keys, and what waits for them.
 pub(super) struct Opener {
     opens: GroupReceiver,
+    /// How records are opened.
+    pass: DataPass,
     body_max: usize,
     /// Which of the two.
     stream: usize,
@@ -54,12 +56,13 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    /// Of bodies up to so long.
-    pub fn new(stream: usize, body_max: usize) -> Opener {
+    /// Of bodies up to so long, opened so.
+    pub fn new(stream: usize, body_max: usize, pass: DataPass) -> Opener {
         let len_max = body_max + 256;
         let behind = if stream == ONCE { Held::new(len_max) } else { Held::default() };
         Opener {
-            opens: GroupReceiver::new(body_len_max(body_max), DataPass::detect()),
+            opens: GroupReceiver::new(body_len_max(body_max), pass),
+            pass,
             body_max,
             stream,
             held: Held::new(len_max),
@@ -97,7 +100,7 @@ impl Opener {
             return Err(Error::Group("tells of an epoch that is no later one"));
         }
         // What is sent once, and was said in so many epochs while nothing was taken, is gone for good.
-        self.opens = GroupReceiver::new(body_len_max(self.body_max), DataPass::detect());
+        self.opens = GroupReceiver::new(body_len_max(self.body_max), self.pass);
         self.begins = begins;
         let _ = self.opens.learn(key.clone());
         Ok(())
@@ -223,7 +226,7 @@ mod tests {
 
     impl World {
         fn new(stream: usize) -> World {
-            let mut opener = Opener::new(stream, LEN);
+            let mut opener = Opener::new(stream, LEN, DataPass::detect());
             opener.learn(&key(1), 0).unwrap();
             let mut all = VecDeque::new();
             for epoch in [1, 2] {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fusewire_codec::pipeline::{self, Encoding, Marshal};
 use fusewire_device::{Device, random};
 use fusewire_session::group::{GroupKey, GroupSender};
-use fusewire_session::{Allow, Cipher, DataPass, Fingerprint, Identity};
+use fusewire_session::{Allow, Cipher, Fingerprint, Identity};
 use fusewire_stack::group::{AskId, Leaving, MemberId, SenderConfig, SenderEvent};
 use fusewire_stack::{self as stack, Clock};
 
@@ -19,7 +19,7 @@ use super::door::{Change, Door, Part, Session};
 use super::wait::{STREAMS, Sleeper};
 use super::wire::{Head, Headed, Keys, Welcome};
 use super::{ONCE, Place, RESENT, SILENCE, body_len_max, body_max, buffer, code, stream_of};
-use crate::profile::{Adu, AduType, Profile};
+use crate::profile::{Adu, AduType, Profile, is_without};
 use crate::{Error, Result};
 
 /// Sessions are looked at so often although they say nothing: for who says nothing for too long.
@@ -77,6 +77,8 @@ struct State {
     next: [u32; 64],
     events: VecDeque<Event>,
     looked: Instant,
+    /// Whoever leaves is told no new keys, and there are such.
+    renews: bool,
     /// Sessions are to be looked at whatever they say.
     looks: bool,
     /// When the thread wakes by itself.
@@ -136,7 +138,7 @@ impl<P: Profile> Sender<P> {
             door.welcome.streams[stream] = sender.key();
             door.welcome.ports[stream] = sender.local_addr().port();
             let seals =
-                GroupSender::new(&keys.epochs[stream], body_len_max(body_max), DataPass::detect());
+                GroupSender::new(&keys.epochs[stream], body_len_max(body_max), P::data_pass());
             let seals = seals.map_err(stack::Error::from)?;
             casts[stream] =
                 Some(Cast { sender, seals, sealed: 0, end: 0, is_stale: false, renewed: now });
@@ -150,6 +152,7 @@ impl<P: Profile> Sender<P> {
             next: [0; 64],
             events: VecDeque::with_capacity(EVENTS_MAX),
             looked: now,
+            renews: !is_without::<P>("new keys"),
             looks: true,
             sleeps_until: None,
             is_finishing: false,
@@ -322,8 +325,8 @@ fn config<P: Profile>(
         rate: Some(P::CAST_RATES[stream]),
         carried_by: headers(group) as u32,
         // Who takes nothing at all while others wait holds them for no longer than any other.
-        floor: P::FLOOR.max(1),
-        silence: SILENCE,
+        floor: if is_without::<P>("silence") { 0 } else { P::FLOOR.max(1) },
+        silence: if is_without::<P>("silence") { Duration::from_secs(3600) } else { SILENCE },
         members_max: P::RECEIVERS.1,
         buffer: buffer::<P>(stream, body_max),
         // What is damaged goes again only if it is found to be before it is acknowledged.
@@ -527,7 +530,8 @@ impl State {
 
     /// A session has ended: what it knew is worth nothing from now on.
     fn forget(&mut self, part: Part, why: Leaving) {
-        self.casts.iter_mut().flatten().for_each(|cast| cast.is_stale |= part.knows);
+        let is_stale = part.knows && self.renews;
+        self.casts.iter_mut().flatten().for_each(|cast| cast.is_stale |= is_stale);
         if let (Some(member), Some(cast)) = (part.member, &mut self.casts[RESENT]) {
             cast.sender.remove(member);
         }

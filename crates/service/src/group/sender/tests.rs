@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 
+use fusewire_session::DataPass;
 use fusewire_stack::Connection;
 use fusewire_stack::group::{ReceiverConfig, ReceiverEvent};
 
