@@ -179,6 +179,20 @@ fn a_calibrated_machine_says_how_data_passes_run_and_nothing_else() {
     assert_eq!(execution(&open, Some(&none)).0, Execution::Sequential);
 }
 
+/// Another type's clauses are not blamed for a deadline that is too short: with a longer one all of them hold.
+#[test]
+fn a_deadline_that_is_too_short_is_blamed_itself() {
+    for ms in [100, 120] {
+        let with =
+            |ms: &str| changed("conference", "deadline_ms = 180", &format!("deadline_ms = {ms}"));
+        let refusal = refused("conference", "deadline_ms = 180", &format!("deadline_ms = {ms}"));
+        let its = refusal.clauses.iter().find(|one| one.clause.name == "adu.Audio.deadline_ms");
+        let passes = its.and_then(|one| one.passes.as_ref());
+        let passes = passes.unwrap_or_else(|| panic!("{ms}: {refusal:#?}"));
+        assert!(choose(&with(passes).specification, None).is_ok(), "{ms}: {passes}");
+    }
+}
+
 /// `memory_kib` is held against what ends have: with as much there is code, with less a refusal that says how much is needed.
 #[test]
 fn memory_is_that_of_the_ends() {

@@ -38,22 +38,51 @@ pub struct Conflicting {
 const STEPS: u32 = 32;
 /// Times the last step is halved.
 const HALVES: u32 = 10;
+/// Clauses that are asked each by itself, at most: of more that takes long.
+const ENDING_MAX: usize = 64;
 
 /// The fewest clauses of what cannot be had. Where another conflict stands behind the first that is found, they are those of what
 /// comes nearest to what is asked for, if more of them have a value that would do.
 pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
-    let first = conflict(of, failure, Told::First);
+    let first = conflict(of, failure.clone(), Told::First, &[]);
     let all = |of: &Refusal| of.clauses.iter().chain(&of.defaults).cloned().collect::<Vec<_>>();
     if all(&first).iter().all(|one| one.goes) {
         return first;
     }
-    let Err(failure) = any(of, &Candidates::of(of), Told::Nearest) else { return first };
-    let nearest = conflict(of, failure, Told::Nearest);
     let passing = |of: &Refusal| all(of).iter().filter(|one| one.passes.is_some()).count();
-    if passing(&nearest) > passing(&first) { nearest } else { first }
+    let more = |best: Refusal, other: Refusal| match passing(&other) > passing(&best) {
+        true => other,
+        false => best,
+    };
+    // What of each by itself ends it is no other conflict's, even if another type's clauses would fail without it as well.
+    let ending = ending(of);
+    let mut best = first;
+    if !ending.is_empty() {
+        best = more(best, conflict(of, failure, Told::First, &ending));
+    }
+    let Err(failure) = any(of, &Candidates::of(of), Told::Nearest) else { return best };
+    more(best, conflict(of, failure, Told::Nearest, &[]))
 }
 
-fn conflict(of: &Specification, failure: Failure, told: Told) -> Refusal {
+/// Clauses that are written, without any one of which there would be a plan; of many clauses none.
+fn ending(of: &Specification) -> Vec<String> {
+    let clauses = of.clauses().into_iter();
+    let written = clauses.filter(|c| c.is_demanding() && c.clause().origin == Origin::Written);
+    let names: Vec<_> = written.map(|c| c.clause().name.clone()).collect();
+    if names.len() > ENDING_MAX {
+        return Vec::new();
+    }
+    let is_ending = |name: &String| {
+        let mut without = of.clone();
+        let Some(clause) = without.clause_mut(name) else { return false };
+        clause.relax();
+        any(&without, &Candidates::of(&without), Told::First).is_ok()
+    };
+    names.into_iter().filter(is_ending).collect()
+}
+
+/// The fewest clauses that cannot hold together, of which those of these names are.
+fn conflict(of: &Specification, failure: Failure, told: Told, ending: &[String]) -> Refusal {
     let fails = |of: &Specification| any(of, &Candidates::of(of), told).err();
     let mut left = of.clone();
     let first = failure.clone();
@@ -67,6 +96,9 @@ fn conflict(of: &Specification, failure: Failure, told: Told) -> Refusal {
     let order = names(|o| o != Origin::Written).into_iter().chain(names(|o| o == Origin::Written));
     let mut kept: Vec<String> = order.collect();
     let mut drop = |kept: &mut Vec<String>, names: &[String]| {
+        if names.iter().any(|name| ending.contains(name)) {
+            return;
+        }
         let mut without = left.clone();
         for name in names {
             if let Some(clause) = without.clause_mut(name) {
