@@ -139,7 +139,7 @@ impl Kind {
 pub const UNSENT: i32 = libc::TIOCOUTQ as i32;
 
 /// An option, of `SOL_SOCKET`, that no program names: `SO_ERROR` for a client that has taken out word of it, which there may be of
-/// the next error from then on.
+/// the next error from then on; of a stream for who reads, and is at its end.
 pub const FAILURE: i32 = -1;
 
 /// Family and kind of a socket.

@@ -33,7 +33,7 @@ fn errno(error: Error) -> Errno {
         Error::TimedOut => libc::ETIMEDOUT,
         Error::NoRoute => libc::ENETUNREACH,
         Error::Unreachable => libc::EHOSTUNREACH,
-        Error::Finished | Error::NotConnected | Error::Aborted => libc::EPIPE,
+        Error::Finished | Error::Broken | Error::NotConnected | Error::Aborted => libc::EPIPE,
         Error::InUse(_) => libc::EADDRINUSE,
         Error::NotOurs(_) => libc::EADDRNOTAVAIL,
         _ => libc::EINVAL,

@@ -5,9 +5,9 @@
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use fusewire_outboard::client::{self, Datagram, Leaving, Result};
+use fusewire_outboard::client::{self, Client, Datagram, Leaving, Result};
 use fusewire_outboard::placeholder;
-use fusewire_outboard::protocol::{Ancillary, Family, Heading};
+use fusewire_outboard::protocol::{Ancillary, Family, Handle, Heading};
 use fusewire_outboard::rules::{Owner, Purpose};
 use rustix::event::PollFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -95,7 +95,7 @@ fn receive_stream(
             Some(error) => Err(error),
             None => Ok(Received::of(0)),
         },
-        Err(Errno::CONNRESET) => match end(library, socket) {
+        Err(Errno::CONNRESET) => match end(library, socket, Client::error_of_reader) {
             Ok(Some(error)) => Err(error),
             // It was told before.
             Ok(None) => Ok(Received::of(0)),
@@ -122,23 +122,31 @@ fn is_begun(library: &Library, socket: &mut Socket) -> bool {
 /// Why nothing more comes, unless the peer has finished in order.
 fn shown_end(library: &Library, socket: &mut Socket) -> Option<Errno> {
     let shown = sockets::shown(socket.p(), PollFlags::IN).unwrap_or(PollFlags::empty());
-    if shown.contains(PollFlags::HUP) { why(library, socket) } else { None }
+    if shown.contains(PollFlags::HUP) {
+        end(library, socket, Client::error_of_reader).ok().flatten()
+    } else {
+        None
+    }
 }
 
 /// Why a connection has ended, where the outboard knows and has not told.
 fn why(library: &Library, socket: &mut Socket) -> Option<Errno> {
-    end(library, socket).ok().flatten()
+    end(library, socket, Client::error).ok().flatten()
 }
 
 /// The outboard knows nothing of a connection any more.
 struct Forgotten;
 
 /// The same, where what it has told and what it has forgotten are not one.
-fn end(library: &Library, socket: &mut Socket) -> std::result::Result<Option<Errno>, Forgotten> {
+fn end(
+    library: &Library,
+    socket: &mut Socket,
+    ask: impl FnOnce(&Client, Handle) -> Result<Option<Errno>>,
+) -> std::result::Result<Option<Errno>, Forgotten> {
     if socket.is(stage::CONNECTING) {
         library.table.change(socket, stage::DEAD, stage::CONNECTING);
     }
-    match library.said(socket, library.client.error(socket.handle)) {
+    match library.said(socket, ask(&library.client, socket.handle)) {
         Ok(error) => Ok(error),
         // It is long over.
         Err(Errno::BADF) => Err(Forgotten),

@@ -637,8 +637,11 @@ fn replayed(library: &Library, socket: &Socket, mut set: impl FnMut(OptionName, 
         if known & 1 << bit != 0
             && let Ok(len) = library.client.option(socket.handle, option, &mut value)
         {
+            // One that was refused for its length is as a new socket has it, which is told once.
+            let mut new = [0; 4];
             if DOUBLED.contains(&(level, name))
                 && let Some(told) = value.first_chunk_mut()
+                && (forgotten(library, socket, option, &mut new).is_err() || new != *told)
             {
                 *told = (i32::from_ne_bytes(*told) / 2).to_ne_bytes();
             }

@@ -9,7 +9,7 @@ from steps import step
 FAR, OWN, IS_USED = sys.argv[1], sys.argv[2], len(sys.argv) > 3
 IS_V6 = ":" in FAR
 FAMILY = socket.AF_INET6 if IS_V6 else socket.AF_INET
-ECHO, SINK, FILLS, CLOSED, TELLS = [(FAR, port, 0, 0)[:4 if IS_V6 else 2] for port in (7000, 7001, 7006, 7009, 7010)]
+ECHO, SINK, FILLS, EARLY, CLOSED, TELLS = [(FAR, port, 0, 0)[:4 if IS_V6 else 2] for port in (7000, 7001, 7006, 7008, 7009, 7010)]
 LOOPBACK, NOBODY, ANY = ("::1", FAR[:-1] + "77", "::") if IS_V6 else ("127.0.0.1", FAR.rpartition(".")[0] + ".77", "0.0.0.0")
 # Options and items of ancillary data, by their numbers.
 IP, IPV6 = socket.IPPROTO_IP, socket.IPPROTO_IPV6
@@ -62,7 +62,7 @@ def exactly(s, n):
 def tcp(to=ECHO):
     s = new()
     s.connect(to)
-    for _ in range(12 if IS_USED and to in (ECHO, FILLS) else 0):
+    for _ in range(12 if IS_USED and to in (ECHO, FILLS, EARLY) else 0):
         s.sendall(b"before")
         exactly(s, 6)
     return s
@@ -415,6 +415,28 @@ def reset_and_asked_why():
             number = s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             e = number and name_of(number)
         out.append((e, s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), after_that(s)))
+    return out
+
+
+@step
+def answered_early():
+    # The peer has finished, and resets as it does not read the rest: the answer has its end, and who writes or asks is told.
+    out, seen = [], []
+    signal.signal(signal.SIGPIPE, lambda *_: seen.append(1))
+    ask = lambda s: s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    read = lambda s: (exactly(s, 6), s.recv(1), s.recv(1))
+    for first, then in (read, ask), (ask, read), (read, lambda s: said(s.send, b"x")), (lambda s: said(s.send, b"x"), read):
+        s = tcp(EARLY)
+        s.sendall(b"go")
+        select.select([s], [], [], 10)
+        s.sendall(b"the rest")
+        for _ in range(2000):
+            # CLOSE, once the reset has come.
+            if s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)[0] == 7:
+                break
+            time.sleep(0.005)
+        out.append((first(s), then(s), s.recv(1), ask(s), said(s.send, b"x"), said(s.send, b"x", socket.MSG_NOSIGNAL), seen[:]))
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     return out
 
 

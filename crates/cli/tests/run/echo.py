@@ -1,6 +1,7 @@
 # Servers on the kernel's sockets for calls.py: 7000 echoes, by TCP and UDP; 7001 says how much came; 7002 never reads; 7003
 # resets; 7004 and 7005 call back, once and 30 times, and 7005 says how many answered; 7006 echoes until it
-# hears "go", and sends as much as goes, or "no", takes nothing, and resets. By UDP 7010 says who sent, and the hops
+# hears "go", and sends as much as goes, or "no", takes nothing, and resets; 7008 echoes until it
+# hears "go", answers, finishes, and resets when something has come that it does not read. By UDP 7010 says who sent, and the hops
 # and type of service (of IPv6: traffic class) of what came.
 import array, fcntl, socket, socketserver, struct, sys, termios, threading, time
 
@@ -59,6 +60,18 @@ def fills(s):
     s.close()
 
 
+def answers_early(s):
+    while (part := s.recv(2)) != b"go":
+        s.sendall(part)
+    s.sendall(b"answer")
+    s.shutdown(socket.SHUT_WR)
+    came = array.array("i", [0])
+    while not came[0]:
+        time.sleep(0.01)
+        fcntl.ioctl(s, termios.FIONREAD, came)
+    s.close()
+
+
 def back(s):
     c = socket.create_connection((FAR, int(s.makefile().readline())))
     c.sendall(b"hello")
@@ -81,7 +94,8 @@ class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
 
 
-for port, serve in (7000, echo), (7001, sink), (7002, silent), (7003, resets), (7004, back), (7005, many), (7006, fills):
+for port, serve in (7000, echo), (7001, sink), (7002, silent), (7003, resets), (7004, back), (7005, many), (7006, fills), \
+        (7008, answers_early):
     class Handler(socketserver.BaseRequestHandler):
         serve = staticmethod(serve)
 

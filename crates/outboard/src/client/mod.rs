@@ -285,6 +285,14 @@ impl Client {
         self.error_by(handle, ERROR)
     }
 
+    /// The same by who reads a stream and is at its end: that the peer had finished before it reset is told to who writes or asks.
+    ///
+    /// # Errors
+    /// As [`Client::error`].
+    pub fn error_of_reader(&self, handle: Handle) -> Result<Option<Errno>> {
+        self.error_by(handle, TOLD)
+    }
+
     /// The same by who has taken out word of it, where datagrams come. None, when somebody else was told of it, or nobody knows any
     /// more.
     fn failure(&self, handle: Handle) -> Result<Option<Errno>> {

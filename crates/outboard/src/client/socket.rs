@@ -529,17 +529,26 @@ impl Socket {
         match again(|| self.outboard.rings.recv(self.client(), with, pieces, flags)) {
             Ok(0) if asks => {
                 let shows = shown(end.p.as_fd(), PollFlags::IN, Some(Duration::ZERO))?;
-                let error = shows.contains(PollFlags::HUP).then(|| self.why(&end)).flatten();
+                let error = shows.contains(PollFlags::HUP).then(|| self.why_read(&end)).flatten();
                 error.map_or(Ok(0), Err)
             }
-            Err(Errno::CONNRESET) => self.why(&end).map_or(Ok(0), Err),
+            Err(Errno::CONNRESET) => self.why_read(&end).map_or(Ok(0), Err),
             done => done,
         }
     }
 
     /// Why a connection has ended, where the outboard knows and has not told.
     fn why(&self, end: &End) -> Option<Errno> {
-        match self.client().error(end.handle) {
+        self.known(end, self.client().error(end.handle))
+    }
+
+    /// The same, to who reads.
+    fn why_read(&self, end: &End) -> Option<Errno> {
+        self.known(end, self.client().error_of_reader(end.handle))
+    }
+
+    fn known(&self, end: &End, found: Result<Option<Errno>>) -> Option<Errno> {
+        match found {
             Ok(error) => error,
             Err(Errno::BADF) if self.client().is_gone(end.p.as_fd()) => Some(Errno::NETDOWN),
             // It has told.

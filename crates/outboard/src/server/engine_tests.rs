@@ -9,7 +9,9 @@ use fusewire_stack::Clock;
 use fusewire_stack::ip::{self, Config};
 
 use super::*;
-use crate::protocol::{Family, Handle, KEY_LEN, Message, OptionName, Reply, Request, SocketType};
+use crate::protocol::{
+    FAILURE, Family, Handle, KEY_LEN, Message, OptionName, Reply, Request, SocketType,
+};
 use crate::region::{BLOCKS_LEN, RINGS_LEN, Slot};
 use crate::ring::{self, BUSY, Progress, REVOKED, Ring, Word};
 use crate::server::requests::Asker;
@@ -513,11 +515,38 @@ fn who_has_shut_down_what_comes_is_told_of_a_reset() {
     leased.comes(&mut engine, [&mut stack, &mut peer], now, 100);
     rustix::net::shutdown(&leased.p, rustix::net::Shutdown::Read).unwrap();
     leased.ends(&mut engine, [&mut stack, &mut peer], now);
-    let error = Request::Option(
-        handle,
-        crate::protocol::OptionName { level: libc::SOL_SOCKET, name: libc::SO_ERROR },
-    );
-    let answer = ask(&mut engine, &mut stack, now, error);
-    let reset = Errno::CONNRESET.raw_os_error().to_ne_bytes();
-    assert_eq!(Reply::parse(&answer), Ok(Reply::Value(&reset)));
+    assert_eq!(error_of(&mut engine, &mut stack, handle, libc::SO_ERROR), libc::ECONNRESET);
+}
+
+/// `SO_ERROR`, or the same by another name.
+fn error_of(engine: &mut Engine, stack: &mut Stack, handle: Handle, name: i32) -> i32 {
+    let name = OptionName { level: libc::SOL_SOCKET, name };
+    let answer = ask(engine, stack, Clock::new().now(), Request::Option(handle, name));
+    let Ok(Reply::Value(value)) = Reply::parse(&answer) else { panic!("no value") };
+    i32::from_ne_bytes(value[..].try_into().unwrap())
+}
+
+#[test]
+fn who_finishes_and_then_resets_has_broken_the_pipe_of_who_writes_alone() {
+    let clock = Clock::new();
+    for is_read in [false, true] {
+        let (mut engine, stack, mut peer) = engine_and_peer(Budget::default(), &clock);
+        let (mut stack, now) = (stack.lock().unwrap(), clock.now());
+        let leased = Leased::new(&mut engine, [&mut stack, &mut peer], now);
+        let handle = engine.table.at(leased.index).unwrap().handle;
+        leased.comes(&mut engine, [&mut stack, &mut peer], now, 100);
+        peer.tcp_finish(leased.remote).unwrap();
+        peer.transmit(now).unwrap();
+        if is_read {
+            let slot = leased.slot();
+            let (read, unread) = ring::unread(&slot).unwrap();
+            assert_eq!(ring::consume(&slot, read, unread, 100), Ok(Some(ring::After::Rest)));
+        }
+        leased.ends(&mut engine, [&mut stack, &mut peer], now);
+        let mut error_of = |name| error_of(&mut engine, &mut stack, handle, name);
+        assert_eq!(
+            [FAILURE, libc::SO_ERROR, libc::SO_ERROR].map(&mut error_of),
+            [0, libc::EPIPE, 0]
+        );
+    }
 }

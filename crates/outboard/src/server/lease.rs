@@ -415,6 +415,9 @@ fn arrive(
         // Another process may come to have what lies in the ring: until that is read the connection goes on, and who has read it says so.
         Laid::All if socket.is_refused && has_unread_after_all(lease, slot)? => wants = true,
         Laid::All => {
+            if let Some(error) = pipe::failure(stack, id)? {
+                return Err(error.into());
+            }
             let at_end = stack.tcp_read(id, &mut [])?.is_some();
             if at_end && !std::mem::replace(&mut socket.peer_is_told, true) {
                 slot.set_over(PEER_FINISHED);

@@ -173,7 +173,10 @@ fn arrive(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, 
     loop {
         let (a, b) = stack.tcp_peek(id).map_err(failed)?;
         if a.is_empty() {
-            // Nothing yet, the end, or why there will be none.
+            // Nothing yet, the end, or why the connection is over.
+            if let Some(error) = failure(stack, id).map_err(failed)? {
+                return Err(failed(error));
+            }
             let at_end = stack.tcp_read(id, &mut []).map_err(failed)?.is_some();
             if at_end && !std::mem::replace(&mut socket.peer_is_told, true) {
                 let _ = shutdown(&socket.q, Shutdown::Write);

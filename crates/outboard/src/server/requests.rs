@@ -151,7 +151,8 @@ impl Engine {
                     (libc::SOL_SOCKET, libc::SO_ERROR | FAILURE)
                 ) =>
                 {
-                    let error = self.table.exhume(&handle)?.map_or(0, Errno::raw_os_error);
+                    let reads = name.name == FAILURE;
+                    let error = self.table.exhume(&handle, reads)?.map_or(0, Errno::raw_os_error);
                     Ok(Answer::Value(error.to_ne_bytes().to_vec()))
                 }
                 None => {
@@ -553,8 +554,10 @@ impl Engine {
         let is_listening = matches!(socket.state, State::Listening { .. });
         let int = match (name.level, name.name) {
             (libc::SOL_SOCKET, libc::SO_ERROR | FAILURE) => {
-                socket.has_word &= name.name != FAILURE;
-                socket.error.take().map_or(0, Errno::raw_os_error)
+                let reads = name.name == FAILURE;
+                socket.has_word &= !reads;
+                let is_told = !reads || !socket.is_writers_alone();
+                socket.error.take_if(|_| is_told).map_or(0, Errno::raw_os_error)
             }
             (libc::SOL_SOCKET, libc::SO_TYPE) => match socket.of.kind {
                 Kind::Stream => libc::SOCK_STREAM,

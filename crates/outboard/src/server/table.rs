@@ -18,7 +18,7 @@ use super::contexts::{Service, Used};
 use super::lease::Lease;
 use super::turns::Turns;
 use crate::placeholder;
-use crate::protocol::{Handle, Heading, Offer, SocketType, VERDICT_LEN};
+use crate::protocol::{Handle, Heading, Kind, Offer, SocketType, VERDICT_LEN};
 
 /// How many sockets that ended in an error are remembered, for who asks why.
 const OBITUARIES_MAX: usize = 4096;
@@ -93,6 +93,11 @@ impl Socket {
     /// Whose it is.
     pub fn owner(&self) -> Owner {
         Owner { uid: self.uid, pid: self.pid, payer: self.payer }
+    }
+
+    /// Its error is for who writes or asks: who reads is at the end that the peer has made before.
+    pub fn is_writers_alone(&self) -> bool {
+        self.of.kind == Kind::Stream && self.error == Some(Errno::PIPE)
     }
 
     /// Its application is to find an error where datagrams come, as that of a socket of the kernel's would which is connected.
@@ -412,13 +417,13 @@ impl Table {
         self.obituaries.push_back(Obituary { payer, handle, error, local, told });
     }
 
-    /// Why a socket ended; told once, `None` from then on.
+    /// Why a socket ended; told once, `None` from then on. Who `reads` is not told what is [for writers alone](Socket::is_writers_alone).
     ///
     /// # Errors
     /// `EBADF`: it is not known to have ended.
-    pub fn exhume(&mut self, handle: &Handle) -> Result<Option<Errno>, Errno> {
+    pub fn exhume(&mut self, handle: &Handle, reads: bool) -> Result<Option<Errno>, Errno> {
         let at = self.grave(handle).ok_or(Errno::BADF)?;
-        Ok(self.obituaries[at].error.take())
+        Ok(self.obituaries[at].error.take_if(|error| !(reads && *error == Errno::PIPE)))
     }
 
     /// The address that it had.
@@ -482,7 +487,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::protocol::{Family, Kind};
+    use crate::protocol::Family;
 
     fn socket(number: u64, cookie: u64) -> Socket {
         Socket {
@@ -568,10 +573,14 @@ mod tests {
         let dead = |payer: u32, handle: Handle| Socket { payer, handle, ..socket(0, 0) };
         table.bury(&dead(7, handle), Errno::CONNREFUSED, local);
         let stranger = Handle { token: [2; 16], ..handle };
-        assert_eq!(table.exhume(&stranger), Err(Errno::BADF));
+        assert_eq!(table.exhume(&stranger, false), Err(Errno::BADF));
         assert_eq!(table.epitaph(&stranger), Err(Errno::BADF));
-        assert_eq!(table.exhume(&handle), Ok(Some(Errno::CONNREFUSED)));
-        assert_eq!((table.exhume(&handle), table.epitaph(&handle)), (Ok(None), Ok(local)));
+        assert_eq!(table.exhume(&handle, true), Ok(Some(Errno::CONNREFUSED)));
+        let of_writers = Handle { socket: 6, ..handle };
+        table.bury(&dead(7, of_writers), Errno::PIPE, local);
+        assert_eq!(table.exhume(&of_writers, true), Ok(None));
+        assert_eq!(table.exhume(&of_writers, false), Ok(Some(Errno::PIPE)));
+        assert_eq!((table.exhume(&handle, false), table.epitaph(&handle)), (Ok(None), Ok(local)));
         let of = |socket: u64| Handle { socket, ..handle };
         for n in 0..100 {
             table.bury(&dead(8, of(1 << 32 | n)), Errno::HOSTUNREACH, None);
@@ -579,8 +588,12 @@ mod tests {
         for n in 0..2 * OBITUARIES_MAX as u64 {
             table.bury(&dead(7, of(n)), Errno::TIMEDOUT, None);
         }
-        assert_eq!(table.exhume(&of(1 << 32)), Ok(Some(Errno::HOSTUNREACH)), "another user's");
-        assert_eq!(table.exhume(&of(0)), Err(Errno::BADF));
+        assert_eq!(
+            table.exhume(&of(1 << 32), false),
+            Ok(Some(Errno::HOSTUNREACH)),
+            "another user's"
+        );
+        assert_eq!(table.exhume(&of(0), false), Err(Errno::BADF));
         table.bury(&dead(7, of(0)), Errno::TIMEDOUT, None);
         assert_eq!(table.obituaries.len(), OBITUARIES_MAX);
     }

@@ -244,6 +244,9 @@ pub enum Error {
     /// The peer reset the connection.
     #[error("the peer reset the connection")]
     Reset,
+    /// The peer has finished, and then reset the connection: who reads is at the end, and nobody takes what is sent.
+    #[error("the peer has finished, and reset the connection")]
+    Broken,
     /// We ended the connection at once.
     #[error("the connection was aborted")]
     Aborted,

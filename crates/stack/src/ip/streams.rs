@@ -261,7 +261,7 @@ impl Stack {
     }
 
     pub(super) fn end_of(stream: &Stream) -> Result<Option<usize>> {
-        if let Some(error) = stream.error {
+        if let Some(error) = stream.error.filter(|error| *error != Error::Broken) {
             return Err(error);
         }
         Ok(stream.at_end().then_some(0))

@@ -108,6 +108,8 @@ pub struct Stream {
     /// What its writer may queue.
     pub backlog: Backlog,
     pub over: bool,
+    /// The peer has finished, and all before its end has come.
+    has_end: bool,
     /// In the queue of sockets in TIME-WAIT.
     pub in_time_wait: bool,
     reported: Reported,
@@ -160,6 +162,7 @@ impl Stream {
             wants_room: false,
             backlog: Backlog::default(),
             over: false,
+            has_end: false,
             in_time_wait: false,
             reported: Reported::default(),
             trace: Trace::default(),
@@ -435,7 +438,7 @@ impl Stream {
     pub fn read_with<S: AnyStage>(&mut self, pipeline: &S, out: &mut [u8]) -> Result<usize> {
         // A stream that was cut off has no end: what is left of a block is none then.
         let (readable, is_last) =
-            (self.readable(), self.peer_has_finished() && self.error.is_none());
+            (self.readable(), self.has_end || self.peer_has_finished() && self.error.is_none());
         let mut len = readable.min(out.len());
         if S::WHOLE_BLOCKS || !is_last || len < readable {
             len -= len % S::BLOCK;
@@ -670,10 +673,15 @@ impl Stream {
                         events.add(Event::Writable);
                     }
                 }
-                machine::Event::PeerFinished { .. } => events.add(Event::PeerFinished),
+                machine::Event::PeerFinished { .. } => {
+                    self.has_end = true;
+                    events.add(Event::PeerFinished);
+                }
                 machine::Event::Urgent { .. } => events.add(Event::Urgent),
                 machine::Event::Reset(cause) => {
                     self.error.get_or_insert(match cause {
+                        // As the kernel tells it; to RFC 9293 (3.10.7.4) it is "connection reset", too.
+                        ResetCause::Peer if self.has_end => Error::Broken,
                         ResetCause::Peer => Error::Reset,
                         ResetCause::Refused => Error::Refused,
                         ResetCause::Local => Error::Aborted,

@@ -192,6 +192,26 @@ fn closing_with_unread_bytes_resets() {
     assert_eq!(net.stacks[1].sockets(), 1);
 }
 
+/// As HTTP's servers do that answer early: the answer has its end, and nobody takes the rest.
+#[test]
+fn who_finishes_and_then_resets_has_said_all() {
+    let mut net = Net::new(PLAIN, 1500, Config::default());
+    let (client, server) = connected(&mut net, 80);
+    net.stacks[0].tcp_write(client, b"never read").unwrap();
+    net.settle();
+    net.stacks[1].tcp_write(server, b"answer").unwrap();
+    net.stacks[1].tcp_finish(server).unwrap();
+    net.settle();
+    net.stacks[1].close(net.now, server).unwrap();
+    net.settle();
+    let stack = &mut net.stacks[0];
+    assert_eq!(stack.tcp_state(client), Ok(State::Closed));
+    assert_eq!(stack.tcp_read(client, &mut [0; 9]), Ok(Some(6)));
+    assert_eq!([(); 2].map(|()| stack.tcp_read(client, &mut [0; 9])), [Ok(Some(0)); 2]);
+    assert_eq!(stack.tcp_write(client, b"more"), Err(Error::Broken));
+    assert_eq!(stack.take_error(client), Ok(Some(Error::Broken)));
+}
+
 #[test]
 fn a_listener_that_closes_resets_who_waits() {
     let mut net = Net::new(PLAIN, 1500, Config::default());

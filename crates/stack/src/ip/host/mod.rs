@@ -218,7 +218,7 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         let kind = match error {
             Error::NoSocket | Error::NotConnected => io::ErrorKind::NotConnected,
-            Error::Finished => io::ErrorKind::BrokenPipe,
+            Error::Finished | Error::Broken => io::ErrorKind::BrokenPipe,
             Error::InUse(_) => io::ErrorKind::AddrInUse,
             Error::Denied(_) => io::ErrorKind::PermissionDenied,
             Error::NotOurs(_) | Error::NoPort => io::ErrorKind::AddrNotAvailable,

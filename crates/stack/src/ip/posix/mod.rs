@@ -19,7 +19,7 @@ pub fn errno(error: Error) -> i32 {
     match error {
         NoSocket => libc::EBADF,
         NotConnected => libc::ENOTCONN,
-        Finished => libc::EPIPE,
+        Finished | Broken => libc::EPIPE,
         InUse(_) => libc::EADDRINUSE,
         Denied(_) => libc::EACCES,
         NotOurs(_) | NoPort => libc::EADDRNOTAVAIL,

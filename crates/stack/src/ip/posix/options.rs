@@ -158,7 +158,7 @@ pub enum Effect {
 /// Bounds of `TCP_MAXSEG`.
 const SEGMENT: std::ops::RangeInclusive<i32> = 88..=32767;
 /// Bounds of `SO_RCVBUF` and `SO_SNDBUF`.
-const BUFFER: std::ops::RangeInclusive<i32> = 4096..=(64 << 20);
+const BUFFER: std::ops::RangeInclusive<u32> = 4096..=(64 << 20);
 
 /// The first four bytes of an option's value.
 pub(super) fn int(value: &[u8]) -> Result<i32, i32> {
@@ -179,7 +179,8 @@ fn seconds(value: &[u8]) -> Result<Duration, i32> {
 }
 
 fn buffer(value: &[u8]) -> Result<Option<u32>, i32> {
-    Ok(Some(int(value)?.clamp(*BUFFER.start(), *BUFFER.end()) as u32))
+    // One below 0 is more than any, as to the kernel.
+    Ok(Some((int(value)? as u32).clamp(*BUFFER.start(), *BUFFER.end())))
 }
 
 /// What is told of a buffer that was asked for: twice that, as the kernel does, whose own records of what waits take the half.
@@ -589,6 +590,13 @@ mod tests {
         let segment = (libc::IPPROTO_TCP, libc::TCP_MAXSEG);
         assert_eq!(options.set(segment, &1100i32.to_ne_bytes(), true), Ok(Effect::Tune));
         assert_eq!(options.segment(), 1100);
+    }
+
+    #[test]
+    fn a_buffer_below_0_is_as_long_as_can_be() {
+        for (asked, found) in [(-1, 64 << 20), (i32::MIN, 64 << 20), (0, 4096), (5000, 5000)] {
+            assert_eq!(buffer(&i32::to_ne_bytes(asked)), Ok(Some(found)));
+        }
     }
 
     #[test]
