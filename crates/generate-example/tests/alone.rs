@@ -23,19 +23,23 @@ fn built(folder: &Path, library: &str) -> Vec<PathBuf> {
     all
 }
 
-fn tool(name: &str) -> OsString {
-    let cargo = std::env::var_os("CARGO").map(PathBuf::from);
-    let beside = cargo.map(|cargo| cargo.with_file_name(name)).filter(|tool| tool.is_file());
-    beside.map_or_else(|| name.into(), PathBuf::into_os_string)
+/// One of the tools that built this, or of the PATH; `None`: that of who built this is not everybody's.
+fn tool(name: &str) -> Option<OsString> {
+    let Some(cargo) = std::env::var_os("CARGO") else { return Some(name.into()) };
+    let beside = Path::new(&cargo).with_file_name(name);
+    beside.is_file().then(|| beside.into_os_string())
 }
 
 #[test]
 fn the_tutorials_crate_is_one_by_itself() {
+    let (Some(cargo), Some(rustc)) = (tool("cargo"), tool("rustc")) else {
+        return eprintln!("skipped: the tools that built this cannot be run");
+    };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = tempfile::tempdir().unwrap();
     make::write(&Path::new(env!("OUT_DIR")).join("weather.toml"), folder.path(), None).unwrap();
     std::fs::copy(root.join("Cargo.lock"), folder.path().join("Cargo.lock")).unwrap();
-    let resolved = Command::new(tool("cargo"))
+    let resolved = Command::new(cargo)
         .args(["metadata", "--offline", "--format-version", "1"])
         .current_dir(folder.path())
         .output()
@@ -46,7 +50,7 @@ fn the_tutorials_crate_is_one_by_itself() {
 
     let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let compiled = |file: &str, kind: &[&str], externs: &[(&str, &Path)]| {
-        let mut rustc = Command::new(tool("rustc"));
+        let mut rustc = Command::new(&rustc);
         rustc.args(["--edition", "2024", "--emit", "metadata", "-D", "warnings"]).args(kind);
         rustc
             .arg("--out-dir")

@@ -65,6 +65,7 @@ impl Profile for Conference {
             fixed_bits: 67_200,
             hz: 50.0,
             loss_max: 0.005,
+            jitter: Some(Duration::from_millis(5)),
             ..Adu::new("Audio", 0)
         },
         Adu {
