@@ -23,9 +23,6 @@ use crate::shell::{Result, Tests, tests, timed};
 /// Programs that run at once. Each has as many threads as there are processors; some of them wait at any time.
 const AT_ONCE: usize = 3;
 
-/// Tests that failed and are run once more, each by itself, at most: where more fail, it is no neighbour that did it.
-const AGAIN: usize = 3;
-
 /// How long a program runs at most: what hangs is ended, and named.
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -193,9 +190,9 @@ struct Outcome<'a> {
     skipping: BTreeSet<PathBuf>,
 }
 
-/// Runs programs as a step, each as `command` has it, all of them whatever fails, and counts. The output of each is shown when it
-/// has ended; what was skipped and what failed once more in the end. A few tests that fail beside others are run again by
-/// themselves, which decides, and are listed: they are to be mended.
+/// Runs all programs as one step, each as `command` builds it, and counts their tests. Prints the output of each program when it
+/// ends, then the skipped tests, then the failed ones. A test that failed is never run again: a failure next to other programs
+/// is a defect of the test or of what it tests.
 pub fn run(
     name: &str,
     programs: &[Program],
@@ -206,17 +203,11 @@ pub fn run(
         let outcome = Mutex::default();
         several(&together, AT_ONCE, &command, &outcome);
         several(&alone, 1, &command, &outcome);
-        let mut outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let failed = std::mem::take(&mut outcome.failed);
-        let (failed, unsteady) = again(failed, &command, &mut outcome);
-        let Outcome { tests, skipped, skipping, .. } = outcome;
+        let outcome: Outcome<'_> = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Outcome { tests, failed, skipped, skipping } = outcome;
         if !skipped.is_empty() {
             println!("── skipped, by how many tests:");
             skipped.iter().for_each(|(why, tests)| println!("{tests:7}  {why}"));
-        }
-        if !unsteady.is_empty() {
-            println!("── failed beside others and passed by themselves, to be mended:");
-            unsteady.iter().for_each(|failed| println!("   {failed}"));
         }
         if failed.is_empty() {
             return Ok(Ran { tests, skipping });
@@ -243,33 +234,6 @@ fn parts(programs: &[Program]) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
     }
     together.sort_by_key(|part| !only::is_long(&part.program.package, part.program.name()));
     (together, alone)
-}
-
-/// Runs what failed once more, by itself, and returns what still fails, and what passes then.
-fn again<'a>(
-    failed: Vec<Failure<'a>>,
-    command: &(impl Fn(&Program) -> Command + Sync),
-    of_all: &mut Outcome<'a>,
-) -> (Vec<Failure<'a>>, Vec<Failure<'a>>) {
-    let are_known = failed.iter().all(|failed| !failed.tests.is_empty());
-    if !are_known || failed.iter().map(|failed| failed.tests.len()).sum::<usize>() > AGAIN {
-        return (failed, Vec::new());
-    }
-    failed.into_iter().partition(|failed| {
-        let outcome = Mutex::default();
-        for test in &failed.tests {
-            let part = Part { program: failed.program, chosen: vec!["--exact", test] };
-            part.run(command(failed.program), &outcome);
-        }
-        let outcome: Outcome<'_> = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Its program has been counted.
-        of_all.tests.passed += outcome.tests.passed;
-        for (why, tests) in outcome.skipped {
-            *of_all.skipped.entry(why).or_default() += tests;
-        }
-        of_all.skipping.extend(outcome.skipping);
-        !outcome.failed.is_empty() || outcome.tests.passed < failed.tests.len()
-    })
 }
 
 fn several<'a>(
@@ -452,25 +416,11 @@ mod tests {
     }
 
     #[test]
-    fn a_few_that_fail_are_run_again_by_themselves() {
+    fn a_failed_test_fails_the_run_even_if_it_passes_alone() {
         let one = [program("a", "x")];
-        let passes =
-            "[ \"$1\" = --exact ] && { echo \"test result: ok. 1 passed; 0 failed\"; exit; };";
-        let fails = "echo test two ... FAILED; exit 101";
-        let script = |what: &str| -> &'static str { format!("{passes} {what}").leak() };
-        let ran = run("programs that fail once", &one, shell(script(fails))).unwrap();
-        assert_eq!(ran.tests.to_string(), "tests: 1, programs: 0, left out: 0");
-        // Who fails without a test that says so, or with many, is not asked again.
-        run("a program that fails", &one, shell(script("exit 101"))).unwrap_err();
-        let many = "for n in 1 2 3 4; do echo test $n ... FAILED; done; exit 101";
-        run("programs of which much fails", &one, shell(script(many))).unwrap_err();
-        // Nor does it count where nothing runs.
-        run(
-            "a program without the test",
-            &one,
-            shell("[ $1 = --exact ] || { echo test two ... FAILED; exit 101; }"),
-        )
-        .unwrap_err();
+        let script = "[ \"$1\" = --exact ] && { echo \"test result: ok. 1 passed; 0 failed\"; exit; }; echo test two ... FAILED; exit 101";
+        let error = run("a test that passes alone", &one, shell(script)).unwrap_err();
+        assert!(error.contains("1 failed"), "{error}");
     }
 
     #[test]
