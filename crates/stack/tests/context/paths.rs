@@ -88,7 +88,9 @@ fn a_path_that_is_known_is_not_asked() {
     assert_eq!(log.filter(|packet| packet[11] & 31 == 16).count(), 0, "PATH");
 }
 
-/// A link whose other end takes 1,280 bytes and tells nobody: over sockets of the kernel's.
+/// The kernel's UDP sockets over a link whose far end drops packets above 1,280 bytes without an ICMP message. Counts no
+/// retransmissions: on a loaded machine this process may be stopped for longer than the retransmission timeout. The tests
+/// on a virtual clock count them.
 #[test]
 fn a_path_of_1280_bytes_is_found_over_udp() {
     let setup = "unshare --net sleep 600 >/dev/null 2>&1 & export PEER=$!
@@ -137,7 +139,6 @@ fn a_path_of_1280_bytes_is_found_over_udp() {
         // 1,280 less the headers of IPv4, UDP and XTP.
         let data = client.packet_data(context);
         assert!((1220 - 31..=1220).contains(&data), "{data}");
-        assert_eq!(client.info(context).unwrap().counters.retransmissions, 0);
         let killed = std::process::Command::new("kill").arg(&peer).status().unwrap();
         assert!(killed.success());
     });
