@@ -13,6 +13,8 @@ use crate::{Error, Result};
 /// The version of the form; another is refused.
 pub const SCHEMA: u32 = 1;
 
+/// Charts of differences between one loop and passes. Their values are negative if one loop moves or needs more.
+const DIFFERENCES: [&str; 3] = ["saved", "saved-bytes", "code-growth"];
 /// Larger files are no record.
 const FILE_MAX: u64 = 8 << 20;
 /// More than any experiment finds.
@@ -271,8 +273,11 @@ fn check_point(point: &Point) -> Result<()> {
         }
         At::Number(x) => !x.is_finite() || *x < 0.0,
     };
-    let numbers = [Some(point.value), point.low, point.high, point.place.second];
-    let bad = bad || numbers.into_iter().flatten().any(|n| !n.is_finite() || n < 0.0);
+    let may_be_negative = DIFFERENCES.contains(&point.place.chart.as_str());
+    let is_bad = |value: f64| !value.is_finite() || (value < 0.0 && !may_be_negative);
+    let values = [Some(point.value), point.low, point.high].into_iter().flatten();
+    let bad = bad || values.into_iter().any(is_bad);
+    let bad = bad || point.place.second.is_some_and(|second| !second.is_finite() || second < 0.0);
     let spread = point.low.is_some_and(|low| low > point.value)
         || point.high.is_some_and(|high| high < point.value);
     if bad || spread || point.samples == Some(0) {

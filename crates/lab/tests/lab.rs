@@ -103,7 +103,7 @@ fn the_report_needs_nothing_else() {
     for experiment in ALL.iter() {
         assert!(page.contains(&format!("<section class=\"page\" id=\"{}\">", experiment.name)));
     }
-    assert_eq!(findings(&entries).len(), 12);
+    assert_eq!(findings(&entries).len(), 14);
     assert!(findings(&entries).iter().all(|finding| !finding.known));
 }
 
@@ -230,12 +230,105 @@ fn the_first_page_answers_case_by_case() {
         "<td class=\"gain\">1.50</td>",
         "One loop gains more than 10\u{a0}% in 1 of 3 cases.",
         "It loses more than 5\u{a0}% in 1 (a cipher), and changes little in 1.",
-        "A quick run.",
+        "<p class=\"caution\">A quick run (all experiments): small differences mean nothing.</p>",
+        "id=\"answer-gain\"",
     ] {
         assert!(page.contains(words), "{words}");
     }
     record.points.iter_mut().for_each(|point| point.value = 2.0);
     assert!(page_of(record).contains("<b>Mostly yes.</b>"));
+}
+
+#[test]
+fn one_remark_about_noise_names_its_experiments() {
+    let mut noisy = record("braun-loops");
+    noisy.noise.noisy = true;
+    noisy.points =
+        vec![Point { samples: Some(3), ..Place::new("gain-send", "a cipher", 256.0).is(2.0) }];
+    let mut quiet = record("dabbous-checksums");
+    quiet.points = ["op4", "vectors"]
+        .map(|form| Point {
+            samples: Some(3),
+            ..Place::new("table-6", "this machine", form).is(20.0)
+        })
+        .into();
+    let entry = |record: Record| Entry {
+        experiment: named(&record.experiment).unwrap(),
+        record: Some(record),
+        change: None,
+    };
+    let page = html(&[entry(noisy), entry(quiet)]);
+    assert_eq!(page.matches("A quick run on a noisy machine").count(), 1);
+    assert!(page.contains("A quick run on a noisy machine (braun-loops):"));
+    assert!(page.contains("A quick run (dabbous-checksums):"));
+}
+
+/// Section 4.2 of Braun and Diot: one loop may move more bytes than passes, and the report must not claim savings then.
+#[test]
+fn the_report_claims_savings_only_if_bytes_were_saved() {
+    let found = |sent: f64, received: f64| {
+        let mut record = record("braun-memory");
+        let here = "this machine, portable";
+        let misses = |series: &str, value: f64| {
+            Place::new("misses", series, "SuperSPARC: portable, receive").is(value)
+        };
+        record.points = vec![
+            Place::new("saved", here, "send").is(sent),
+            Place::new("saved", here, "receive").is(received),
+            misses("ILP", 5.0),
+            misses("non-ILP", 4.0),
+        ];
+        // Differences below zero can be kept and read again.
+        let text = serde_json::to_string(&record).unwrap();
+        page_of(Record::parse(&text).unwrap())
+    };
+    let cases = [
+        (1.0, 1.0, "One loop reads and writes fewer bytes; it does not miss", "1.0 copies less"),
+        (-0.5, -0.2, "One loop does not read and write fewer bytes;", "0.5 copies more"),
+        (0.9, 0.0, "fewer bytes when sending only;", "0.0 copies less of"),
+    ];
+    for (sent, received, head, text) in cases {
+        let page = found(sent, received);
+        assert!(page.contains(head), "{sent} {received}: {head}");
+        assert!(page.contains(text.trim_end_matches(" of")), "{sent} {received}: {text}");
+    }
+}
+
+#[test]
+fn the_report_names_the_sizes_at_which_udp_is_slower() {
+    let mut record = record("inca-messages");
+    record.points = [(10.0, 48.0), (4000.0, 1.0), (65_000.0, 0.27)]
+        .map(|(size, ratio)| Place::new("gain", "UDP, this machine", size).is(ratio))
+        .into();
+    let page = page_of(record);
+    let head = "UDP messages of 10 bytes are received faster, of 63.5 KiB slower.";
+    assert!(page.contains(head));
+}
+
+/// A reader who learns a colour in one chart finds it in the next.
+#[test]
+fn a_meaning_has_one_colour_in_all_charts() {
+    let mut record = record("inca-messages");
+    let charts = [("throughput", ["kernel", "user level"]), ("device", ["user level", "kernel"])];
+    record.points = charts
+        .iter()
+        .flat_map(|(chart, names)| names.map(|name| Place::new(*chart, name, 1000.0).is(1.0)))
+        .collect();
+    let page = page_of(record);
+    let colours = |name: &str| -> Vec<String> {
+        let marked = format!("\"name\":\"{name}\"");
+        // Keys are sorted: the colour precedes the name of a series.
+        let before = page.match_indices(&marked).map(|(at, _)| &page[..at]);
+        let of = |before: &str| {
+            let at = before.rfind("\"colour\":").unwrap() + "\"colour\":".len();
+            before[at..].chars().take_while(char::is_ascii_digit).collect()
+        };
+        before.map(of).collect()
+    };
+    for (name, colour) in [("kernel", "3"), ("user level", "2")] {
+        let found = colours(name);
+        assert!(found.len() >= 2 && found.iter().all(|found| found == colour), "{name}: {found:?}");
+    }
 }
 
 /// Figure 1 of Dabbous: layer by layer, theirs and ours, with what the record says; and the finding beside the paper's.

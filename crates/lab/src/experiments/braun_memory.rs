@@ -151,13 +151,13 @@ impl Counting {
         let here = format!("this machine, {}", at.words);
         for (kind, saved) in ["read", "written"].into_iter().zip(saved) {
             let place = Place::new("saved-bytes", here.clone(), format!("{}, {kind}", at.way));
-            bench.sample(place, saved.max(0.0));
+            bench.sample(place, saved);
         }
-        let copies = ((saved[0] + saved[1]) / 2.0).max(0.0);
+        let copies = (saved[0] + saved[1]) / 2.0;
         bench.sample(Place::new("saved", here, at.way), copies);
         let [one, passes] = [0, 1].map(|i| both[i].code_bytes);
         let Some(text) = text_bytes(&self.program) else { return };
-        let grown = (one - passes).max(0.0) / text * 100.0;
+        let grown = (one - passes) / text * 100.0;
         bench.sample(Place::new("code-growth", "this machine", at.to_string()), grown);
     }
 

@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
-use super::page::escaped;
+use super::finding::Finding;
+use super::page::{escaped, figure, fits};
 use super::{Entry, findings};
+use crate::experiment::Experiment;
 use crate::record::{At, Point, Record};
 
 /// Writes it.
@@ -18,27 +20,72 @@ pub(super) fn page(out: &mut String, entries: &[Entry]) {
             machine.cpus
         );
     }
-    let record_of =
-        |name: &str| entries.iter().find(|entry| entry.experiment.name == name)?.record.as_ref();
-    if let Some(record) = record_of("braun-loops") {
-        verdict(out, record);
+    if let Some(entry) = entries.iter().find(|entry| entry.experiment.name == LOOPS) {
+        if let Some(record) = &entry.record {
+            verdict(out, record);
+            chart(out, entry.experiment, record);
+        }
     }
-    *out += "<h2>Findings</h2>\n<ol class=\"findings\">\n";
-    for finding in findings(entries) {
+    let findings = findings(entries);
+    *out += "<h2>Findings</h2>\n";
+    cautions(out, &findings);
+    *out += "<ol class=\"findings\">\n";
+    for finding in findings {
         let class = if finding.known { "" } else { " class=\"none\"" };
         let (head, text, name) = (escaped(&finding.head), escaped(&finding.text), finding.from);
-        let caution = match &finding.caution {
-            Some(why) => format!(" <span class=\"caution\">{}</span>", escaped(why)),
-            None => String::new(),
-        };
-        let _ = writeln!(
-            out,
-            "<li{class}><b>{head}</b> {text}{caution} <a href=\"#{name}\">{name}</a></li>"
-        );
+        let _ =
+            writeln!(out, "<li{class}><b>{head}</b> {text} <a href=\"#{name}\">{name}</a></li>");
     }
     *out += "</ol>\n";
     records(out, entries);
     *out += "</section>\n";
+}
+
+/// The experiment that the answer is from.
+const LOOPS: &str = "braun-loops";
+
+/// Writes each reason to distrust figures once, with the experiments that it is true of.
+fn cautions(out: &mut String, findings: &[Finding]) {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for finding in findings {
+        let Some(why) = &finding.caution else { continue };
+        match reasons.iter_mut().find(|(reason, _)| reason == why) {
+            Some((_, names)) if names.contains(&finding.from) => {}
+            Some((_, names)) => names.push(finding.from),
+            None => reasons.push((why, vec![finding.from])),
+        }
+    }
+    let known = findings.iter().filter(|finding| finding.caution.is_some() || finding.known);
+    let mut all: Vec<&str> = known.map(|finding| finding.from).collect();
+    all.dedup();
+    for (why, names) in reasons {
+        let whose = match names.len() == all.len() {
+            true => "all experiments".to_owned(),
+            false => names.join(", "),
+        };
+        let _ = writeln!(
+            out,
+            "<p class=\"caution\">{} ({}): small differences mean nothing.</p>",
+            escaped(why),
+            escaped(&whose)
+        );
+    }
+}
+
+/// Draws the gains of sending that the verdict counts.
+fn chart(out: &mut String, experiment: &Experiment, record: &Record) {
+    let Some(chart) = experiment.chart("gain-send") else { return };
+    let of = |points: &[Point]| -> Vec<Point> {
+        let is = |point: &&Point| point.place.chart == chart.id && fits(chart, point);
+        points.iter().filter(is).cloned().collect()
+    };
+    let (ours, theirs) = (of(&record.points), of(&experiment.published));
+    if ours.is_empty() {
+        return;
+    }
+    *out += "<div class=\"charts\">\n";
+    figure(out, "answer-gain", chart, experiment.paper, &ours, &theirs);
+    *out += "</div>\n";
 }
 
 /// Where one loop gains, pipeline by pipeline.
@@ -103,7 +150,7 @@ fn matrix(out: &mut String, way: &str, points: &[&Point], blocked: &[&Point]) {
         let is = |p: &&&Point| p.place.series == name && size(p) == Some(at);
         points.iter().find(is).map(|point| point.value)
     };
-    let _ = write!(out, "<table class=\"matrix\"><tr><th>{way}</th>");
+    let _ = write!(out, "<div class=\"scroll\"><table class=\"matrix\"><tr><th>{way}</th>");
     for at in &sizes {
         let _ = write!(out, "<th>{}</th>", short(*at));
     }
@@ -126,7 +173,7 @@ fn matrix(out: &mut String, way: &str, points: &[&Point], blocked: &[&Point]) {
         }
         *out += "</tr>\n";
     }
-    *out += "</table>\n";
+    *out += "</table></div>\n";
 }
 
 /// Bytes as a heading has room for.
@@ -141,7 +188,7 @@ fn short(bytes: f64) -> String {
 }
 
 fn records(out: &mut String, entries: &[Entry]) {
-    *out += "<h2>Records</h2>\n<table class=\"records\"><tr><th>experiment</th><th class=\"text\">shows</th>\
+    *out += "<h2>Records</h2>\n<div class=\"scroll\"><table class=\"records\"><tr><th>experiment</th><th class=\"text\">shows</th>\
              <th class=\"text\">taken</th><th class=\"text\">run</th><th>points</th><th>disturbed</th>\
              <th>since the one before</th></tr>\n";
     for Entry { experiment, record, change } in entries {
@@ -173,5 +220,5 @@ fn records(out: &mut String, entries: &[Entry]) {
             }
         };
     }
-    *out += "</table>\n";
+    *out += "</table></div>\n";
 }

@@ -130,15 +130,20 @@
   // Where few places were measured, far enough apart to be written, they are the ticks.
   const places = (spec, x) => {
     const xs = [...new Set(spec.xs)].sort((a, b) => a - b);
-    const apart = xs.every((v, i) => !i || x.place(v) - x.place(xs[i - 1]) > 8 * along(spec.x)(v).length + 6);
-    return xs.length > 1 && apart ? xs : x.ticks;
+    const apart = (ticks) => ticks.every((v, i) => !i || x.place(v) - x.place(ticks[i - 1]) > 8 * along(spec.x)(v).length + 6);
+    if (xs.length > 1 && apart(xs)) return xs;
+    // A narrow picture has room for every second or every third tick only.
+    let every = 1;
+    const some = () => x.ticks.filter((_, i) => i % every === 0);
+    while (every < 8 && !apart(some())) every += 1;
+    return some();
   };
   // Where both are alike.
   const isRatio = (axis) => !axis.unit && axis.label.includes("÷");
 
   // ---- lines ----
   const lines = (svg, spec, panel) => {
-    const W = 560, H = 330, left = 62, right = 24, top = 12, bottom = 46;
+    const W = panel.wide, H = 330, left = 62, right = 24, top = 12, bottom = 46;
     svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
     const all = panel.series.flatMap((s) => s.points);
     const x = scale(spec.x, spec.xs, left, W - right, false);
@@ -191,19 +196,20 @@
     return rows;
   };
   const bars = (svg, spec, panel) => {
-    const W = 560, left = 176, right = 62, top = 6, bottom = 44;
+    const W = panel.wide, left = W < 460 ? 116 : 176, right = W < 460 ? 48 : 62, top = 6, bottom = 44;
     const names = [...new Set(panel.series.flatMap((s) => s.points.map((p) => p.x)))];
     const thick = 13, gap = 2;
     const groups = names.map((name) => {
       const bars = panel.series.flatMap((s) => s.points.filter((p) => p.x === name).map((p) => ({ series: s, point: p })));
-      const rows = wrap(name, 26);
+      const rows = wrap(name, W < 460 ? 17 : 26);
       return { rows, bars, tall: Math.max(bars.length * (thick + gap), rows.length * 14) + 12 };
     });
     const H = top + bottom + groups.reduce((sum, g) => sum + g.tall, 0);
     svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
     const all = panel.series.flatMap((s) => s.points);
     const v = scale(spec.value, all.flatMap((p) => [p.v, p.high ?? p.v]), left, W - right, "bars");
-    for (const t of v.ticks) {
+    const every = W < 460 && v.ticks.length > 5 ? 2 : 1;
+    for (const t of v.ticks.filter((_, i) => i % every === 0)) {
       make("line", { x1: v.place(t), x2: v.place(t), y1: top, y2: H - bottom, class: "grid" }, svg);
       make("text", { x: v.place(t), y: H - bottom + 16, class: "tick", "text-anchor": "middle" }, svg, brief(t));
     }
@@ -215,21 +221,25 @@
       group.rows.forEach((row, i) => make("text", { x: left - 8, y: middle + 4 + (i - (group.rows.length - 1) / 2) * 14, class: "tick", "text-anchor": "end" }, svg, row));
       let y = middle - (group.bars.length * (thick + gap) - gap) / 2;
       for (const { series, point } of group.bars) {
-        const px = Math.max(v.place(point.v), left + 1);
-        make("rect", { x: left, y, width: px - left, height: thick, rx: 1.5, fill: colour(series), stroke: colour(series), class: series.paper ? "bar paper" : "bar" }, svg);
-        let end = px;
+        // Bars of differences begin at zero and reach to the left where the value is negative.
+        const zero = spec.value.logarithmic ? left : v.place(0);
+        const px = point.v < 0 ? Math.min(v.place(point.v), zero - 1) : Math.max(v.place(point.v), zero + 1);
+        const from = Math.min(px, zero);
+        make("rect", { x: from, y, width: Math.abs(px - zero), height: thick, rx: 1.5, fill: colour(series), stroke: colour(series), class: series.paper ? "bar paper" : "bar" }, svg);
+        let end = Math.max(px, zero);
         if (point.low !== undefined && point.high > point.low) {
           const x2 = v.place(point.high);
           make("line", { x1: Math.max(v.place(point.low), left), x2, y1: y + thick / 2, y2: y + thick / 2, class: "whisker" }, svg);
           end = Math.max(end, x2);
         }
         make("text", { x: end + 5, y: y + thick - 2.5, class: "value" }, svg, number(point.v));
-        marks.push({ px, py: y + thick / 2, box: [left, y - 1, px, y + thick + 1], point, series });
+        marks.push({ px, py: y + thick / 2, box: [from, y - 1, Math.max(px, zero), y + thick + 1], point, series });
         y += thick + gap;
       }
       at += group.tall;
     }
-    make("line", { x1: left, x2: left, y1: top, y2: H - bottom, class: "axis" }, svg);
+    const base = spec.value.logarithmic ? left : v.place(0);
+    make("line", { x1: base, x2: base, y1: top, y2: H - bottom, class: "axis" }, svg);
     if (isRatio(spec.value) && v.place(1) > left && v.place(1) < W - right)
       svg.prepend(make("line", { x1: v.place(1), x2: v.place(1), y1: top, y2: H - bottom, class: "even" }));
     listen(svg, spec, () => marks, ringIn(svg));
@@ -238,7 +248,7 @@
 
   // ---- surfaces ----
   const surface = (svg, spec, panel) => {
-    const W = 560, H = 420;
+    const W = panel.wide, H = 420, S = W < 460 ? 0.47 * W : 262;
     svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
     svg.classList.add("turns");
     const all = panel.series.flatMap((s) => s.points);
@@ -254,7 +264,6 @@
     let marks = [];
     const project = (x, y, z) => {
       const a = x * Math.cos(yaw) - y * Math.sin(yaw), b = x * Math.sin(yaw) + y * Math.cos(yaw);
-      const S = 262;
       return [W / 2 + a * S, H / 2 + 66 + b * Math.sin(pitch) * S - z * Math.cos(pitch) * S, b * Math.cos(pitch) + z * Math.sin(pitch)];
     };
     const draw = () => {
@@ -326,6 +335,9 @@
   };
 
   const kinds = { lines, bars, surface };
+  // A picture is drawn for the width of its box, between 320 and 560 units, so that its text keeps its size on a narrow screen.
+  const wide = (box) => Math.round(Math.min(560, Math.max(320, box.clientWidth || 560)));
+  const redraw = [];
   const chart = (figure) => {
     const spec = JSON.parse(figure.querySelector("script").textContent);
     if (spec.kind === "lines") spec.xs = spec.panels.flatMap((panel) => panel.series.flatMap((s) => s.points.map((p) => p.x)));
@@ -342,7 +354,7 @@
         else panel.box.appendChild(svg);
         panel.svg = svg;
         if (!shown.length) continue;
-        const marks = kinds[spec.kind](svg, spec, { ...panel, series: shown });
+        const marks = kinds[spec.kind](svg, spec, { ...panel, series: shown, wide: wide(panel.box) });
         svg.dataset.marks = marks.length;
         const bad = svg.outerHTML.match(/NaN|Infinity|undefined/);
         if (bad || !marks.length) throw new Error(`${figure.id}: ${bad ? bad[0] : "no marks"}`);
@@ -377,6 +389,7 @@
       if (panel.title) html("div", "whose", panel.box, panel.title);
     }
     draw();
+    redraw.push(draw);
     figure.dataset.drawn = "yes";
   };
 
@@ -389,8 +402,16 @@
     for (const p of pages) p.classList.toggle("here", p === page);
     for (const a of document.querySelectorAll("nav a")) a.classList.toggle("here", a.hash === "#" + page.id);
     hide();
+    // The boxes of a page that was hidden had no width when their pictures were drawn.
+    if (root.dataset.ready) redraw.forEach((draw) => draw());
     if (here && here !== page) here.scrollIntoView(); else scrollTo(0, 0);
   };
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    redraw.forEach((draw) => draw());
+  });
   const light = document.getElementById("light");
   light.addEventListener("click", () => {
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -403,5 +424,6 @@
   }
   addEventListener("hashchange", turn);
   turn();
+  redraw.forEach((draw) => draw());
   root.dataset.ready = "yes";
 })();

@@ -54,7 +54,7 @@ pub(super) fn html(entries: &[Entry]) -> String {
     out += STYLE;
     out += "</style>\n";
     navigation(&mut out, entries);
-    out += "<main>\n";
+    out += "<main>\n<p class=\"menu\"><a href=\"#experiments\">All experiments</a></p>\n";
     super::answer::page(&mut out, entries);
     for entry in entries {
         experiment(&mut out, entry);
@@ -66,7 +66,7 @@ pub(super) fn html(entries: &[Entry]) -> String {
 }
 
 fn navigation(out: &mut String, entries: &[Entry]) {
-    *out += "<nav>\n<div class=\"title\">Fusewire lab</div>\n";
+    *out += "<nav id=\"experiments\">\n<div class=\"title\">Fusewire lab</div>\n";
     *out += "<button id=\"light\" type=\"button\">light or dark</button>\n";
     *out += "<b>Question</b>\n<a href=\"#answer\">Does one pass pay here?</a>\n";
     for paper in Paper::ALL {
@@ -119,19 +119,14 @@ fn experiment(out: &mut String, entry: &Entry) {
         if ours.is_empty() && theirs.is_empty() {
             continue;
         }
-        let both = chart.paper_axis == PaperAxis::Own && !ours.is_empty() && !theirs.is_empty();
-        let _ = writeln!(
+        figure(
             out,
-            "<figure class=\"chart{}\" id=\"{}-{}\">\n<figcaption>{}</figcaption>",
-            if both { " apart" } else { "" },
-            experiment.name,
-            chart.id,
-            escaped(chart.title)
+            &format!("{}-{}", experiment.name, chart.id),
+            chart,
+            experiment.paper,
+            &ours,
+            &theirs,
         );
-        let data = embedded(&picture(chart, experiment.paper, &ours, &theirs));
-        let _ = writeln!(out, "<script type=\"application/json\">{data}</script>");
-        table(out, chart, &ours, &theirs);
-        *out += "</figure>\n";
     }
     *out += "</div>\n";
     if let Some(record) = record {
@@ -140,8 +135,28 @@ fn experiment(out: &mut String, entry: &Entry) {
     *out += "</section>\n";
 }
 
+/// Writes a chart: its data for the script, and a table of them.
+pub(super) fn figure(
+    out: &mut String,
+    id: &str,
+    chart: &Chart,
+    paper: Paper,
+    ours: &[Point],
+    theirs: &[Point],
+) {
+    let both = chart.paper_axis == PaperAxis::Own && !ours.is_empty() && !theirs.is_empty();
+    let class = if both { "chart apart" } else { "chart" };
+    let title = escaped(chart.title);
+    let _ =
+        writeln!(out, "<figure class=\"{class}\" id=\"{id}\">\n<figcaption>{title}</figcaption>");
+    let data = embedded(&picture(chart, paper, ours, theirs));
+    let _ = writeln!(out, "<script type=\"application/json\">{data}</script>");
+    table(out, chart, ours, theirs);
+    *out += "</figure>\n";
+}
+
 /// Whether a point can be drawn there: a record may have anything.
-fn fits(chart: &Chart, point: &Point) -> bool {
+pub(super) fn fits(chart: &Chart, point: &Point) -> bool {
     match (chart.kind, &point.place.at) {
         (Kind::Bars, At::Name(_)) => true,
         (Kind::Lines { x }, At::Number(at)) => x.scale == Scale::Linear || *at > 0.0,
@@ -222,19 +237,16 @@ fn picture(chart: &Chart, paper: Paper, ours: &[Point], theirs: &[Point]) -> Val
             names.push(&point.place.series);
         }
     }
-    // The two that everything is about have the same colours everywhere.
-    names.sort_by_key(|name| {
-        usize::from(!is_one_loop(name)) + usize::from(!is_one_loop(name) && !is_passes(name))
-    });
+    let colours = colours(&names);
     let series = |points: &[Point], is_paper: bool| -> Vec<Value> {
-        let of = |(colour, name): (usize, &&str)| {
+        let of = |(name, colour): (&&str, &usize)| {
             let points: Vec<Value> =
                 points.iter().filter(|p| p.place.series == **name).map(point).collect();
             (!points.is_empty()).then(
                 || json!({ "name": name, "paper": is_paper, "colour": colour, "points": points }),
             )
         };
-        names.iter().enumerate().filter_map(of).collect()
+        names.iter().zip(&colours).filter_map(of).collect()
     };
     let panel = |title: &str, series: Vec<Value>| json!({ "title": title, "series": series });
     let panels: Vec<Value> = match chart.paper_axis {
@@ -264,12 +276,47 @@ fn picture(chart: &Chart, paper: Paper, ours: &[Point], theirs: &[Point]) -> Val
     })
 }
 
-fn is_one_loop(series: &str) -> bool {
-    matches!(series, "integrated" | "ILP" | "BER") || series.ends_with("one loop")
+/// Colours of the style sheet (`--c0` to `--c7`).
+const COLOURS: usize = 8;
+
+/// The colour of each series. One loop, passes, user level and the kernel have the same colour in every chart; the other
+/// series of a chart share the colours that are left.
+fn colours(names: &[&str]) -> Vec<usize> {
+    let mut taken = [false; COLOURS];
+    // Of several series with one meaning, the first has its colour.
+    let meant: Vec<Option<usize>> = names
+        .iter()
+        .map(|name| meaning(name).filter(|colour| !std::mem::replace(&mut taken[*colour], true)))
+        .collect();
+    let mut free = (0..COLOURS).rev().filter(|colour| !taken[*colour]).collect::<Vec<_>>();
+    let mut rest = 0..;
+    let next = |colour: Option<usize>| {
+        colour.or_else(|| free.pop()).unwrap_or_else(|| rest.next().map_or(0, |i| i % COLOURS))
+    };
+    meant.into_iter().map(next).collect()
 }
 
-fn is_passes(series: &str) -> bool {
-    matches!(series, "sequential" | "non-ILP" | "LWS" | "LWS32") || series.ends_with("passes")
+/// The colour of a series whose meaning recurs in many charts.
+fn meaning(series: &str) -> Option<usize> {
+    let is = |names: &[&str]| {
+        names.iter().any(|name| {
+            series == *name
+                || series.ends_with(&format!(", {name}"))
+                || series.starts_with(&format!("{name}, "))
+        })
+    };
+    if is(&["integrated", "ILP", "BER", "one loop"]) || series.ends_with("one loop") {
+        Some(0)
+    } else if is(&["sequential", "non-ILP", "LWS", "LWS32", "passes"]) || series.ends_with("passes")
+    {
+        Some(1)
+    } else if is(&["user level", "INCA", "XTP"]) {
+        Some(2)
+    } else if is(&["kernel", "kernel sockets", "kernel TCP", "Linux 2.0"]) {
+        Some(3)
+    } else {
+        None
+    }
 }
 
 fn point(point: &Point) -> Value {
