@@ -1,4 +1,6 @@
-//! Receiving by a thread of its own, on a processor of its own: the receive processor of MacLean and Barvick, section 2.2.
+//! A thread that only receives, on a processor of its own. It makes the system calls that receive, copies packets and sums
+//! them. It does no protocol work: the receive processor of MacLean and Barvick (section 2.2) runs the receiving half of the
+//! protocol, this thread does not.
 //!
 //! ```text
 //!  the intake's thread                                       who drives the stack

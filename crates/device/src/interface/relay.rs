@@ -1,4 +1,6 @@
-//! Sending by a thread of its own, on a processor of its own: the transmit processor of MacLean and Barvick, section 2.2.
+//! A thread that only sends, on a processor of its own. It copies finished packets and makes the system calls that send them.
+//! It does no protocol work: the transmit processor of MacLean and Barvick (section 2.2) runs the transmitting half of the
+//! protocol, this thread does not.
 //!
 //! ```text
 //!  who drives the stack                         the relay's thread
