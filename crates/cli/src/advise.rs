@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fusewire_kernels::Level;
-use fusewire_model::{Comparison, Description, Implementation, Machine, Pipeline, advise, parse};
+use fusewire_model::{Comparison, Description, Implementation, Machine, Pipeline, advise};
 use serde_json::json;
 
 use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, json, printable};
@@ -56,11 +56,7 @@ pub fn run(options: &Advise) -> Result {
             let text = text.as_deref().unwrap_or_default();
             let level =
                 options.cpu_level.clone().unwrap_or_else(|| Level::detect().name().to_owned());
-            (
-                parse(text, &level)
-                    .map_err(|error| Failure::new(Code::Usage, error.to_string()))?,
-                None,
-            )
+            (crate::machine::pipeline(text, &level)?, None)
         }
     };
     let bytes = options.bytes.or(said).unwrap_or(BYTES);

@@ -23,6 +23,17 @@ fn run(world: &World, records: &str) {
 }
 
 #[test]
+fn a_report_of_a_missing_folder_is_refused() {
+    let world = World::new();
+    let (missing, out) = (world.path("no-such-folder"), world.path("out"));
+    let args =
+        ["lab", "report", "--records", missing.to_str().unwrap(), "-o", out.to_str().unwrap()];
+    let done = world.run("alice", &args);
+    assert!(done.code == 2 && done.err.contains("expected a folder of records"), "{done:?}");
+    assert!(!out.exists(), "no empty report is written");
+}
+
+#[test]
 fn experiments_run_and_are_kept() {
     let world = World::new();
     let folder = world.path("records");

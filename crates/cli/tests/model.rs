@@ -41,7 +41,7 @@ fn a_machine_is_calibrated_kept_and_asked() {
     let file = file.to_str().unwrap();
     let machine =
         world.run("alice", &["model", "calibrate", "--quick", "--json", "--machine", file]);
-    assert_eq!(machine.ok().lines()[0]["version"], 6);
+    assert_eq!(machine.ok().lines()[0]["version"], 7);
     let ask = |pipeline: &str, more: &[&str]| {
         world.run("alice", &[&["model", "predict", pipeline, "--machine", file], more].concat())
     };
@@ -50,7 +50,24 @@ fn a_machine_is_calibrated_kept_and_asked() {
     assert_eq!(lines.len(), 6);
     assert!(lines.iter().all(|line| line["cycles_per_byte"].as_f64().unwrap() > 0.0));
     assert!(ask("swap32 > internet", &[]).ok().out.contains("bound by"));
+    // Every pipeline and check function of the benchmark can be predicted, in both directions.
+    let none = world.run("alice", &["bench", "kernels", "--pipelines", "no-such-pipeline"]);
+    assert_eq!(none.code, 2, "{none:?}");
+    let names = || none.err.lines().filter_map(|line| line.strip_prefix("  "));
+    let pipelines = || names().filter(|name| !name.contains("check"));
+    assert!(pipelines().count() > 10, "{}", none.err);
+    for pipeline in pipelines() {
+        let mut received: Vec<_> = pipeline.trim_end_matches(" ▸ store").split(" ▸ ").collect();
+        received.reverse();
+        for pipeline in [pipeline, &received.join(" ▸ ")] {
+            let lines = ask(pipeline, &["--json", "--bytes", "256"]).ok().lines();
+            assert_eq!(lines.len(), 6, "{pipeline}");
+        }
+        let advice = ["advise", "--pipeline", pipeline, "--machine", file];
+        assert!(world.run("alice", &advice).ok().out.contains("A message of"), "{pipeline}");
+    }
     for (pipeline, expected) in [
+        ("swap32 > rot13 > internet", "cannot predict `rot13`"),
         ("nothing-like-this", "was not calibrated"),
         ("scalar64:state=4,colour=2", "no parameter `colour=2`"),
         ("scalar64:reads", "does nothing"),
@@ -73,7 +90,7 @@ fn files_that_are_no_machine_are_refused() {
     world.run("alice", &["model", "calibrate", "--quick", "--machine", path]).ok();
     let good = std::fs::read_to_string(&file).unwrap();
     for (from, to, expected) in [
-        ("\"version\": 6", "\"version\": 5", "version 5"),
+        ("\"version\": 7", "\"version\": 5", "version 5"),
         ("\"registers\": 11", "\"registers\": 0", "registers is 0"),
         ("\"ns_per_cycle\": ", "\"ns_per_cycle\": -", "ns_per_cycle is -"),
         ("{", "[", "invalid"),

@@ -61,7 +61,7 @@ impl Fletcher {
 
 impl Stage for FletcherSum {
     type Output = Fletcher;
-    const NAME: &'static str = "iso tp4";
+    const NAME: &'static str = "iso-tp4";
     const BLOCK: usize = 1;
     const OUTPUT: Output = Output::None;
     const STATE: usize = 2;

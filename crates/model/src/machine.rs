@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::pipeline::Implementation;
 
 /// The version of the form in which machines are kept.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// What was measured of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -219,7 +219,7 @@ pub struct Pair {
     pub cycles: Vec<f64>,
 }
 
-/// A data pass of the transfer, run in one way.
+/// The data pass of a record in one direction and one implementation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transform {
@@ -229,13 +229,14 @@ pub struct Transform {
     pub swap_bytes: u32,
     /// The CPU level's name.
     pub level: String,
+    /// `true` for receiving: the sum is made before the cipher, and words are swapped after it.
+    #[serde(default)]
+    pub receives: bool,
     /// How it runs.
     pub implementation: Implementation,
-    /// Cycles of sending a message without a byte.
-    pub start_cycles: f64,
-    /// Cycles a byte of sending, near.
-    pub cycles_per_byte: f64,
-    /// The same, from memory to memory.
+    /// Cycles of whole messages in the first-level cache, by their bytes, shortest first.
+    pub near: Vec<(f64, f64)>,
+    /// Cycles per byte of a long message from memory to memory.
     pub cold_cycles_per_byte: f64,
 }
 
@@ -272,6 +273,18 @@ pub enum Error {
         /// The level.
         level: String,
         /// What there is.
+        known: String,
+    },
+    /// No such data pass.
+    #[error(
+        "cannot predict `{cipher}` at level {level}: calibration measured the data passes of {known}"
+    )]
+    NoTransform {
+        /// The cipher.
+        cipher: String,
+        /// The level.
+        level: String,
+        /// The measured ciphers with their levels.
         known: String,
     },
     /// A function that cannot be.
@@ -442,8 +455,13 @@ impl Level {
 impl Transform {
     fn check(&self) -> Result<(), Error> {
         within(&self.cipher, "swap_bytes", self.swap_bytes.into(), 1.0, 8.0)?;
-        within(&self.cipher, "start_cycles", self.start_cycles, 0.0, 1e9)?;
-        within(&self.cipher, "cycles_per_byte", self.cycles_per_byte, 1e-4, 1e6)?;
+        within(&self.cipher, "near", self.near.len() as f64, 1.0, 1024.0)?;
+        let mut shorter = 0.0;
+        for (bytes, cycles) in &self.near {
+            within(&self.cipher, "near", *bytes, shorter + 1.0, 1e9)?;
+            within(&self.cipher, "near", *cycles, 0.1, 1e12)?;
+            shorter = *bytes;
+        }
         within(&self.cipher, "cold_cycles_per_byte", self.cold_cycles_per_byte, 1e-4, 1e6)
     }
 }

@@ -1,7 +1,9 @@
 //! Pipelines as people write them.
 //!
 //! ```text
-//! swap32 > pes > internet                            stages of `kernels`, by name
+//! swap32 > cxor > internet                           stages of `kernels`, by name
+//! swap32 > aes-256-gcm > internet > store            the data pass of a record, sent
+//! internet > aes-256-gcm > swap32                    the same, received; without `swap32` words are not swapped
 //! scalar64:state=4,instructions=10,block=2 * 3       a described function, three times
 //! avx2:state=2,instructions=8 > avx2:state=1,reads   two functions, the second of which only reads
 //! ```
@@ -42,7 +44,7 @@ pub fn parse(text: &str, level: &str) -> Result<Pipeline, ParseError> {
         if one.is_empty() {
             return Err(wrong(text, "between `>` stands a stage's name or a described function"));
         }
-        match one.split_once(':') {
+        match one.split_once(':').filter(|(words, _)| is_words(words.trim())) {
             Some((words, rest)) => {
                 let function = function(words.trim(), rest).map_err(|why| wrong(one, &why))?;
                 functions.extend(std::iter::repeat_n(function, count));
@@ -54,10 +56,38 @@ pub fn parse(text: &str, level: &str) -> Result<Pipeline, ParseError> {
         }
     }
     match (functions.is_empty(), names.is_empty()) {
-        (true, _) => Ok(Pipeline::Stages { names, level: level.to_owned() }),
+        (true, _) => Ok(stages(names, level)),
         (false, true) => Ok(Pipeline::Functions(functions)),
         (false, false) => Err(wrong(text, "stages and described functions cannot be mixed")),
     }
+}
+
+/// Whether a part before a colon is a kind of words. Ciphers have a colon before the number of their rounds.
+fn is_words(name: &str) -> bool {
+    !name.contains('-')
+}
+
+/// Stages of `kernels` that are no ciphers.
+const NO_CIPHERS: [&str; 7] = ["copy", "swap32", "swap64", "internet", "cxor", "iso-tp4", "crc32c"];
+
+/// A data pass if the names are those of one, or else single stages. Every loop ends with a store, which may be written.
+fn stages(mut names: Vec<String>, level: &str) -> Pipeline {
+    if names.len() > 1 && names.last().is_some_and(|name| name == "store") {
+        names.pop();
+    }
+    let level = level.to_owned();
+    let names_of = names.iter().map(String::as_str).collect::<Vec<_>>();
+    let (cipher, swaps, receives) = match names_of[..] {
+        ["swap32", cipher, "internet"] => (cipher, true, false),
+        ["internet", cipher, "swap32"] => (cipher, true, true),
+        [cipher, "internet"] => (cipher, false, false),
+        ["internet", cipher] => (cipher, false, true),
+        _ => return Pipeline::Stages { names, level },
+    };
+    if NO_CIPHERS.contains(&cipher) {
+        return Pipeline::Stages { names, level };
+    }
+    Pipeline::DataPass { cipher: cipher.to_owned(), swaps, receives, level }
 }
 
 fn function(words: &str, text: &str) -> Result<Function, String> {
@@ -104,10 +134,32 @@ mod tests {
         assert!(functions[0].writes && !functions[3].writes);
         let again = functions[0].to_string();
         assert_eq!(parse(&again, "avx2"), Ok(Pipeline::Functions(vec![functions[0].clone()])));
-        let stages = parse("swap32 ▸ pes > internet", "avx2").unwrap();
+        let stages = parse("swap32 ▸ cxor > internet", "avx2").unwrap();
         assert!(
-            matches!(stages, Pipeline::Stages { names, .. } if names == ["swap32", "pes", "internet"])
+            matches!(stages, Pipeline::Stages { names, .. } if names == ["swap32", "cxor", "internet"])
         );
+    }
+
+    #[test]
+    fn data_passes_are_known_by_their_order() {
+        let pass = |cipher: &str, swaps, receives| Pipeline::DataPass {
+            cipher: cipher.to_owned(),
+            swaps,
+            receives,
+            level: "avx2".to_owned(),
+        };
+        for (text, expected) in [
+            ("swap32 ▸ aes-256-gcm ▸ internet ▸ store", pass("aes-256-gcm", true, false)),
+            ("internet > aegis-128l > swap32", pass("aegis-128l", true, true)),
+            ("swap32 > safer-k64:6 > internet", pass("safer-k64:6", true, false)),
+            ("pes > internet", pass("pes", false, false)),
+        ] {
+            assert_eq!(parse(text, "avx2"), Ok(expected), "{text}");
+        }
+        for text in ["copy ▸ internet ▸ store", "swap32 > pes > cxor", "pes > cxor > internet"]
+        {
+            assert!(matches!(parse(text, "avx2"), Ok(Pipeline::Stages { .. })), "{text}");
+        }
     }
 
     #[test]

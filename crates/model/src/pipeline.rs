@@ -82,6 +82,17 @@ pub enum Pipeline {
         /// The CPU level.
         level: String,
     },
+    /// The data pass of a record: byte swap, cipher, Internet checksum and store.
+    DataPass {
+        /// The cipher's name.
+        cipher: String,
+        /// `true` if 32-bit words are swapped.
+        swaps: bool,
+        /// `true` for receiving: checksum, cipher, byte swap.
+        receives: bool,
+        /// The CPU level.
+        level: String,
+    },
 }
 
 /// How a pipeline is run.

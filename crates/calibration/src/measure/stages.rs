@@ -4,7 +4,9 @@ use fusewire_experiments::FletcherSum;
 use fusewire_kernels::Level;
 use fusewire_kernels::execution::{Blocked, Integrated, Scan, Sequential};
 use fusewire_kernels::stage::{AnyStage, Output, Stage, then};
-use fusewire_kernels::stages::{Copy as CopyStage, CxorSum, InternetSum, PesEncrypt, PesKey, Swap};
+use fusewire_kernels::stages::{
+    Copy as CopyStage, Crc32c, CxorSum, InternetSum, PesEncrypt, PesKey, Swap,
+};
 use fusewire_model::machine;
 use fusewire_model::{Implementation, Pipeline};
 
@@ -225,6 +227,7 @@ impl AtLevel {
         self.reading(plan, InternetSum);
         self.reading(plan, CxorSum);
         self.reading(plan, FletcherSum);
+        self.reading(plan, Crc32c);
         self.pair(plan, Swap::<4>, PES);
         self.pair(plan, PES, Swap::<8>);
         self.pair(plan, Swap::<4>, InternetSum);
@@ -239,6 +242,8 @@ impl AtLevel {
         self.pair(plan, PES, FletcherSum);
         self.pair(plan, FletcherSum, InternetSum);
         self.pair(plan, FletcherSum, CxorSum);
+        self.pair(plan, Swap::<4>, Crc32c);
+        self.pair(plan, PES, Crc32c);
         self.apart(plan, Swap::<4>, InternetSum);
         self.apart(plan, PES, CxorSum);
         self.apart(plan, FletcherSum, Swap::<8>);

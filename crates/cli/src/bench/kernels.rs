@@ -7,7 +7,7 @@ use fusewire_lab::kernels::{self, CheckLine, Effort, Line, Plan, SIZES};
 use fusewire_session::Level;
 use serde_json::json;
 
-use crate::output::{Columns, Result, figure, head, json, row, text, then};
+use crate::output::{Code, Columns, Failure, Result, figure, head, json, row, text, then};
 use crate::progress::Progress;
 
 /// Which pipelines, and how long.
@@ -48,6 +48,7 @@ pub fn run(options: &Options) -> Result {
         true => SIZES.to_vec(),
         false => options.sizes.iter().map(|n| *n as usize).collect(),
     };
+    known(&options.pipelines)?;
     let (progress, size_told) = (Progress::new(), Cell::new(0));
     let plan = Plan {
         level,
@@ -93,6 +94,16 @@ pub fn run(options: &Options) -> Result {
     });
     progress.clear();
     written
+}
+
+/// Refuses words that are in the name of no pipeline and no check function.
+fn known(words: &[String]) -> Result {
+    let names = kernels::names();
+    let unknown = words.iter().find(|word| !names.iter().any(|name| name.contains(word.as_str())));
+    let Some(word) = unknown else { return Ok(()) };
+    let names = names.join("\n  ");
+    let why = format!("--pipelines: expected words from these names, found `{word}`:\n  {names}");
+    Err(Failure::new(Code::Usage, why).into())
 }
 
 fn values(line: &Line) -> Result {

@@ -6,7 +6,7 @@ use clap::Args;
 use fusewire_lab::report::{entries, write};
 
 use super::records;
-use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, count};
+use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, count, printable};
 
 /// The page.
 #[derive(Args)]
@@ -22,6 +22,11 @@ pub struct Report {
 
 /// Writes it. Records that cannot be read are named and left out.
 pub fn run(options: &Report) -> Result {
+    if let Some(folder) = options.records.as_ref().filter(|folder| !folder.is_dir()) {
+        let why =
+            format!("--records: expected a folder of records, found none at {}", folder.display());
+        return Err(Failure::new(Code::Usage, printable(&why)).into());
+    }
     let records = records(options.records.as_ref())?;
     let (entries, errors) = entries(&records);
     let found = entries.iter().filter(|entry| entry.record.is_some()).count() as u64;

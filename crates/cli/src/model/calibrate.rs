@@ -129,12 +129,17 @@ fn stages(level: &Level) -> Result {
     })
 }
 
+fn per_byte(point: Option<&(f64, f64)>) -> String {
+    point.map_or(String::new(), |(bytes, cycles)| format!("{:.3}", cycles / bytes))
+}
+
 const TRANSFORMS: &Columns<Transform> = &[
     ("data pass", -18, |t| t.cipher.clone()),
     ("swap", 4, |t| t.swap_bytes.to_string()),
+    ("way", -7, |t| if t.receives { "receive" } else { "send" }.into()),
     ("", -12, |t| t.implementation.name().into()),
-    ("near", 9, |t| format!("{:.3}", t.cycles_per_byte)),
+    ("shortest", 9, |t| per_byte(t.near.first())),
+    ("longest", 9, |t| per_byte(t.near.last())),
     ("memory", 9, |t| format!("{:.3}", t.cold_cycles_per_byte)),
-    ("start", 9, |t| format!("{:.0}", t.start_cycles)),
-    ("  cycles a byte, a message", 0, |_| String::new()),
+    ("  cycles per byte", 0, |_| String::new()),
 ];

@@ -125,6 +125,7 @@ fn line(checked: &Checked) -> serde_json::Value {
 fn name(pipeline: &Pipeline) -> String {
     match pipeline {
         Pipeline::Stages { names, level } => format!("{} ({level})", names.join(" > ")),
+        Pipeline::DataPass { cipher, level, .. } => format!("{cipher} ({level})"),
         Pipeline::Functions(functions) => {
             let mut text = String::new();
             for group in functions.chunk_by(|a, b| a == b) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fusewire_kernels::Level;
-use fusewire_model::{Cache, Implementation, Prediction, parse, predict};
+use fusewire_model::{Cache, Implementation, Prediction, predict};
 use serde_json::json;
 
 use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, json, printable};
@@ -14,7 +14,8 @@ use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result, json, printable};
 #[derive(Args)]
 #[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Predict {
-    /// Stages, as in `swap32 > pes > internet`; or described functions, as in
+    /// The data pass of a record, as in `swap32 > aes-256-gcm > internet` (receiving: `internet > aes-256-gcm > swap32`);
+    /// stages, as in `swap32 > cxor > internet`; or described functions, as in
     /// `scalar64:state=4,instructions=10,block=2 * 3 > scalar64:state=1,reads` (block and state in
     /// words; also lookups and table, in bytes).
     pipeline: String,
@@ -36,7 +37,7 @@ pub struct Predict {
 pub fn run(options: &Predict) -> Result {
     let level = options.cpu_level.clone().unwrap_or_else(|| Level::detect().name().to_owned());
     let usage = |error: String| Failure::new(Code::Usage, error);
-    let pipeline = parse(&options.pipeline, &level).map_err(|error| usage(error.to_string()))?;
+    let pipeline = crate::machine::pipeline(&options.pipeline, &level)?;
     let machine = crate::machine::machine(options.machine.as_ref())?;
     if options.bytes == 0 {
         return Err(usage("--bytes: a message has one at least".to_owned()).into());

@@ -13,6 +13,8 @@ pub use checks::checks;
 pub use contest::alternate;
 pub use pipelines::pipelines;
 
+use std::cell::RefCell;
+
 use crate::named::named;
 use fusewire_kernels::Level;
 use serde::Serialize;
@@ -120,9 +122,40 @@ pub struct CheckLine {
     pub rate: f64,
 }
 
+/// The names of all pipelines and check functions, each once.
+pub fn names() -> Vec<String> {
+    let names = RefCell::new(Vec::new());
+    let none = |name: &str| {
+        let mut names = names.borrow_mut();
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+        false
+    };
+    let plan = Plan {
+        level: Level::detect(),
+        sizes: &SIZES[..1],
+        effort: Effort::SMOKE,
+        wanted: &none,
+        begins: &|_, _| {},
+    };
+    pipelines(&plan, &mut |_| {});
+    checks(&plan, &mut |_| {});
+    names.into_inner()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_listed_without_measuring() {
+        let names = names();
+        for name in ["copy ▸ internet ▸ store", "swap32 ▸ aegis-256 ▸ internet ▸ store", "crc32c"]
+        {
+            assert!(names.iter().any(|known| known == name), "{name}: {names:?}");
+        }
+    }
 
     #[test]
     fn every_method_of_every_pipeline_agrees() {

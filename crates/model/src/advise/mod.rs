@@ -7,7 +7,7 @@ pub use describe::{Arrival, Described, Description, Error, Order, Output, Rule, 
 
 use crate::machine::{self, Machine, Transform};
 use crate::pipeline::{Cache, Implementation, Pipeline};
-use crate::predict::{Prediction, predict};
+use crate::predict::{Prediction, cold_cycles, predict};
 
 /// A difference that nobody would do anything for.
 const SMALL: f64 = 0.05;
@@ -66,12 +66,13 @@ pub fn choose_transform(
     let cycles = |implementation| {
         let same = |one: &&Transform| {
             one.cipher == cipher
+                && !one.receives
                 && one.swap_bytes == swap_bytes
                 && one.level == level
                 && one.implementation == implementation
         };
         let one = machine.transforms.iter().find(same)?;
-        Some(one.start_cycles + bytes * one.cold_cycles_per_byte)
+        Some(cold_cycles(one, bytes))
     };
     let integrated = cycles(Implementation::Integrated)?;
     let others = [Implementation::Blocked, Implementation::Sequential];

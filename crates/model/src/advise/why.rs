@@ -19,6 +19,7 @@ pub(super) fn sentences(
             functions.len()
         }
         Pipeline::Stages { names, .. } => names.len(),
+        Pipeline::DataPass { swaps, .. } => 2 + usize::from(*swaps),
     };
     if passes > 1 {
         all.push(format!(

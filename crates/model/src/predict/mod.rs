@@ -9,11 +9,13 @@
 mod functions;
 mod stages;
 mod transfer;
+mod transforms;
 
 use transfer::Overlap;
 
 pub use functions::touched;
 pub(crate) use functions::{Counts, counts, lcm_bounded};
+pub(crate) use transforms::cold_cycles;
 
 use crate::machine::{Error, Level, Machine, Moves, Place, Run};
 use crate::pipeline::{Cache, Implementation, Pipeline};
@@ -110,6 +112,10 @@ pub fn predict(
     implementation: Implementation,
 ) -> Result<Prediction, Error> {
     machine.check()?;
+    if let Pipeline::DataPass { cipher, swaps, receives, level } = pipeline {
+        let names = transforms::Names { cipher, swaps: *swaps, receives: *receives, level };
+        return transforms::predict(machine, &names, bytes, cache, implementation);
+    }
     let run = if implementation == Implementation::Blocked { bytes.min(STRIP) } else { bytes };
     let work = Work::new(machine, pipeline, bytes, run, cache)?;
     Ok(work.whole(machine, bytes, cache, implementation))
@@ -246,6 +252,7 @@ impl<'a> Work<'a> {
                 functions::work(machine, functions, bytes, run, cache)
             }
             Pipeline::Stages { names, level } => stages::work(machine, names, level),
+            Pipeline::DataPass { .. } => Err(Error::NoFunctions),
         }
     }
 

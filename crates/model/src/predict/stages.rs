@@ -4,7 +4,12 @@ use super::{Bound, Cost, Instructions, Pass, SHARPNESS, Work, together};
 use crate::machine::{Error, Level, Machine, Stage};
 
 /// Instructions that a loop of `kernels` runs in a cycle, more or less.
-const INSTRUCTIONS_PER_CYCLE: f64 = 3.5;
+pub(super) const INSTRUCTIONS_PER_CYCLE: f64 = 3.5;
+
+/// Bytes of a word at a level. At the portable level most stages work on words of 8 bytes, at the others on vectors.
+pub(super) fn word_bytes(level: &str) -> u32 {
+    if level == "portable" { 8 } else { 64 }
+}
 
 pub(super) fn work<'a>(
     machine: &'a Machine,
@@ -22,8 +27,7 @@ pub(super) fn work<'a>(
     let pass = |cycles: &[f64], bound, writes| {
         let cost =
             Cost::Points(level.lengths.iter().copied().zip(cycles.iter().copied()).collect());
-        // Vectors, but at the portable level, where most stages work on words of 8 bytes.
-        let word_bytes = if level.name == "portable" { 8 } else { 64 };
+        let word_bytes = word_bytes(&level.name);
         let instructions = Instructions::PerCycle(INSTRUCTIONS_PER_CYCLE);
         Pass { cost, bound, instructions, spilled_per_byte: 0.0, word_bytes, writes }
     };
