@@ -1,12 +1,12 @@
 //! `fusewire cast`.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::net::SocketAddr;
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -19,10 +19,11 @@ use fusewire_files::message::Code as Cause;
 use fusewire_files::net::group::{self, CastEnd, CastProgress, Sender, Start};
 use fusewire_files::net::{Control, Server};
 use fusewire_files::server::{Settings, Share};
-use fusewire_session::{Allow, AllowList, Identity, ServerConfig, paths};
+use fusewire_session::{Allow, Identity, ServerConfig, paths};
 use fusewire_stack::PORT as INNER_PORT;
 use fusewire_stack::group::{Leaving, MemberInfo, SenderConfig};
 use fusewire_transport::machine::KeepAlive;
+use rustix::io::Errno;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -31,9 +32,12 @@ use crate::options::{self, Common};
 use crate::output::{Code, EXIT_CODES, Failure, Result, count, json, printable, rate, size};
 use crate::progress::Progress;
 use crate::transfer;
+use crate::url::{named_addr, numeric_addr};
 
 /// The group's port, unless it is named.
 pub const PORT: u16 = 9294;
+/// Default UDP port of a sender's sessions. It is fixed because receivers remember a sender's key by address and port.
+const SESSIONS_PORT: u16 = 9295;
 /// A member that vanishes is noticed after so long.
 const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(3), interval: Duration::from_secs(1), probes: 9 };
@@ -74,11 +78,12 @@ pub struct Cast {
     /// The same of one that says nothing for so many milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     silence: u64,
-    /// Where receivers find their sessions; port 0 takes a free one [default: any address, and a free port].
-    #[arg(long, value_name = "ADDR")]
+    /// Listen here for the receivers' sessions; port 0 takes a free one [default: every address, and port 9295, or a free
+    /// port if another program has that].
+    #[arg(long, value_name = "ADDR", value_parser = sessions_addr)]
     listen: Option<SocketAddr>,
-    /// Cast to those whose fingerprints are in this file, one a line; read again at SIGHUP: who is no longer in it
-    /// opens nothing that is cast from then on [default: your own key only].
+    /// Cast to the receivers whose fingerprints are in this file, one per line, and to your own key. Read the file again
+    /// at SIGHUP: receivers that are no longer in it cannot open what is cast from then on [default: your own key only].
     #[arg(long, value_name = "FILE", conflicts_with = "public")]
     allow: Option<PathBuf>,
     /// Cast to everyone who asks.
@@ -98,16 +103,28 @@ pub struct Cast {
 
 /// `ADDRESS[:PORT]` of a group.
 pub fn group_addr(text: &str) -> std::result::Result<SocketAddr, String> {
-    let bare = text.trim_start_matches('[').trim_end_matches(']');
-    let found = text.parse().ok();
-    let found = found.or_else(|| bare.parse().ok().map(|ip| SocketAddr::new(ip, PORT)));
-    match found {
-        Some(addr) if !addr.ip().is_multicast() => {
+    match numeric_addr(text, PORT)? {
+        addr if !addr.ip().is_multicast() => {
             Err("no group's address: those are 224.0.0.0 to 239.255.255.255, and ff00::/8".into())
         }
-        Some(addr) if addr.port() == 0 => Err("a group needs a port".into()),
-        Some(addr) => Ok(addr),
-        None => Err("expected ADDRESS[:PORT] of a group, for example 239.1.2.3".into()),
+        addr if addr.port() == 0 => Err("a group needs a port".into()),
+        addr => Ok(addr),
+    }
+}
+
+/// Parses `ADDRESS[:PORT]` of the sender's sessions.
+fn sessions_addr(text: &str) -> std::result::Result<SocketAddr, String> {
+    named_addr(text, SESSIONS_PORT)
+}
+
+/// Explains how to reach a group when the kernel has no route to it.
+pub fn no_route(error: &fusewire_stack::Error) -> &'static str {
+    let fusewire_stack::Error::Os { source, .. } = error else { return "" };
+    match Errno::from_io_error(source) {
+        Some(Errno::NETUNREACH | Errno::NODEV | Errno::ADDRNOTAVAIL) => {
+            "\nName the network interface with --interface NAME, or add a route to the group (ip route add)"
+        }
+        _ => "",
     }
 }
 
@@ -150,7 +167,7 @@ pub fn run(cast: &Cast) -> Result {
     let mut carrying = cast.carrying.clone();
     let over_ip = cast.over_ip(&mut carrying)?;
     carrying.check(cast.common.transport())?;
-    let device = carrying.listen(cast.listen, cast.any())?;
+    let device = cast.sessions(&carrying)?;
     let mut stack = cast.common.stack(device, KEEP_ALIVE, HANDSHAKE_WAIT)?;
     stack.listen(INNER_PORT, config.clone(), &options::secrets()?);
     let address = stack.local_addr();
@@ -197,11 +214,7 @@ fn heed_signals(stop: &Arc<AtomicBool>, control: &Arc<Control>, waker: Waker) ->
 impl Cast {
     fn config(&self) -> Result<ServerConfig> {
         let identity = Arc::new(Identity::load_or_create(&paths()?.identity)?);
-        let allow = match &self.allow {
-            Some(path) => Allow::Changing(Arc::new(RwLock::new(AllowList::load(path)?))),
-            None if self.public => Allow::Public,
-            None => Allow::OwnKey,
-        };
+        let allow = options::allow(self.allow.as_deref(), self.public, identity.fingerprint())?;
         let settings = self.common.settings(identity, &[])?;
         Ok(ServerConfig { settings, allow, shared_memory: None })
     }
@@ -209,9 +222,23 @@ impl Cast {
     /// Any address that the group's receivers could reach.
     fn any(&self) -> SocketAddr {
         match self.group {
-            SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
-            SocketAddr::V6(_) => ([0u16; 8], 0).into(),
+            SocketAddr::V4(_) => ([0, 0, 0, 0], SESSIONS_PORT).into(),
+            SocketAddr::V6(_) => ([0u16; 8], SESSIONS_PORT).into(),
         }
+    }
+
+    /// Opens the device of the receivers' sessions. A second cast from this host takes a free port.
+    fn sessions(&self, carrying: &Carrying) -> Result<Box<dyn Device>> {
+        let any = self.any();
+        let is_taken = || UdpSocket::bind(any).is_err_and(|e| e.kind() == ErrorKind::AddrInUse);
+        if self.listen.is_some() || !is_taken() {
+            return carrying.listen(self.listen, any);
+        }
+        if !self.quiet {
+            let why = format!("port {SESSIONS_PORT} is in use: sessions have a free port");
+            say(&format!("{why}, for which receivers must trust this sender's key once more"));
+        }
+        carrying.listen(None, SocketAddr::new(any.ip(), 0))
     }
 
     /// What carries the group where its packets are IP's own; `carrying` is left with what carries sessions.
@@ -254,7 +281,8 @@ impl Cast {
         };
         let mut sender =
             device.and_then(|device| Sender::over(device, &config)).map_err(|error| {
-                Failure::new(Code::Failed, format!("cannot send to {}: {error}", self.group))
+                let text = format!("cannot send to {}: {error}{}", self.group, no_route(&error));
+                Failure::new(Code::Failed, text)
             })?;
         if let Err(error) = sender.observe() {
             tracing::info!(%error, "not visible to fusewire ss");
@@ -295,10 +323,11 @@ impl Cast {
             return Ok(());
         };
         let (board, control, waker) = (Arc::clone(board), Arc::clone(control), stack.waker());
+        let own = config.settings.identity.fingerprint();
         let mut signals = signal_hook::iterator::Signals::new([SIGHUP])?;
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for _ in signals.forever() {
-                match (AllowList::load(&path), fusewire_device::random()) {
+                match (options::allow_list(&path, own), fusewire_device::random()) {
                     (Ok(new), Ok(secret)) => {
                         let new = Arc::new(new);
                         *list.write().unwrap_or_else(PoisonError::into_inner) = (*new).clone();

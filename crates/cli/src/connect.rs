@@ -1,7 +1,7 @@
 //! The client's side of connecting: whom to believe, and what to say when it fails.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,13 @@ use fusewire_session::{
     Refusal, Trust, paths,
 };
 use fusewire_stack::{Error as StackError, Stack};
+use fusewire_transport::either::Protocol;
 use fusewire_transport::machine::KeepAlive;
 
 use crate::device::{self, Carrying, DeviceChoice, is_here};
 use crate::options::{Common, ElementChoice};
-use crate::output::{Code, Failure, Result, printable};
-use crate::url::Url;
+use crate::output::{Code, Failure, Result, command_line_with, printable, quoted};
+use crate::url::{PORT, Url, shown};
 
 /// A server that vanishes is noticed after so long, whatever is under way and whatever carries it.
 const SILENCE: Duration = Duration::from_secs(12);
@@ -45,6 +46,9 @@ pub struct Connect {
     connect_timeout: u64,
     #[command(flatten)]
     pub common: Common,
+    /// The server is a sender's, which `fusewire cast` runs.
+    #[arg(skip)]
+    pub is_of_cast: bool,
 }
 
 impl Connect {
@@ -61,6 +65,8 @@ type Tried = (bool, Box<dyn std::error::Error>);
 pub struct Connector<'a> {
     connect: &'a Connect,
     host: String,
+    /// Name or address of the server's host, without a port.
+    name: String,
     addresses: Vec<SocketAddr>,
     paths: Paths,
     config: ClientConfig,
@@ -84,7 +90,7 @@ impl<'a> Connector<'a> {
         let addresses = url.addresses().map_err(|e| Failure::new(Code::Connection, e))?;
         let paths = paths()?;
         let identity = Arc::new(Identity::load_or_create(&paths.identity)?);
-        let host = url.host();
+        let (host, name) = (url.host(), url.name().to_string());
         let hosts = KnownHosts::load(&paths.known_hosts)?;
         let known = hosts.fingerprint(&host);
         if let Some(trust) = connect.trust {
@@ -95,7 +101,7 @@ impl<'a> Connector<'a> {
         settings.idle_timeout = Some(SILENCE);
         let element = Element::from(connect.element).swap_of();
         let config = ClientConfig { settings, trust, element, shared_memory: false };
-        Ok(Connector { connect, host, addresses, paths, config, known, taken: None })
+        Ok(Connector { connect, host, name, addresses, paths, config, known, taken: None })
     }
 
     /// What contents are marshalled as.
@@ -155,7 +161,7 @@ impl<'a> Connector<'a> {
         let own = self.config.settings.identity.fingerprint();
         let mut judge = |peer: Fingerprint| {
             // Whoever has the user's own key is the user.
-            if peer == own || ask(&self.host, peer) {
+            if peer == own || ask(&self.host, &self.name, peer) {
                 Ok(())
             } else {
                 Err(StackError::Untrusted(peer))
@@ -188,7 +194,7 @@ impl<'a> Connector<'a> {
         };
         let result = result.inspect(|link| self.say(link, remote.ip()));
         result.map_err(|error| {
-            let failure = self.explain(&error);
+            let failure = self.explain(remote, &error);
             (failure.0 == Code::Connection, Failure::new(failure.0, failure.1).into())
         })
     }
@@ -234,7 +240,7 @@ impl<'a> Connector<'a> {
         self.known = Some(peer);
     }
 
-    fn explain(&self, error: &StackError) -> (Code, String) {
+    fn explain(&self, remote: SocketAddr, error: &StackError) -> (Code, String) {
         let (host, carrying) = (&self.host, &self.connect.carrying);
         match error {
             StackError::Untrusted(peer) => (Code::Refused, self.unknown(*peer)),
@@ -243,7 +249,9 @@ impl<'a> Connector<'a> {
                     HandshakeError::UntrustedServer { expected, found } if self.known.is_none() => {
                         format!(
                             "the server {host} has another key than --trust says:\n  {found}\nand not\n  \
-                             {expected}\nIf that is what the server printed at its start, use it with --trust"
+                             {expected}\nOn {}, the user who runs the server prints its key with\n  fusewire key \
+                             show\nUse that with --trust",
+                            self.name
                         )
                     }
                     HandshakeError::UntrustedServer { expected, found } => {
@@ -251,10 +259,9 @@ impl<'a> Connector<'a> {
                         let (host, known, found) = (host.clone(), *expected, *found);
                         SessionError::KeyChanged { host, known, found, path }.to_string()
                     }
-                    HandshakeError::RefusedByPeer(Refusal::NotAllowed) => format!(
-                        "{host}: {handshake}\nGive its owner your fingerprint:\n  {}",
-                        self.config.settings.identity.fingerprint()
-                    ),
+                    HandshakeError::RefusedByPeer(refusal) => {
+                        format!("{host}: {handshake}{}", self.how_to_allow(*refusal))
+                    }
                     _ => format!("{host}: {handshake}"),
                 };
                 (Code::Refused, text)
@@ -275,25 +282,71 @@ impl<'a> Connector<'a> {
                 );
                 (Code::Connection, text)
             }
+            StackError::Unreachable(_) | StackError::Refused(_) => {
+                let serve = self.how_to_serve(remote);
+                (Code::Connection, format!("cannot connect to {host}: {error}{serve}"))
+            }
             _ => (Code::Connection, format!("cannot connect to {host}: {error}")),
         }
     }
 
-    /// What to do about a key that was never seen, where nobody can be asked.
+    /// Explains how to check and to trust a key that was never seen, when no user can be asked.
     fn unknown(&self, peer: Fingerprint) -> String {
-        let mut line: Vec<String> =
-            std::env::args_os().map(|a| quoted(&a.to_string_lossy())).collect();
-        if let Some(program) = line.first_mut() {
-            *program = "fusewire".into();
-        }
-        let at = line.len().min(2);
-        line.insert(at, format!("--trust {peer}"));
+        let (host, name) = (&self.host, &self.name);
+        let again = command_line_with(&format!("--trust {peer}"));
         format!(
-            "the server {} is not known. Its key has the fingerprint\n  {peer}\nIf that is what the server \
-             printed at its start, run\n  {}",
-            self.host,
-            line.join(" ")
+            "the server {host} is not known. Its key has the fingerprint\n  {peer}\nOn {name}, the user who runs \
+             the server prints it with\n  fusewire key show\nIf it is the same, run here\n  {again}"
         )
+    }
+
+    /// Explains how to start a server that other hosts reach.
+    fn how_to_serve(&self, remote: SocketAddr) -> String {
+        if self.connect.is_of_cast {
+            return String::new();
+        }
+        let xtp = match self.connect.common.transport() {
+            Protocol::Xtp => " --transport xtp",
+            Protocol::Tcp => "",
+        };
+        if is_here(remote.ip()) {
+            let listen = match (remote.ip(), remote.port()) {
+                (IpAddr::V4(Ipv4Addr::LOCALHOST), PORT) => String::new(),
+                _ => format!(" --listen {}", quoted(&shown(remote))),
+            };
+            return format!(
+                "\nIf no server runs, start one here:\n  fusewire serve DIR{listen}{xtp}"
+            );
+        }
+        let name = &self.name;
+        let listen = match remote.port() {
+            PORT => "::".to_string(),
+            port => quoted(&format!("[::]:{port}")),
+        };
+        format!(
+            "\nOn {name}, run\n  fusewire serve DIR --listen {listen}{xtp}\nWithout --listen a server listens on \
+             127.0.0.1 only."
+        )
+    }
+
+    /// Explains what makes a server accept this client.
+    fn how_to_allow(&self, refusal: Refusal) -> String {
+        let (name, own) = (&self.name, self.config.settings.identity.fingerprint());
+        let command =
+            if self.connect.is_of_cast { "cast PATH GROUP" } else { "serve DIR --listen ::" };
+        match refusal {
+            Refusal::NotAllowed => format!(
+                "\nOn {name}, add the key of this client to a list, and start the server with that list:\n  \
+                 echo {own} >> clients.txt\n  fusewire {command} --allow clients.txt\nA server that runs with \
+                 --allow reads its list again at SIGHUP."
+            ),
+            Refusal::Insecure | Refusal::NoCommonCipher => {
+                let cipher = "start the server with --cipher LIST, or --allow-insecure";
+                format!("\nOn {name}, {cipher}, or leave --cipher out here")
+            }
+            Refusal::HeaderProtection => "\nRun the same command with --header-protection".into(),
+            _ => String::new(),
+        }
     }
 }
 
@@ -309,24 +362,15 @@ fn over_outboard(
     Client::over_stream(call, stream.map_err(StackError::os("connecting"))?, patience, judge)
 }
 
-/// For a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+[]".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_string();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 /// Asks whether to believe a server that was never seen; no where nobody can answer.
-fn ask(host: &str, peer: Fingerprint) -> bool {
+fn ask(host: &str, name: &str, peer: Fingerprint) -> bool {
     let (input, mut out) = (std::io::stdin(), std::io::stderr());
     if !input.is_terminal() || !out.is_terminal() {
         return false;
     }
     let question = format!(
-        "The server {host} is not known. Its key has the fingerprint\n  {peer}\nCompare it with what the \
-         server printed. Go on and remember it (yes/no)? "
+        "The server {host} is not known. Its key has the fingerprint\n  {peer}\nOn {name}, the user who runs the server \
+         prints it with\n  fusewire key show\nIf it is the same, go on and remember it (yes/no)? "
     );
     let mut answer = String::new();
     loop {
@@ -343,17 +387,5 @@ fn ask(host: &str, peer: Fingerprint) -> bool {
             "no" => return false,
             _ => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quoted("fusewire://a:1/b%20c"), "fusewire://a:1/b%20c");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -49,15 +49,29 @@ pub struct OwnAddresses {
     /// On an interface, an address of our own that no host has, of either IP version [default: the kernel's address, which
     /// keeps all other ports].
     #[arg(long = "address", value_name = "ADDRESS/PREFIX", value_parser = own_address)]
-    addresses: Vec<Cidr>,
+    addresses: Vec<OwnAddress>,
     /// With --address, the router to all who are not in its network.
     #[arg(long = "gateway", value_name = "ADDRESS", requires = "addresses")]
     gateways: Vec<IpAddr>,
 }
 
-/// An address that a host may have, and its network.
-fn own_address(text: &str) -> std::result::Result<Cidr, String> {
-    let own: Cidr = text.parse().map_err(|error| format!("{error}"))?;
+/// An address that a host may have, its network, and its zone if that was named.
+#[derive(Clone, Debug)]
+struct OwnAddress {
+    cidr: Cidr,
+    zone: Option<String>,
+}
+
+/// Parses `ADDRESS/PREFIX`, with or without brackets and zone: `[fe80::9%eth0]/64`.
+fn own_address(text: &str) -> std::result::Result<OwnAddress, String> {
+    let (address, prefix) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
+    let bare = address.strip_prefix('[').and_then(|a| a.strip_suffix(']')).unwrap_or(address);
+    let (bare, zone) = bare.split_once('%').map_or((bare, None), |(a, b)| (a, Some(b)));
+    if zone.is_some() && !bare.contains(':') {
+        return Err("an IPv4 address has no zone".into());
+    }
+    let plain = prefix.map_or(bare.to_string(), |prefix| format!("{bare}/{prefix}"));
+    let own: Cidr = plain.parse().map_err(|error| format!("{error}"))?;
     let ip = own.address();
     let is_all = match (ip, own.prefix_len()) {
         (IpAddr::V4(ip), prefix @ 1..=30) => ip.to_bits() | u32::MAX >> prefix == ip.to_bits(),
@@ -71,7 +85,7 @@ fn own_address(text: &str) -> std::result::Result<Cidr, String> {
         () if ip.is_unspecified() => "it is nobody's address".into(),
         () if ip.is_multicast() => "it is a group's address".into(),
         () if is_all => "it is the address of all of its network".into(),
-        () => return Ok(own),
+        () => return Ok(OwnAddress { cidr: own, zone: zone.map(str::to_string) }),
     })
 }
 
@@ -81,14 +95,21 @@ impl OwnAddresses {
         !self.addresses.is_empty()
     }
 
-    /// Each with its router.
+    /// Returns the addresses, each with its router, for use on the interface `name`.
     ///
     /// # Errors
-    /// Two addresses of one IP version, or a router without an address to reach it from.
-    pub fn list(&self) -> Result<Vec<Own>> {
+    /// Two addresses of one IP version, an address with the zone of another interface, or a router without an address to
+    /// reach it from.
+    pub fn list(&self, name: &Name) -> Result<Vec<Own>> {
         let wrong = |what: String| Failure::new(Code::Usage, what);
         let mut own: Vec<Own> = Vec::new();
-        for address in &self.addresses {
+        for OwnAddress { cidr: address, zone } in &self.addresses {
+            if let Some(zone) = zone.as_ref().filter(|zone| **zone != name.interface) {
+                let device = &name.interface;
+                let what =
+                    format!("--address {address}: the zone is {zone}, the device is on {device}");
+                return Err(wrong(what).into());
+            }
             let version = address.address().is_ipv4();
             if own.iter().any(|other| other.address.address().is_ipv4() == version) {
                 return Err(
@@ -172,7 +193,7 @@ impl Carrying {
     /// # Errors
     /// As [`OwnAddresses::list`].
     fn settings(&self, name: &Name) -> Result<Settings> {
-        Ok(Settings { name: name.clone(), own: self.own.list()?, carrier: self.carrier })
+        Ok(Settings { name: name.clone(), own: self.own.list(name)?, carrier: self.carrier })
     }
 
     /// The device asked for, or else the default.
@@ -421,6 +442,21 @@ pub fn auto(remote: IpAddr) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn own_addresses_may_have_brackets_and_the_zone_of_their_device() {
+        for text in ["fe80::9/64", "[fe80::9]/64", "fe80::9%eth0/64", "[fe80::9%eth0]/64"] {
+            let own =
+                OwnAddresses { addresses: vec![own_address(text).unwrap()], gateways: vec![] };
+            let list = own.list(&"packet:eth0".parse().unwrap()).unwrap();
+            assert_eq!(list[0].address.to_string(), "fe80::9/64", "{text}");
+            let other = own.list(&"packet:eth1".parse().unwrap());
+            assert_eq!(other.is_err(), text.contains('%'), "{text}");
+        }
+        for wrong in ["[fe80::9/64", "192.0.2.1%eth0/24", "[fe80::9%eth0]", "[fe80::9]:7/64"] {
+            assert!(own_address(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn devices_are_chosen_by_word() {

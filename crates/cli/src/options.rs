@@ -1,7 +1,7 @@
 //! What several commands take alike, and what becomes of it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -12,8 +12,8 @@ use fusewire_files::{Element, Hashing};
 use fusewire_model::{Implementation, Machine, choose_transform};
 use fusewire_session::suites::Standing;
 use fusewire_session::{
-    Check, Cipher, DataPass, Execution, Executions, HeaderProtection, Identity, KeyLogFile, Level,
-    Settings, Swap,
+    Allow, AllowList, Check, Cipher, DataPass, Execution, Executions, Fingerprint,
+    HeaderProtection, Identity, KeyLogFile, Level, Settings, Swap,
 };
 use fusewire_stack::{Config, Stack};
 use fusewire_transport::congestion::Algorithm;
@@ -395,6 +395,33 @@ fn captured(device: Box<dyn Device>, path: &Path, protocol: u8) -> Result<Box<dy
             Err(Failure::new(Code::Failed, what).into())
         }
     }
+}
+
+/// Reads the list that `--allow` names, and adds `own`: the user's own key is always allowed.
+///
+/// # Errors
+/// The errors of [`AllowList::load`].
+pub fn allow_list(
+    path: &Path,
+    own: Fingerprint,
+) -> std::result::Result<AllowList, fusewire_session::Error> {
+    let mut list = AllowList::load(path)?;
+    if !list.contains(own) {
+        list.insert(own, "own key");
+    }
+    Ok(list)
+}
+
+/// Returns the clients that `--allow` and `--public` admit; without either, those with the key `own`.
+///
+/// # Errors
+/// The errors of [`allow_list`].
+pub fn allow(path: Option<&Path>, public: bool, own: Fingerprint) -> Result<Allow> {
+    Ok(match path {
+        Some(path) => Allow::Changing(Arc::new(RwLock::new(allow_list(path, own)?))),
+        None if public => Allow::Public,
+        None => Allow::OwnKey,
+    })
 }
 
 /// What a listener keys its sequence numbers and cookies with.

@@ -93,7 +93,7 @@ pub fn run(outboard: &Outboard) -> Result {
         }
     }
     let name = &outboard.device;
-    let own = outboard.own.list()?;
+    let own = outboard.own.list(name)?;
     let settings = on_interface::Settings { name: name.clone(), own, carrier: Carrier::Udp };
     let budget = Budget {
         sockets: outboard.sockets_max,

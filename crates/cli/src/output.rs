@@ -96,6 +96,25 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
+/// Quotes a word for a shell.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_string();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Returns the command line of this process with `options`, already quoted, added to it.
+pub fn command_line_with(options: &str) -> String {
+    let arguments = std::env::args_os().skip(1);
+    let mut words: Vec<String> = arguments.map(|word| quoted(&word.to_string_lossy())).collect();
+    // Options must stand in front of a `--`.
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    words.insert(end, options.to_string());
+    format!("fusewire {}", words.join(" "))
+}
+
 /// Bytes a second, for people.
 pub fn rate(bytes_per_s: f64) -> String {
     match bytes_per_s {
@@ -217,6 +236,14 @@ pub fn with_path(mut value: serde_json::Value, key: &str, path: &[u8]) -> serde_
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("fusewire://a:1/b%20c"), "fusewire://a:1/b%20c");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted("[::1]:7"), "'[::1]:7'");
+        assert_eq!(quoted(""), "''");
+    }
 
     #[test]
     fn no_control_character_passes() {

@@ -18,12 +18,12 @@ use fusewire_files::net::group::{self, Receiver};
 use fusewire_files::{Hashing, RemotePath};
 use fusewire_stack::group::{Heard, ReceiverConfig};
 
-use crate::cast::group_addr;
+use crate::cast::{group_addr, no_route};
 use crate::connect::Connector;
 use crate::output::{Code, EXIT_CODES, Failure, Result, printable, size};
 use crate::report::{Reporter, Watch};
 use crate::transfer::{self, Moving};
-use crate::url::Url;
+use crate::url::{Url, shown};
 
 /// How often it is looked whether there is news.
 const LOOK: Duration = Duration::from_millis(5);
@@ -89,6 +89,7 @@ fn meant(text: &str) -> std::result::Result<Meant, String> {
 
 /// Receives it.
 pub fn run(mut receive: Receive) -> Result {
+    receive.moving.connect.is_of_cast = true;
     let over_ip = receive.over_ip()?;
     let receive = &receive;
     let moving = &receive.moving;
@@ -177,12 +178,12 @@ impl Receive {
             let what = "--carrier ip: --device says which interface leads to the group: without --interface";
             return Err(Failure::new(Code::Usage, what).into());
         }
-        device.join(group).map_err(|error| self.deaf(&error))?;
+        device.join(group).map_err(|error| self.deaf(&error, ""))?;
         Ok(Some(Box::new(device)))
     }
 
-    fn deaf(&self, error: &dyn std::error::Error) -> Failure {
-        Failure::new(Code::Failed, format!("cannot listen to {}: {error}", self.group))
+    fn deaf(&self, error: &dyn std::error::Error, how: &str) -> Failure {
+        Failure::new(Code::Failed, format!("cannot listen to {}: {error}{how}", self.group))
     }
 
     fn open(&self, over_ip: Option<Box<dyn Device>>) -> Result<Receiver> {
@@ -190,7 +191,9 @@ impl Receive {
         let config = ReceiverConfig { interface, nocheck: true, ..ReceiverConfig::new(self.group) };
         let device = match over_ip {
             Some(device) => device,
-            None => Box::new(config.udp_device().map_err(|error| self.deaf(&error))?),
+            None => {
+                Box::new(config.udp_device().map_err(|error| self.deaf(&error, no_route(&error)))?)
+            }
         };
         let device = self.moving.connect.common.captured_group(device)?;
         let mut receiver = Receiver::over(device, &config);
@@ -293,7 +296,7 @@ impl Receive {
     fn url(&self, heard: &Heard) -> Result<Url> {
         let place = match (&self.from, heard.sessions()) {
             (Some(Meant::Host(from)), _) => from.clone(),
-            (_, Some(sessions)) => sessions.to_string(),
+            (_, Some(sessions)) => shown(sessions),
             (_, None) => {
                 return Err(Failure::new(Code::Connection, "the sender has no sessions").into());
             }

@@ -1,9 +1,9 @@
 //! `fusewire serve`.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
@@ -11,7 +11,7 @@ use fusewire_files::net::{self, Control, Server, streams};
 use fusewire_files::server::{Settings, Share};
 use fusewire_outboard::client::{Listener, Outboard, Stream};
 use fusewire_outboard::sockets::attach;
-use fusewire_session::{Allow, AllowList, Cipher, Identity, ServerConfig, paths};
+use fusewire_session::{Allow, AllowList, Cipher, Fingerprint, Identity, ServerConfig, paths};
 use fusewire_stack::byte_stream::ByteStream;
 use fusewire_stack::{PORT as INNER_PORT, shm};
 use fusewire_transport::machine::KeepAlive;
@@ -20,11 +20,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::device::{Carrying, DeviceChoice};
 use crate::options::{self, Common};
-use crate::output::{Code, EXIT_CODES, Failure, Result, count, json, printable};
+use crate::output::{Code, EXIT_CODES, Failure, Result, command_line_with, count, json, printable};
 use crate::transfer;
+use crate::url::{PORT, named_addr, shown};
 
 /// Where it listens unless told otherwise.
-const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), crate::url::PORT);
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT);
 /// How long a client may take for its handshake.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// A client that vanishes is noticed after about a minute.
@@ -37,15 +38,15 @@ const KEEP_ALIVE: KeepAlive =
 pub struct Serve {
     /// The folder to serve. Nothing above it can be reached.
     dir: PathBuf,
-    /// Where to listen, on UDP and on TCP; port 0 takes a free one [default: 127.0.0.1:9293, or port 9293 of the first
-    /// address on --device's interface].
+    /// Listen on this address, on UDP and on TCP; :: is every address of the host, port 0 takes a free one [default:
+    /// 127.0.0.1:9293, or port 9293 of the first address on --device's interface].
     #[arg(long, value_name = "ADDR", value_parser = listen_addr)]
     listen: Option<SocketAddr>,
     /// Clients may make and replace files.
     #[arg(long)]
     writable: bool,
-    /// Serve the clients whose fingerprints are in this file, one a line; read again at SIGHUP, which closes the
-    /// connections of those who are no longer in it [default: your own key only].
+    /// Serve the clients whose fingerprints are in this file, one per line, and your own key. Read the file again at
+    /// SIGHUP, and close the connections of clients that are no longer in it [default: your own key only].
     #[arg(long, value_name = "FILE", conflicts_with = "public")]
     allow: Option<PathBuf>,
     /// Serve everyone.
@@ -88,9 +89,7 @@ fn listen_addr(text: &str) -> std::result::Result<SocketAddr, String> {
             "expected ADDRESS[:PORT], for example 127.0.0.1:{text} or [::]:{text}"
         ));
     }
-    let found = text.to_socket_addrs().or_else(|_| (text, crate::url::PORT).to_socket_addrs());
-    let mut found = found.map_err(|_| "expected ADDRESS[:PORT], for example [::]:9293")?;
-    found.next().ok_or_else(|| "no such address".into())
+    named_addr(text, PORT)
 }
 
 /// Every cipher that must be asked for on both sides.
@@ -102,11 +101,7 @@ impl Serve {
     fn config(&self) -> Result<ServerConfig> {
         let identity = Arc::new(Identity::load_or_create(&paths()?.identity)?);
         let more = if self.allow_insecure { insecure() } else { Vec::new() };
-        let allow = match &self.allow {
-            Some(path) => Allow::Changing(Arc::new(RwLock::new(AllowList::load(path)?))),
-            None if self.public => Allow::Public,
-            None => Allow::OwnKey,
-        };
+        let allow = options::allow(self.allow.as_deref(), self.public, identity.fingerprint())?;
         let settings = self.common.settings(identity, &more)?;
         Ok(ServerConfig { settings, allow, shared_memory: None })
     }
@@ -118,7 +113,7 @@ impl Serve {
                 "event": "listening",
                 "address": address.to_string(),
                 "fingerprint": fingerprint.to_string(),
-                "url": format!("fusewire://{address}/"),
+                "url": format!("fusewire://{}/", reached(address)),
             }))?;
         }
         if self.quiet {
@@ -126,33 +121,48 @@ impl Serve {
         }
         let whom = match &config.allow {
             Allow::OwnKey => "your own key only".to_string(),
-            Allow::List(list) => count(list.len() as u64, "key"),
-            Allow::Changing(list) => {
-                count(list.read().unwrap_or_else(PoisonError::into_inner).len() as u64, "key")
-            }
+            Allow::List(list) => keys(list),
+            Allow::Changing(list) => keys(&list.read().unwrap_or_else(PoisonError::into_inner)),
             Allow::Public => "everyone".to_string(),
         };
         let what = if self.writable { "read and write" } else { "read only" };
         let mut err = std::io::stderr().lock();
         writeln!(err, "serving      {} ({what}, {whom})", self.dir.display())?;
-        match address.ip().is_unspecified() {
-            // Nobody reaches it under that address.
-            true => {
-                let (host, port) = (rustix::system::uname(), address.port());
-                let host = printable(&host.nodename().to_string_lossy());
-                writeln!(
-                    err,
-                    "address      fusewire://{host}:{port}/ (every interface, {address})"
-                )?;
-            }
-            false => writeln!(err, "address      fusewire://{address}/")?,
-        }
+        let reach = match address.ip() {
+            ip if ip.is_unspecified() => format!(" (every interface, {address})"),
+            ip if ip.is_loopback() => " (this host only)".into(),
+            _ => String::new(),
+        };
+        writeln!(err, "address      fusewire://{}/{reach}", reached(address))?;
         writeln!(err, "fingerprint  {fingerprint}")?;
+        if address.ip().is_loopback() && self.listen.is_none() {
+            let again = command_line_with("--listen ::");
+            writeln!(err, "For clients on other hosts, run instead:\n  {again}")?;
+        }
+        if matches!(config.allow, Allow::OwnKey) {
+            let add =
+                "To serve other users, add what they print with `fusewire key show` to a file";
+            writeln!(err, "{add}, and use --allow FILE")?;
+        }
         if self.public && self.writable {
             writeln!(err, "warning: everyone who can reach {address} can change these files")?;
         }
         Ok(())
     }
+}
+
+/// Names the clients on a list to which `--allow` has added the server's own key.
+fn keys(list: &AllowList) -> String {
+    format!("your own key and {}", count(list.len().saturating_sub(1) as u64, "other"))
+}
+
+/// Returns host and port under which clients reach `address`: the host's name if it is every address of the host.
+fn reached(address: SocketAddr) -> String {
+    if !address.ip().is_unspecified() {
+        return shown(address);
+    }
+    let host = rustix::system::uname();
+    format!("{}:{}", printable(&host.nodename().to_string_lossy()), address.port())
 }
 
 impl Serve {
@@ -242,7 +252,7 @@ fn own_address(outboard: &Outboard) -> Result<SocketAddr> {
     let all = || welcome.addresses().iter().map(|(address, _)| *address);
     let found = all().find(|address| !address.is_loopback()).or_else(|| all().next());
     let none = || Failure::new(Code::Failed, "the outboard has no address yet".to_string());
-    Ok(SocketAddr::new(found.ok_or_else(none)?, crate::url::PORT))
+    Ok(SocketAddr::new(found.ok_or_else(none)?, PORT))
 }
 
 /// UDP, and TCP on the same port. A free port of the one may be taken of the other: then try again.
@@ -277,12 +287,14 @@ fn bind(serve: &Serve) -> Result<(fusewire_stack::Stack, Option<TcpListener>)> {
 struct Reload {
     path: Option<PathBuf>,
     allow: Allow,
+    own: Fingerprint,
     quiet: bool,
 }
 
 impl Reload {
     fn of(serve: &Serve, config: &ServerConfig) -> Reload {
-        Reload { path: serve.allow.clone(), allow: config.allow.clone(), quiet: serve.quiet }
+        let own = config.settings.identity.fingerprint();
+        Reload { path: serve.allow.clone(), allow: config.allow.clone(), own, quiet: serve.quiet }
     }
 
     /// Reads the list again; who is no longer on it is served no more. What cannot be read changes nothing.
@@ -290,9 +302,9 @@ impl Reload {
         let (Some(path), Allow::Changing(list)) = (&self.path, &self.allow) else {
             return self.say("nothing to read again: there is no --allow");
         };
-        match AllowList::load(path) {
+        match options::allow_list(path, self.own) {
             Ok(new) => {
-                let keys = count(new.len() as u64, "key");
+                let keys = keys(&new);
                 let new = Arc::new(new);
                 *list.write().unwrap_or_else(PoisonError::into_inner) = (*new).clone();
                 control.readmit(move |key| new.contains(key));

@@ -1,7 +1,7 @@
 //! `fusewire://host[:port]/path`.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
 
 use fusewire_files::RemotePath;
@@ -30,6 +30,11 @@ impl Url {
         }
     }
 
+    /// Name or address, without brackets and port.
+    pub fn name(&self) -> &str {
+        &self.host
+    }
+
     /// It names a port, and not the one where servers listen unless they are told otherwise.
     pub fn has_own_port(&self) -> bool {
         self.port != PORT
@@ -40,10 +45,85 @@ impl Url {
     /// # Errors
     /// The name is not known, in words for a user.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
-        let found = (self.host.as_str(), self.port).to_socket_addrs();
-        let found: Vec<_> = found.map_err(|e| format!("cannot find {}: {e}", self.host))?.collect();
-        if found.is_empty() { Err(format!("{} has no address", self.host)) } else { Ok(found) }
+        resolve(&self.host, self.port)
     }
+}
+
+/// Returns the addresses of a name, or the address itself, whose zone may be an interface's name or index.
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    let found = (host, port).to_socket_addrs().map_err(|error| match host.split_once('%') {
+        Some((_, zone)) => format!("cannot find {host}: is {zone} a network interface? ({error})"),
+        None => format!("cannot find {host}: {error}"),
+    })?;
+    let found: Vec<_> = found.collect();
+    if found.is_empty() { Err(format!("{host} has no address")) } else { Ok(found) }
+}
+
+/// Splits `HOST[:PORT]`, `[ADDRESS][:PORT]` or an IPv6 address without brackets.
+fn split_host(text: &str) -> Result<(&str, Option<&str>), String> {
+    let Some(rest) = text.strip_prefix('[') else {
+        return Ok(match text.split_once(':') {
+            Some((host, port)) if !port.contains(':') => (host, Some(port)),
+            _ => (text, None),
+        });
+    };
+    let (host, after) = rest.split_once(']').ok_or("the bracket [ is not closed")?;
+    match after.strip_prefix(':') {
+        Some(port) => Ok((host, Some(port))),
+        None if after.is_empty() => Ok((host, None)),
+        None => Err("expected [address]:port".into()),
+    }
+}
+
+/// Parses an address and a port: `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`. An IPv6 address may have a zone.
+///
+/// # Errors
+/// The text is not an address; no interface has the zone's name.
+pub fn numeric_addr(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let (host, own_port) = split_host(text)?;
+    let bare = host.split_once('%').map_or(host, |(bare, _)| bare);
+    let Ok(ip) = bare.parse::<IpAddr>() else {
+        return Err("expected ADDRESS[:PORT], for example 192.0.2.1:9293 or [::]:9293".into());
+    };
+    let port = match own_port {
+        None => port,
+        Some(own) => own.parse().map_err(|_| "expected a port from 0 to 65535".to_string())?,
+    };
+    if bare.len() == host.len() {
+        return Ok(SocketAddr::new(ip, port));
+    }
+    if ip.is_ipv4() {
+        return Err("an IPv4 address has no zone".into());
+    }
+    Ok(resolve(host, port)?[0])
+}
+
+/// Parses what [`numeric_addr`] does, or a name in the place of the address.
+///
+/// # Errors
+/// As [`numeric_addr`]; the name is not known.
+pub fn named_addr(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let (host, own_port) = split_host(text)?;
+    let is_name = |c: char| c.is_alphanumeric() || c == '-' || c == '.' || c == '_';
+    if host.is_empty() || !host.chars().all(is_name) || host.parse::<IpAddr>().is_ok() {
+        return numeric_addr(text, port);
+    }
+    match own_port.map_or(Ok(port), str::parse) {
+        Ok(port) => Ok(resolve(host, port)?[0]),
+        Err(_) => Err("expected a port from 0 to 65535".into()),
+    }
+}
+
+/// Writes an address with the name of its zone, which stays the same when the indices of interfaces change.
+pub fn shown(addr: SocketAddr) -> String {
+    if let SocketAddr::V6(v6) = addr
+        && v6.scope_id() != 0
+        && let Ok(socket) = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))
+        && let Ok(zone) = rustix::net::netdevice::index_to_name(&socket, v6.scope_id())
+    {
+        return format!("[{}%{zone}]:{}", v6.ip(), v6.port());
+    }
+    addr.to_string()
 }
 
 impl fmt::Display for Url {
@@ -60,20 +140,7 @@ impl FromStr for Url {
             .strip_prefix("fusewire://")
             .ok_or("expected fusewire://host[:port]/path, for example fusewire://localhost/file")?;
         let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (host, port) = match place.strip_prefix('[') {
-            Some(rest) => {
-                let (host, after) = rest.split_once(']').ok_or("the bracket [ is not closed")?;
-                match after.strip_prefix(':') {
-                    Some(port) => (host, Some(port)),
-                    None if after.is_empty() => (host, None),
-                    None => return Err("expected [address]:port".into()),
-                }
-            }
-            None => match place.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (place, None),
-            },
-        };
+        let (host, port) = split_host(place)?;
         // A zone behind an address of IPv6 (RFC 6874, section 2); by hand the % is often left as it is.
         let host = if place.starts_with('[') { &host.replace("%25", "%") } else { host };
         if host.contains('@') {
@@ -82,6 +149,9 @@ impl FromStr for Url {
         let odd = |c: char| c.is_control() || c.is_whitespace() || "@?#[]".contains(c);
         if host.is_empty() || host.contains(odd) {
             return Err("the URL names no host".into());
+        }
+        if host.contains(':') && !place.starts_with('[') {
+            return Err(format!("expected brackets around an IPv6 address, as in [{host}]"));
         }
         let port = match port {
             None => PORT,
@@ -154,6 +224,31 @@ mod tests {
     }
 
     #[test]
+    fn addresses_have_brackets_ports_and_zones() {
+        for (text, expected) in [
+            ("127.0.0.1", "127.0.0.1:9293"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("::", "[::]:9293"),
+            ("::1", "[::1]:9293"),
+            ("[fd77::1]", "[fd77::1]:9293"),
+            ("[fd77::1]:7", "[fd77::1]:7"),
+        ] {
+            assert_eq!(numeric_addr(text, PORT).unwrap().to_string(), expected, "{text}");
+            assert_eq!(named_addr(text, PORT).unwrap().to_string(), expected, "{text}");
+        }
+        let wrong =
+            ["", ":7", "[]:7", "[::1", "[::1]7", "127.0.0.1:x", "127.0.0.1%lo", "::1%nosuchif"];
+        for wrong in wrong {
+            assert!(named_addr(wrong, PORT).is_err(), "{wrong}");
+        }
+        assert!(numeric_addr("localhost", PORT).is_err());
+        let Ok(found) = numeric_addr("fe80::1%lo", PORT) else { return println!("skipped: no lo") };
+        assert_eq!(shown(found), "[fe80::1%lo]:9293");
+        assert_eq!(named_addr("[fe80::1%lo]:7", PORT).map(shown).unwrap(), "[fe80::1%lo]:7");
+        assert_eq!(numeric_addr("fe80::1%1", PORT).unwrap(), found);
+    }
+
+    #[test]
     fn a_user_in_a_url_is_refused_in_words() {
         let error = "fusewire://me@host/x".parse::<Url>().unwrap_err();
         assert!(error.contains("keys"), "{error}");
@@ -170,6 +265,7 @@ mod tests {
             "fusewire://a:65536/",
             "fusewire://[::1/",
             "fusewire://[::1]7/",
+            "fusewire://fe80::1/",
             "fusewire://a/%",
             "fusewire://a/%4",
             "fusewire://a/%zz",

@@ -628,3 +628,43 @@ fn a_group_is_cast_to_without_udp() {
         receive.failed(2, "--device says which interface");
     });
 }
+
+#[test]
+fn a_cast_without_a_route_fails_at_once_and_names_the_option() {
+    let name = "a_cast_without_a_route_fails_at_once_and_names_the_option";
+    in_namespace(name, Need::Namespace, "", || {
+        let world = World::new();
+        fs::write(world.served("a"), "content").unwrap();
+        let path = world.served("a");
+        for group in [GROUP, "ff15::7"] {
+            let args = ["cast", path.to_str().unwrap(), group];
+            world.run("alice", &args).failed(1, "--interface");
+        }
+        world.run("alice", &["receive", GROUP]).failed(1, "--interface");
+    });
+}
+
+#[test]
+fn a_second_cast_is_trusted_because_the_port_of_its_sessions_stays() {
+    let name = "a_second_cast_is_trusted_because_the_port_of_its_sessions_stays";
+    in_namespace(name, Need::Namespace, SETUP, || {
+        let world = World::new();
+        fs::write(world.served("a"), "content").unwrap();
+        let path = world.served("a");
+        let start = || {
+            let args = ["cast", path.to_str().unwrap(), GROUP, "--json", "--public"];
+            Sender::start(world.command("alice", &args))
+        };
+        let sender = start();
+        let address = sender.first["address"].as_str().unwrap();
+        assert!(address.ends_with(":9295"), "{address}");
+        let trust = sender.fingerprint();
+        world.run("bob", &["receive", GROUP, "-o", "one", "--trust", &trust]).ok();
+        sender.end().0.ok();
+        let sender = start();
+        world.run("bob", &["receive", GROUP, "-o", "two"]).ok();
+        sender.end().0.ok();
+        let done = world.run("bob", &["key", "show", "--hosts"]).ok();
+        assert_eq!(done.out.lines().count(), 2, "one key and one host: {done:?}");
+    });
+}

@@ -42,6 +42,11 @@ impl AllowList {
         Ok(AllowList(list))
     }
 
+    /// Adds `print` with a comment.
+    pub fn insert(&mut self, print: Fingerprint, comment: &str) {
+        self.0.insert(print, comment.to_string());
+    }
+
     /// Whether `print` is on the list.
     pub fn contains(&self, print: Fingerprint) -> bool {
         self.0.contains_key(&print)

@@ -129,9 +129,10 @@ impl KnownHosts {
     }
 }
 
-/// Names of hosts do not depend on case.
+/// Lowercases the name or address, but not the zone of an address: names of network interfaces depend on case.
 fn normal(host: &str) -> String {
-    host.to_ascii_lowercase()
+    let zone = host.find('%').unwrap_or(host.len());
+    host[..zone].to_ascii_lowercase() + &host[zone..]
 }
 
 fn parse_line(text: &str, number: usize, path: &Path) -> Result<Line, Error> {

@@ -255,3 +255,15 @@ fn a_key_log_is_led_nowhere() {
     assert!(std::process::Command::new("mkfifo").arg(&log).status().unwrap().success());
     assert!(matches!(KeyLogFile::open(&log), Err(Error::Os { .. })));
 }
+
+#[test]
+fn zones_keep_their_case_in_known_hosts() {
+    let folder = Folder::new("zones");
+    let path = folder.0.join("known_hosts");
+    let print = Identity::ephemeral().unwrap().fingerprint();
+    KnownHosts::add(&path, "[FE80::1%clA0]:9293", print).unwrap();
+    let hosts = KnownHosts::load(&path).unwrap();
+    assert_eq!(hosts.entries().next().unwrap().0, "[fe80::1%clA0]:9293");
+    assert_eq!(hosts.fingerprint("[fe80::1%clA0]:9293"), Some(print));
+    assert_eq!(hosts.fingerprint("[fe80::1%cla0]:9293"), None, "another interface");
+}

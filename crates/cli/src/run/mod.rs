@@ -223,7 +223,7 @@ impl Own {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["outboard", "--quiet", "--json", "--device", &device.to_string()]);
         command.args(["--with-parent", &std::process::id().to_string(), "--socket"]).arg(&place);
-        for own in run.own.list()? {
+        for own in run.own.list(device)? {
             command.args(["--address", &own.address.to_string()]);
             if let Some(gateway) = own.gateway {
                 command.args(["--gateway", &gateway.to_string()]);

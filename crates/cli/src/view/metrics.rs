@@ -8,6 +8,7 @@ use fusewire_view::{http, prometheus};
 
 use super::reports;
 use crate::output::{Code, Failure, LOCAL_EXIT_CODES, Result};
+use crate::url::named_addr;
 
 /// Prometheus text of running stacks: once, or for a scraper.
 #[derive(Args)]
@@ -18,8 +19,13 @@ pub struct Metrics {
     pids: Vec<u32>,
     /// Serve it over HTTP at /metrics until interrupted. Whoever reaches the address may read it.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true,
-          default_missing_value = "127.0.0.1:9294")]
+          default_missing_value = "127.0.0.1:9294", value_parser = address)]
     listen: Option<SocketAddr>,
+}
+
+/// Parses `ADDRESS[:PORT]`.
+fn address(text: &str) -> std::result::Result<SocketAddr, String> {
+    named_addr(text, 9294)
 }
 
 /// Prints or serves them.

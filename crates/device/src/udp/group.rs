@@ -37,13 +37,14 @@ impl Udp {
     /// Binds a socket that sends to a group, and to and from any peer.
     ///
     /// # Errors
-    /// As [`Udp::bind`]; or the address is not a group's of its family, or the interface is not there.
+    /// As [`Udp::bind`]; or the address is not a group's of its family, or the interface is not there, or no route leads
+    /// to the group.
     pub fn to_group(addr: SocketAddr, group: &Group, config: &Config) -> io::Result<Udp> {
         if !group.addr.ip().is_multicast() || group.addr.is_ipv4() != addr.is_ipv4() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a group's address"));
         }
         let mut udp = Udp::bind(addr, config)?;
-        if let Some(mtu) = link_mtu(group) {
+        if let Some(mtu) = link_mtu(addr.ip(), group)? {
             let headers = if group.addr.is_ipv4() { 20 + 8 } else { 40 + 8 };
             let datagram = mtu.saturating_sub(headers);
             udp.caps.max_datagram = udp.caps.max_datagram.min(datagram);
@@ -70,27 +71,27 @@ impl Udp {
     }
 }
 
-/// What the link that leads to the group takes at once, if the kernel knows: bytes of an IP packet.
-fn link_mtu(group: &Group) -> Option<usize> {
-    let any: IpAddr = match group.addr {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
+/// Returns the MTU of the link that leads from `local` to the group, if the kernel knows it: bytes of an IP packet.
+///
+/// # Errors
+/// No route leads to the group: each datagram to it would be refused.
+fn link_mtu(local: IpAddr, group: &Group) -> io::Result<Option<usize>> {
+    let socket = UdpSocket::bind((local, 0))?;
     let (level, name) = match group.addr.ip() {
         IpAddr::V4(ip) => {
             let none = Ipv4Addr::UNSPECIFIED;
             let index = group.interface;
-            sockopt::set_ip_multicast_if_with_ifindex(&socket, &ip, &none, index).ok()?;
+            sockopt::set_ip_multicast_if_with_ifindex(&socket, &ip, &none, index)?;
             (libc::IPPROTO_IP, libc::IP_MTU)
         }
         IpAddr::V6(_) => {
-            sockopt::set_ipv6_multicast_if(&socket, group.interface).ok()?;
+            sockopt::set_ipv6_multicast_if(&socket, group.interface)?;
             (libc::IPPROTO_IPV6, libc::IPV6_MTU)
         }
     };
-    socket.connect(group.addr).ok()?;
-    usize::try_from(crate::sys::sockopt::get(socket.as_fd(), level, name).ok()?).ok()
+    socket.connect(group.addr)?;
+    let mtu = crate::sys::sockopt::get(socket.as_fd(), level, name).ok();
+    Ok(mtu.and_then(|mtu| usize::try_from(mtu).ok()))
 }
 
 /// Hears a group on its port, where others of this host may hear it too, and talks to and from any peer by a port of its
