@@ -13,8 +13,9 @@
  * Pointers: null is EFAULT where something is needed. What is not null points to as much memory as the call
  * says, which no other thread writes during the call. This the library cannot check.
  *
- * Signals: a write to a stream that is over is EPIPE and never SIGPIPE; no call ends with EINTR but fw_epoll_wait and
- * fw_epoll_pwait, as the kernel's do.
+ * Signals: the library's threads block all signals, so that a signal is handled by a thread of the program, or waits until
+ * one unblocks it. A write to a stream that is over is EPIPE and never SIGPIPE; no call ends with EINTR but fw_epoll_wait
+ * and fw_epoll_pwait, as the kernel's do.
  *
  * A fault inside the library is EIO; it never ends the program.
  */

@@ -335,6 +335,7 @@ static void both_ways(void) {
     CHECK(pthread_create(&echoes, NULL, echo, &listener) == 0);
     int client = fw_adu_connect(&config, SA(at));
     CHECK(client >= 3);
+    threads_block_signals(1);
     CHECK(pthread_create(&takes, NULL, taker, &client) == 0);
     for (unsigned i = 0; i < MANY; i++) {
         memset(adu, (int)(unsigned char)i, sizeof adu);

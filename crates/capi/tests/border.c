@@ -565,6 +565,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     CHECK(first == 3 && fw_close(first) == 0);
+    threads_block_signals(over_outboard() ? 0 : 1);
     null_pointers();
     wrong_states();
     printf("ready\n");

@@ -2,11 +2,14 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fusewire.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CHECK(what)                                                                                            \
     do {                                                                                                       \
@@ -19,6 +22,36 @@
             exit(1);                                                                                           \
         }                                                                                                      \
     } while (0)
+/* The library has so many threads at least, and each of them blocks SIGTERM. */
+static inline void threads_block_signals(int least) {
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    char program[64];
+    int own = 0;
+    FILE *comm = fopen("/proc/self/comm", "r");
+    CHECK(tasks && comm && fgets(program, sizeof program, comm));
+    fclose(comm);
+    while ((task = readdir(tasks))) {
+        char path[300], line[300];
+        unsigned long long blocked = 0;
+        FILE *status;
+        int ours = 0;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        if (task->d_name[0] == '.' || atoi(task->d_name) == getpid() || !(status = fopen(path, "r")))
+            continue;
+        while (fgets(line, sizeof line, status)) {
+            /* The program's own threads have its name. */
+            ours |= strncmp(line, "Name:\t", 6) == 0 && strcmp(line + 6, program) != 0;
+            sscanf(line, "SigBlk: %llx", &blocked);
+        }
+        fclose(status);
+        CHECK(!ours || (blocked >> (SIGTERM - 1) & 1));
+        own += ours;
+    }
+    closedir(tasks);
+    CHECK(own >= least);
+}
+
 /* Sockets are those of an outboard, in which some calls mean less: fusewire.h says which. */
 static inline int over_outboard(void) {
     const char *device = getenv("FUSEWIRE_DEVICE");

@@ -29,6 +29,7 @@ pub mod shm;
 pub mod sockets;
 #[allow(unsafe_code)]
 mod sys;
+pub mod thread;
 pub mod udp;
 mod wake;
 

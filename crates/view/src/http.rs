@@ -100,7 +100,7 @@ pub fn serve(
             // A client that is slow or talks nonsense loses its connection and nothing else.
             let _ = one(&stream, &*page);
         };
-        let _ = std::thread::Builder::new().name("http".into()).spawn(serve);
+        let _ = fusewire_device::thread::spawn("http", serve);
     }
 }
 

@@ -142,7 +142,7 @@ impl Server {
         let (sources, waker) = (Sources::default(), Waker::new()?);
         let (shared, wake) = (sources.clone(), waker.clone());
         let run = move || accept(&listener, &shared, &wake);
-        let thread = std::thread::Builder::new().name("fusewire-view".into()).spawn(run)?;
+        let thread = fusewire_device::thread::spawn("fusewire-view", run)?;
         Ok(Server { sources, next: 0, path, waker, thread })
     }
 
@@ -211,7 +211,7 @@ fn begin(stream: UnixStream, sources: &Sources, clients: &Arc<AtomicUsize>) {
         }
     };
     // Without a thread the client sees the end of the connection.
-    let _ = std::thread::Builder::new().name("fusewire-view".into()).spawn(serve);
+    let _ = fusewire_device::thread::spawn("fusewire-view", serve);
 }
 
 /// Writes without raising SIGPIPE, which a C program may not expect.

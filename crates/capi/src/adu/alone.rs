@@ -113,7 +113,7 @@ impl Alone {
             shared.lock().leaves = false;
         };
         // Without a thread it leaves with the next call.
-        if std::thread::Builder::new().name("fusewire-leaving".into()).spawn(leaving).is_err() {
+        if fusewire_device::thread::spawn("fusewire-leaving", leaving).is_err() {
             self.shared.lock().leaves = false;
         }
     }

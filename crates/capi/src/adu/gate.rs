@@ -74,7 +74,7 @@ impl Shared {
 
 /// A thread of a listener's.
 fn thread(work: impl FnOnce() + Send + 'static) -> fusewire_stack::Result<Thread> {
-    let started = std::thread::Builder::new().name("fusewire-accept".into()).spawn(work);
+    let started = fusewire_device::thread::spawn("fusewire-accept", work);
     started
         .map(|started| started.thread().clone())
         .map_err(Error::os("starting a listener's thread"))

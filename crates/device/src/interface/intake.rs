@@ -197,7 +197,7 @@ impl Intake {
         let (filled, over) = (Waker::new()?, Waker::new()?);
         let (tell, told) = mpsc::sync_channel(1);
         let (give, given) = mpsc::sync_channel::<(Arc<Way>, Box<dyn Receiver>)>(1);
-        let thread = std::thread::Builder::new().name("receive".into()).spawn(move || {
+        let thread = crate::thread::spawn("receive", move || {
             let stays = config.cpu.map_or(Ok(()), stay_on);
             let is_there = stays.is_ok();
             let _ = tell.send(stays);

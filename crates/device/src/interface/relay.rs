@@ -174,7 +174,7 @@ impl Relay {
             waiting: AtomicUsize::new(0),
         });
         let (shared, (tell, told)) = (way.clone(), std::sync::mpsc::sync_channel(1));
-        let thread = std::thread::Builder::new().name("transmit".into()).spawn(move || {
+        let thread = crate::thread::spawn("transmit", move || {
             let stays = config.cpu.map_or(Ok(()), stay_on);
             let is_there = stays.is_ok();
             let _ = tell.send(stays);

@@ -22,6 +22,7 @@ pub(crate) mod packet;
 pub(crate) mod region;
 #[cfg(feature = "shm")]
 pub(crate) mod shared;
+pub(crate) mod signals;
 pub(crate) mod sockopt;
 #[cfg(feature = "interfaces")]
 pub(crate) mod tun;

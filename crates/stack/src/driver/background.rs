@@ -22,7 +22,7 @@ impl<M: Machine> Shared<M> {
     pub(super) fn start(self: &Arc<Self>, name: &str) -> io::Result<JoinHandle<()>> {
         let shared = self.clone();
         let (ready, started) = std::sync::mpsc::sync_channel(1);
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+        let thread = fusewire_device::thread::spawn(name, move || {
             let parker = Parker::new();
             shared.lock().background = Some(Waker::from(parker.clone()));
             let _ = ready.send(());
