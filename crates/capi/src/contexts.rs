@@ -124,6 +124,11 @@ impl Inner {
     /// What waits is received, and noted.
     fn turn(&mut self) -> Result<()> {
         self.contexts.poll(&mut Kept).map_err(failed)?;
+        self.take_events();
+        Ok(())
+    }
+
+    fn take_events(&mut self) {
         while let Some((context, event)) = self.contexts.poll_event() {
             if let Event::Accepted { .. } = event {
                 self.heard.insert(context, Heard::default());
@@ -139,7 +144,6 @@ impl Inner {
                 _ => {}
             }
         }
-        Ok(())
     }
 
     fn heard(&mut self, context: Context) -> &mut Heard {
@@ -499,6 +503,8 @@ impl Contextual {
                 inner.contexts.abort(context);
             }
             inner.contexts.flush();
+            // A context is forgotten once its end was reported.
+            inner.take_events();
         }
     }
 }

@@ -102,6 +102,7 @@ impl Contexts {
         match place {
             Place::Open(association) => Some(association.take_memory()),
             Place::Single(exchange) => Some(exchange.take_memory()),
+            Place::Unopened(unopened) => Some(std::mem::take(&mut unopened.memory)),
             Place::Made(_) => None,
         }
     }
@@ -121,7 +122,7 @@ impl Contexts {
             Some(Place::Made(made)) => made.to.is_some(),
             Some(Place::Open(association)) => association.takes_message(),
             Some(Place::Single(exchange)) => exchange.may_answer(),
-            None => false,
+            Some(Place::Unopened(_)) | None => false,
         }
     }
 
@@ -134,6 +135,7 @@ impl Contexts {
     pub fn remote_addr(&self, context: Context) -> Option<SocketAddr> {
         match self.place(context)? {
             Place::Made(made) => made.to.map(|(remote, _)| remote),
+            Place::Unopened(_) => None,
             Place::Open(association) => Some(association.standing.remote),
             Place::Single(exchange) => Some(exchange.standing.remote),
         }
@@ -188,6 +190,7 @@ impl Contexts {
         let Some(Some(place)) = self.places.get_mut(index as usize) else { return };
         let is_quiet = match place {
             Place::Made(_) => false,
+            Place::Unopened(_) => true,
             Place::Open(association) => association.machine.state() == State::Quiescent,
             Place::Single(exchange) => exchange.is_over(),
         };
@@ -202,6 +205,7 @@ impl Contexts {
         let Some(Some(place)) = self.places.get_mut(index as usize) else { return };
         let (lingers, is_named) = match place {
             Place::Made(_) => return,
+            Place::Unopened(_) => (true, true),
             Place::Open(association) => {
                 association.poll_machine(now);
                 let lingers = association.machine.state() == State::Inactive;
@@ -269,7 +273,7 @@ impl Contexts {
     /// message by itself there is what its service keeps of it, or if it is ours what all such messages together keep.
     pub fn trace(&self, context: Context) -> Option<Vec<Entry>> {
         let trace = match self.place(context)? {
-            Place::Made(_) => return Some(Vec::new()),
+            Place::Made(_) | Place::Unopened(_) => return Some(Vec::new()),
             Place::Open(association) => return Some(association.trace.iter().copied().collect()),
             Place::Single(exchange) => match exchange.role {
                 Role::Asks { .. } => &self.requests,

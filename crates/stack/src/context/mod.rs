@@ -337,6 +337,7 @@ impl Contexts {
         let remote = self.device.named(remote);
         let made = match self.place_mut(context) {
             Some(Place::Made(made)) if made.to.is_none() => made,
+            Some(Place::Unopened(_)) | None => return Err(Error::Closed),
             _ => return Err(Error::Misuse("a context is opened once")),
         };
         if made.block.kind != Kind::Stream {
@@ -402,7 +403,8 @@ impl Contexts {
         }
     }
 
-    /// Ends a context at once, and forgets what was not sent.
+    /// Ends a context immediately and discards what was not sent. [`Event::Closed`] follows, also of a context that was never
+    /// connected or never sent.
     pub fn abort(&mut self, context: Context) {
         match self.place_mut(context) {
             Some(Place::Open(association)) => {
@@ -411,9 +413,12 @@ impl Contexts {
                 self.settle(context.index);
                 self.make_ready(context.index);
             }
-            Some(Place::Made(_)) => self.remove(context.index),
+            Some(place @ Place::Made(_)) => {
+                place.end_unopened();
+                self.settle(context.index);
+            }
             Some(Place::Single(_)) => self.give_up(context.index),
-            None => {}
+            Some(Place::Unopened(_)) | None => {}
         }
     }
 

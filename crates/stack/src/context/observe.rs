@@ -54,6 +54,7 @@ impl Contexts {
                 names: vec![("service", made.block.kind.name().into())],
                 ..numbers
             },
+            Place::Unopened(_) => numbers,
             Place::Open(association) => Numbers {
                 remote: Some(association.standing.remote),
                 state: association.machine.state_name(),

@@ -12,17 +12,36 @@ pub(super) struct Made {
     pub to: Option<(SocketAddr, u16)>,
 }
 
+/// A context that its application has ended before it was opened, until the application is notified.
+pub(super) struct Unopened {
+    pub standing: Standing,
+    /// The memory that was lent to it.
+    pub memory: Vec<u8>,
+}
+
 pub(super) enum Place {
     Made(Box<Made>),
+    Unopened(Box<Unopened>),
     Open(Box<Association>),
     Single(Box<Exchange>),
 }
 
 impl Place {
-    /// Of a context that was opened.
+    /// Ends a context that was made and is not open.
+    pub(super) fn end_unopened(&mut self) {
+        let Place::Made(made) = self else { return };
+        let nowhere = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
+        let mut standing = Standing::new(made.to.map_or(nowhere, |(remote, _)| remote));
+        standing.close(Ended::Ours);
+        let memory = std::mem::take(&mut made.memory);
+        *self = Place::Unopened(Box::new(Unopened { standing, memory }));
+    }
+
+    /// Of a context that was opened or has ended.
     pub(super) fn standing(&mut self) -> Option<&mut Standing> {
         match self {
             Place::Made(_) => None,
+            Place::Unopened(unopened) => Some(&mut unopened.standing),
             Place::Open(association) => Some(&mut association.standing),
             Place::Single(exchange) => Some(&mut exchange.standing),
         }
@@ -30,7 +49,7 @@ impl Place {
 
     pub(super) fn names(&self) -> Vec<Name> {
         match self {
-            Place::Made(_) => Vec::new(),
+            Place::Made(_) | Place::Unopened(_) => Vec::new(),
             Place::Open(association) => association.names().collect(),
             Place::Single(exchange) => exchange.names().collect(),
         }
@@ -39,7 +58,7 @@ impl Place {
     /// What it is worth to the others of its host.
     pub(super) fn sort(&self) -> u16 {
         match self {
-            Place::Made(_) => 0,
+            Place::Made(_) | Place::Unopened(_) => 0,
             Place::Open(association) => association.sort(),
             Place::Single(exchange) => exchange.sort(),
         }
@@ -134,7 +153,7 @@ impl Contexts {
     pub(super) fn name(&mut self, index: u32) {
         let Some(Some(place)) = self.places.get_mut(index as usize) else { return };
         match place {
-            Place::Made(_) => return,
+            Place::Made(_) | Place::Unopened(_) => return,
             Place::Open(association) => association.also = association.machine.also(),
             Place::Single(exchange) => exchange.learn_name(),
         }
@@ -163,7 +182,7 @@ impl Contexts {
             }
         }
         match &place {
-            Place::Made(_) => {}
+            Place::Made(_) | Place::Unopened(_) => {}
             Place::Open(association) => self.past.add(association.machine.counters()),
             Place::Single(exchange) => self.forget_asked(exchange),
         }

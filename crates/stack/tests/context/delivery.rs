@@ -7,10 +7,10 @@ use std::time::Duration;
 use fusewire_device::impair::Rules;
 use fusewire_stack::Error;
 use fusewire_stack::context::{
-    About, Check, Code, ControlBlock, Ended, Event, Rate, Reason, Retransmission,
+    About, Check, Code, ControlBlock, Ended, Event, Kind, Rate, Reason, Retransmission,
 };
 
-use crate::world::{World, addrs, block, content};
+use crate::world::{SERVICE, World, addrs, block, content};
 
 const LENS: [usize; 9] = [1, 7, 1000, 1400, 2000, 5001, 16_384, 40_000, 3];
 
@@ -150,6 +150,47 @@ fn who_ends_at_once_is_heard() {
     assert_eq!(world.ends[0].ended(context), Some(Ended::Ours));
     world.step();
     assert_eq!((world.ends[0].contexts.count(), world.ends[1].contexts.count()), (0, 0));
+}
+
+#[test]
+fn aborting_reports_the_end_of_contexts_that_never_connected_or_never_sent() {
+    let mut world = World::new();
+    let kinds = [Kind::Stream, Kind::Datagram, Kind::Acknowledged, Kind::Transaction];
+    for (n, kind) in kinds.into_iter().enumerate() {
+        for connects in [false, true] {
+            let contexts = &mut world.ends[0].contexts;
+            let block = ControlBlock { kind, ..block() };
+            let memory = vec![7; block.receive_bytes as usize];
+            let context = contexts.context(block).unwrap();
+            contexts.lend(context, memory.clone()).unwrap();
+            if connects {
+                contexts.connect(context, addrs()[1], SERVICE).unwrap();
+            }
+            if connects && kind != Kind::Stream {
+                let max = contexts.message_len_max(context);
+                let long =
+                    contexts.send(context, &[IoSlice::new(&vec![0; max + 1])], About::default());
+                assert!(matches!(long, Err(Error::TooLong { .. })), "{long:?}");
+            }
+            contexts.abort(context);
+            contexts.abort(context);
+            let late = contexts.send(context, &[IoSlice::new(b"late")], About::default());
+            assert!(matches!(late, Err(Error::Closed)), "{kind:?} {late:?}");
+            if !connects {
+                let late = contexts.connect(context, addrs()[1], SERVICE);
+                assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+            }
+            assert_eq!(contexts.take_back(context), Some(memory), "{kind:?}");
+            world.run(1, |world| world.ends[0].ended(context).is_some());
+            assert_eq!(world.ends[0].ended(context), Some(Ended::Ours), "{kind:?} {connects}");
+            world.step();
+            assert_eq!(world.ends[0].contexts.count(), 0, "{kind:?} {connects}");
+            assert_eq!(
+                world.ends[0].heard(&Event::Closed(Ended::Ours)),
+                2 * n + 1 + usize::from(connects)
+            );
+        }
+    }
 }
 
 #[test]
