@@ -237,7 +237,8 @@ struct fw_adu_config {
     /* Bytes of the elements that an ADU is a row of: 2, 4 or 8, swapped to network byte order and back; 0: octets. The
      * client says it for both. */
     unsigned int element;
-    /* The longest ADU that this side takes, in bytes; 0: as its memory allows. */
+    /* The longest ADU that this side takes, in bytes, up to 16777216; 0: 262080, or less if its memory allows no more.
+     * Both sides need it for longer ones: the sender's memory is sized by it, too. */
     unsigned int max_adu;
     /* A connection of which nothing is heard for so long is over (ETIMEDOUT); the smaller of both sides' counts. 0: 30 s. */
     unsigned int idle_ms;

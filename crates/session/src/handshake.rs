@@ -375,7 +375,8 @@ impl Handshake {
         }
     }
 
-    fn peer(&self) -> Option<Fingerprint> {
+    /// Returns the key that the peer has shown and whose signature was right, once it has.
+    pub fn peer(&self) -> Option<Fingerprint> {
         *self.seen.lock().unwrap_or_else(|e| e.into_inner())
     }
 

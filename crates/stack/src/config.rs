@@ -26,10 +26,11 @@ pub struct Config {
     pub check: Check,
     /// Retransmission memory of a connection, in bytes.
     pub send_ring_bytes: usize,
-    /// The longest ADU that this side takes, in bytes, and for which all memory is sized: windows, the
-    /// retransmission memory, the session's `body_len_max`. What is longer than a record is refused
-    /// ([`Error::MaxAdu`](crate::Error::MaxAdu)). `None`: as `body_len_max` says, but no more than fits into
-    /// the initial window of `transport`.
+    /// The longest ADU that this side takes, in bytes. Each side has its own limit: to send longer ADUs, raise the limit of
+    /// the peer that receives them. Windows, the retransmission memory and the session's `body_len_max` are sized for it.
+    /// The ceiling is [`Config::MAX_ADU_CEILING`], the longest record; more is
+    /// [`Error::MaxAdu`](crate::Error::MaxAdu). `None` is [`Config::MAX_ADU_DEFAULT`], or less if `body_len_max`, the
+    /// initial window of `transport` or the device's receive buffer are smaller.
     pub max_adu: Option<u32>,
     /// Who serves timers and tasks of an [`Endpoint`](crate::Endpoint) while no thread of the application waits.
     pub driver: Driver,
@@ -53,6 +54,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// The longest ADU that a side takes by default, in bytes: what fits into the initial window.
+    pub const MAX_ADU_DEFAULT: u32 = 262_080;
+    /// The largest value of [`Config::max_adu`], in bytes: 16 MiB.
+    pub const MAX_ADU_CEILING: u32 = fusewire_session::BODY_LEN_MAX;
+
     /// The number in IP of the protocol that carries the connections of such a stack: captures name it.
     pub fn protocol(&self) -> u8 {
         crate::machine::settings(self).number()

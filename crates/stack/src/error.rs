@@ -68,8 +68,13 @@ pub enum Error {
     /// The connection is closed, by this side or in order by both.
     #[error("the connection is closed")]
     Closed,
-    /// An ADU longer than the peer takes.
-    #[error("an ADU of {len} bytes is too long: at most {max} here")]
+    /// An ADU longer than the peer takes, or than the memory of this side holds. On connections
+    /// [`Config::max_adu`](crate::Config::max_adu) of both sides raises the limit.
+    #[error(
+        "an ADU of {len} bytes is too long: at most {max} here; max_adu in the settings of both ends of a connection \
+         allows up to {}",
+        crate::Config::MAX_ADU_CEILING
+    )]
     TooLong {
         /// Its length in bytes.
         len: usize,

@@ -3,7 +3,7 @@
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use fusewire_device::memory;
@@ -140,6 +140,137 @@ fn futures_may_move_between_threads(e: &Endpoint, l: &Listener, c: &Connection, 
 
 fn fusewire_kernels_message() -> &'static (dyn fusewire_session::Marshal + Sync) {
     unreachable!("never called")
+}
+
+/// What the stack logs in this process.
+static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Keeps events of level `info` and above in [`LOG`].
+struct Log;
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::INFO
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Line(String);
+        impl tracing::field::Visit for Line {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!("{field}={value:?} ");
+            }
+        }
+        let mut line = Line(format!("{} ", event.metadata().level()));
+        event.record(&mut line);
+        LOG.lock().unwrap().push(line.0);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn a_server_logs_refused_and_failed_handshakes_with_address_key_and_reason() {
+    static SET: Once = Once::new();
+    SET.call_once(|| tracing::subscriber::set_global_default(Log).unwrap());
+    let pair = pair(&Config::default());
+    let (server, stranger) = (pair.server.local_addr(), identity());
+    let logged = |client: &Endpoint, config: &ClientConfig, words: &[&str]| {
+        client.connect(server, config).err().expect("it is refused");
+        let peer = format!("peer={} ", client.local_addr());
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let log = LOG.lock().unwrap().clone();
+            if let Some(line) = log.iter().find(|line| line.contains(&peer)) {
+                assert!(line.starts_with("INFO "), "{line}");
+                assert!(words.iter().all(|word| line.contains(word)), "{line}");
+                return;
+            }
+            assert!(Instant::now() < end, "{log:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    // The server does not allow the client, and the client does not trust the server.
+    let trust = Trust::Pinned(pair.identity.fingerprint());
+    let key = stranger.fingerprint().to_string();
+    let refused = ClientConfig::new(stranger.clone(), trust);
+    logged(&support::endpoint(Config::default()), &refused, &[&key, "is not allowed"]);
+    let distrusts = ClientConfig::new(pair.identity.clone(), Trust::Pinned(stranger.fingerprint()));
+    logged(&support::endpoint(Config::default()), &distrusts, &["handshake failed", "error="]);
+}
+
+#[test]
+fn closing_ends_waiting_accepts_in_threads_and_tasks() {
+    for driver in [Driver::Thread, Driver::Caller] {
+        for closes_endpoint in [false, true] {
+            let pair = pair(&Config { driver, ..Config::default() });
+            let (client, server) = pair.connect();
+            let config = pair.config();
+            let listener = Arc::new(pair.listener);
+            let accepts = |_| {
+                let listener = listener.clone();
+                std::thread::spawn(move || listener.accept().err())
+            };
+            let waiting: Vec<_> = (0..3).map(accepts).collect();
+            let task = listener.clone();
+            let task = std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                runtime.block_on(task.accept_async()).err()
+            });
+            // Some of them wait already, and the others find it closed.
+            std::thread::sleep(Duration::from_millis(50));
+            if closes_endpoint {
+                pair.server.close(7);
+            } else {
+                listener.close();
+            }
+            for waiting in waiting.into_iter().chain([task]) {
+                let ended = waiting.join().unwrap();
+                assert!(matches!(ended, Some(Error::Closed)), "{driver:?} {ended:?}");
+            }
+            assert!(matches!(listener.accept().err(), Some(Error::Closed)));
+            let again = pair.server.listen(ServerConfig::new(pair.identity.clone()));
+            if closes_endpoint {
+                assert!(matches!(again.err(), Some(Error::Closed)));
+                let refused = pair.server.connect(pair.client.local_addr(), &config);
+                assert!(matches!(refused.err(), Some(Error::Closed)));
+                let told = client.recv_adu_timeout(Duration::from_secs(20)).err();
+                assert!(matches!(told, Some(Error::PeerClosed { code: 7, .. })), "{told:?}");
+            } else {
+                // The closed listener neither takes the connections of the next one nor ends it.
+                let next = again.unwrap();
+                drop(listener);
+                std::thread::scope(|scope| {
+                    let accepted = scope.spawn(|| next.accept_timeout(Duration::from_secs(20)));
+                    let _third = pair.client.connect(pair.server.local_addr(), &config).unwrap();
+                    accepted.join().unwrap().unwrap();
+                });
+                client.send(b"it goes on").unwrap();
+                assert_eq!(server.recv_adu().unwrap().unwrap(), b"it goes on");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_takes_longer_adus_by_one_setting_and_the_error_names_it() {
+    let short = pair(&Config::default());
+    let (client, _server) = short.connect();
+    assert_eq!(client.adu_len_max(), Config::MAX_ADU_DEFAULT as usize);
+    let long = content(1, client.adu_len_max() + 1);
+    let error = client.send(&long).err().unwrap();
+    assert!(error.to_string().contains("max_adu"), "{error}");
+    let at = "127.0.0.1:0".parse().unwrap();
+    let config = || Config { max_adu: Some(Config::MAX_ADU_CEILING), ..Config::default() };
+    let ends = [config(), config()].map(|config| Endpoint::udp_with(at, config).unwrap());
+    let [client, server] = ends;
+    let both = support::join(client, server);
+    let (client, server) = both.connect();
+    client.send(&long).unwrap();
+    assert!(server.recv_adu_timeout(Duration::from_secs(60)).unwrap().unwrap() == long);
 }
 
 #[test]

@@ -166,6 +166,13 @@ impl Connection {
     pub(super) fn close(&mut self, error: Option<Error>) {
         if !self.closed {
             self.closed = true;
+            if let (Phase::Handshake(handshake), Some(error)) = (&self.phase, &error)
+                && handshake.side() == Side::Server
+            {
+                let (peer, key) = (self.ends.remote, handshake.peer());
+                let key = key.map(tracing::field::display);
+                tracing::info!(%peer, key, %error, "handshake failed");
+            }
             self.phase = Phase::Closed;
             self.events.push_back(Event::Closed(error));
         }

@@ -10,23 +10,25 @@ use super::{Attempt, Call, Connection, Handle};
 use crate::Result;
 use crate::driver::after;
 
-/// Takes the connections of an endpoint. Dropped, the endpoint listens no more: what nobody has accepted is
-/// reset, what was accepted goes on.
+/// Takes the connections of an endpoint. When it is dropped or closed, the endpoint stops listening: connections that were not
+/// accepted are reset, and accepted ones go on.
 ///
 /// `Send` and `Sync`: several threads or tasks may accept at once, and each connection goes to one of them.
 pub struct Listener {
     handle: Arc<Handle>,
+    number: u64,
 }
 
 impl Listener {
-    pub(super) fn new(handle: Arc<Handle>) -> Listener {
-        Listener { handle }
+    pub(super) fn new(handle: Arc<Handle>, number: u64) -> Listener {
+        Listener { handle, number }
     }
 
     /// The next connection whose handshake is complete and whose key is allowed.
     ///
     /// # Errors
-    /// [`Error::Os`](crate::Error::Os) when the device is broken.
+    /// [`Error::Closed`](crate::Error::Closed) after [`Listener::close`] or
+    /// [`Endpoint::close`](crate::Endpoint::close); [`Error::Os`](crate::Error::Os) when the device is broken.
     pub fn accept(&self) -> Result<Connection> {
         self.arriving().block().map(|arrival| self.connection(arrival))
     }
@@ -55,8 +57,15 @@ impl Listener {
         self.arriving().poll(cx).map_ok(|arrival| self.connection(arrival))
     }
 
+    /// Stops listening: connections that were not accepted are reset, and every caller in [`Listener::accept`], in any
+    /// thread or task, gets [`Error::Closed`](crate::Error::Closed). Accepted connections go on. Does not wait.
+    pub fn close(&self) {
+        self.handle.call_waking(|state, wakes| state.stop_listening(self.number, wakes));
+    }
+
     fn arriving(&self) -> Call<'_, impl Attempt<Arrival>> {
-        Call { handle: &self.handle, interest: Interest::Arrival, attempt: State::next_arrival }
+        let attempt = |state: &mut State| state.next_arrival(self.number);
+        Call { handle: &self.handle, interest: Interest::Arrival, attempt }
     }
 
     fn connection(&self, (id, session): Arrival) -> Connection {
@@ -66,6 +75,6 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.handle.call_waking(|state, wakes| state.stop_listening(wakes));
+        self.close();
     }
 }

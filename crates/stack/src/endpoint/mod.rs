@@ -196,14 +196,34 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint on UDP encapsulation, with default settings.
+    /// Opens an endpoint on UDP encapsulation, with default settings. By default an ADU has up to
+    /// [`Config::MAX_ADU_DEFAULT`] bytes; [`Endpoint::udp_with`] takes [`Config::max_adu`] for longer ones.
     ///
     /// # Errors
     /// [`Error::Os`] when the address cannot be bound.
     pub fn udp(addr: SocketAddr) -> Result<Endpoint> {
+        Endpoint::udp_with(addr, Config::default())
+    }
+
+    /// Opens an endpoint on UDP encapsulation.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use fusewire_stack::{Config, Endpoint};
+    ///
+    /// // This side takes ADUs of up to 4 MiB.
+    /// let config = Config { max_adu: Some(4 << 20), ..Config::default() };
+    /// let endpoint = Endpoint::udp_with("127.0.0.1:0".parse()?, config)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the address cannot be bound; the errors of [`Endpoint::new`].
+    pub fn udp_with(addr: SocketAddr, config: Config) -> Result<Endpoint> {
         let device = udp::Udp::bind(addr, &udp::Config::default())
             .map_err(Error::os("binding the UDP socket"))?;
-        Endpoint::new(Box::new(device), Config::default())
+        Endpoint::new(Box::new(device), config)
     }
 
     /// An endpoint on any device.
@@ -236,29 +256,29 @@ impl Endpoint {
         self.handle.call(|state| f(&mut state.stack))
     }
 
-    /// Takes connections from now on, until the listener is dropped.
+    /// Takes connections from now on, until the listener is dropped or closed.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when this endpoint has a listener; [`Error::Os`] when there is no randomness.
+    /// [`Error::Misuse`] when this endpoint has a listener; [`Error::Closed`] after [`Endpoint::close`]; [`Error::Os`] when
+    /// there is no randomness.
     pub fn listen(&self, server: ServerConfig) -> Result<Listener> {
         let secrets = Secrets { isn: random()?, cookie: random()? };
-        self.handle.call(|state| {
-            if state.stack.is_listening() {
-                return Err(Error::Misuse(
-                    "this endpoint listens already: drop its listener first",
-                ));
-            }
-            state.stack.listen(PORT, server, &secrets);
-            Ok(())
-        })?;
-        Ok(Listener::new(self.handle.clone()))
+        let number = self.handle.call(|state| state.listen(PORT, server, &secrets))?;
+        Ok(Listener::new(self.handle.clone(), number))
+    }
+
+    /// Closes every connection with an application's `code`, as [`Connection::close`] does, and ends the listener: callers in
+    /// [`Listener::accept`] get [`Error::Closed`], and so do later calls of [`Endpoint::connect`] and
+    /// [`Endpoint::listen`]. Does not wait: [`Endpoint::wait_idle`] does, before a program ends.
+    pub fn close(&self, code: u64) {
+        self.handle.call_waking(|state, wakes| state.close(code, wakes));
     }
 
     /// Opens a connection to a server whose key the configuration pins.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Refused`], [`Error::Session`]; [`Error::Untrusted`] when the
-    /// configuration pins no key: then see [`Endpoint::connect_with`].
+    /// configuration pins no key: then see [`Endpoint::connect_with`]; [`Error::Closed`] after [`Endpoint::close`].
     pub fn connect(&self, remote: SocketAddr, client: &ClientConfig) -> Result<Connection> {
         self.connect_with(remote, client, |peer| Err(Error::Untrusted(peer)))
     }
@@ -356,6 +376,7 @@ impl Endpoint {
         adus: &[&[u8]],
     ) -> Result<(Held, usize)> {
         let (id, sent) = self.handle.call(|state| {
+            state.check_open()?;
             let id = state.stack.connect(remote, PORT, client)?;
             state.opened(id);
             Result::Ok((id, state.stack.send_run(id, adus)))

@@ -7,7 +7,8 @@ use std::io;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use fusewire_session::{Fingerprint, Options};
+use fusewire_session::{Fingerprint, Options, ServerConfig};
+use fusewire_transport::machine::Secrets;
 
 use crate::application::Keep;
 use crate::calls::{Answer, CallId, place_of};
@@ -116,6 +117,14 @@ pub struct State {
     statuses: HashMap<ConnectionId, Status, BuildHasherDefault<IdHash>>,
     /// Connections of the listener that nobody has accepted.
     arrived: VecDeque<ConnectionId>,
+    /// Number of the listener whose connections are accepted, while there is one.
+    listener: Option<u64>,
+    /// Listeners that there were.
+    listeners: u64,
+    /// `true` once the endpoint is closed.
+    is_closed: bool,
+    /// `true` if a call has ended the waits of others, who have not been notified.
+    has_ended: bool,
     acceptors: Waiters,
     idlers: Waiters,
 }
@@ -126,6 +135,10 @@ impl State {
             stack,
             statuses: HashMap::default(),
             arrived: VecDeque::new(),
+            listener: None,
+            listeners: 0,
+            is_closed: false,
+            has_ended: false,
             acceptors: Waiters::default(),
             idlers: Waiters::default(),
         }
@@ -144,16 +157,63 @@ impl State {
         }
     }
 
-    /// Nobody will accept any more.
-    pub fn stop_listening(&mut self, wakes: &mut Wakes) {
+    /// Takes connections from now on, and returns the listener's number.
+    pub fn listen(&mut self, port: u16, server: ServerConfig, secrets: &Secrets) -> Result<u64> {
+        self.check_open()?;
+        if self.stack.is_listening() {
+            return Err(Error::Misuse(
+                "this endpoint listens already: drop or close its listener first",
+            ));
+        }
+        self.stack.listen(port, server, secrets);
+        self.listeners += 1;
+        self.listener = Some(self.listeners);
+        Ok(self.listeners)
+    }
+
+    /// Ends a listener, unless it has ended: connections that were not accepted are reset, and callers in `accept` get
+    /// [`Error::Closed`].
+    pub fn stop_listening(&mut self, listener: u64, wakes: &mut Wakes) {
+        if self.listener != Some(listener) {
+            return;
+        }
+        self.listener = None;
+        self.has_ended = true;
         self.stack.stop_listening();
-        self.acceptors.retire(wakes);
+        self.acceptors.wake(wakes);
         for id in std::mem::take(&mut self.arrived) {
             self.forget(id, wakes);
         }
     }
 
-    pub fn next_arrival(&mut self) -> Poll<Result<Arrival>> {
+    /// # Errors
+    /// [`Error::Closed`] after [`State::close`].
+    pub fn check_open(&self) -> Result<()> {
+        if self.is_closed { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Closes every connection with `code`, and ends the listener; there are no new connections.
+    pub fn close(&mut self, code: u64, wakes: &mut Wakes) {
+        self.is_closed = true;
+        let open = self.statuses.iter().filter(|(_, status)| status.over.is_none());
+        let open: Vec<_> = open.map(|(id, _)| *id).collect();
+        for id in open {
+            self.stack.close(id, code);
+        }
+        // Their peers get the code too, instead of a reset.
+        for id in std::mem::take(&mut self.arrived) {
+            self.statuses.remove(&id);
+        }
+        if let Some(listener) = self.listener {
+            self.stop_listening(listener, wakes);
+        }
+        self.stack.flush();
+    }
+
+    pub fn next_arrival(&mut self, listener: u64) -> Poll<Result<Arrival>> {
+        if self.listener != Some(listener) {
+            return Poll::Ready(Err(Error::Closed));
+        }
         while let Some(id) = self.arrived.pop_front() {
             if let Some(connected) = self.statuses.get(&id).and_then(|s| s.connected) {
                 return Poll::Ready(Ok((id, connected)));
@@ -358,7 +418,7 @@ impl Machine for State {
 
     fn dispatch(&mut self, wakes: &mut Wakes) -> bool {
         self.stack.flush_due();
-        let mut any = false;
+        let mut any = std::mem::take(&mut self.has_ended);
         while let Some((id, event)) = self.stack.poll_event() {
             any = true;
             self.take_event(id, event, wakes);
