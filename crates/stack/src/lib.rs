@@ -53,6 +53,7 @@ pub use drops::{Cause, Drops};
 pub use endpoint::{Connection, Endpoint, Listener, Next, PORT, PeerCall, Readiness, Turn};
 pub use error::{Error, Result};
 pub use fusewire_session::Fingerprint;
+pub use fusewire_transport::congestion;
 pub use fusewire_transport::congestion::Algorithm as Congestion;
 /// Which transport carries connections, and its settings.
 pub use fusewire_transport::either as transport;

@@ -3,13 +3,16 @@
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use fusewire_device::memory;
 use fusewire_session::{ClientConfig, ServerConfig, Trust};
+use fusewire_stack::congestion::{self, Acked, Controller, Factory, Instant as At, Signal};
 use fusewire_stack::{
-    Adu, Application, Config, Connection, ConnectionId, Driver, Endpoint, Error, Listener,
+    Adu, Application, Config, Congestion, Connection, ConnectionId, Driver, Endpoint, Error,
+    Listener, transport,
 };
 use support::{content, endpoint, identity, over, pair};
 
@@ -271,6 +274,61 @@ fn an_endpoint_takes_longer_adus_by_one_setting_and_the_error_names_it() {
     let (client, server) = both.connect();
     client.send(&long).unwrap();
     assert!(server.recv_adu_timeout(Duration::from_secs(60)).unwrap().unwrap() == long);
+}
+
+/// A window that stays, and a count of the acknowledgements.
+#[derive(Debug)]
+struct Fixed;
+
+static ACKED: AtomicUsize = AtomicUsize::new(0);
+
+impl Factory for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+    fn start(&self, _: &congestion::Config) -> Box<dyn Controller + Send + Sync> {
+        Box::new(Window)
+    }
+}
+
+struct Window;
+
+impl Controller for Window {
+    fn window(&self) -> u64 {
+        256 << 10
+    }
+    fn on_acked(&mut self, _: &Acked) {
+        ACKED.fetch_add(1, Ordering::Relaxed);
+    }
+    fn on_congestion(&mut self, _: At, _: Signal, _in_flight: u64) {}
+    fn set_mss(&mut self, _: u32) {}
+}
+
+#[test]
+fn a_controller_of_the_applications_own_controls_its_connections() {
+    for protocol in [transport::Protocol::Tcp, transport::Protocol::Xtp] {
+        let mut config = Config::default();
+        config.transport = transport::Config::of_records(protocol);
+        config.transport.set_congestion(Congestion::Own(&Fixed));
+        let pair = pair(&config);
+        let (client, server) = pair.connect();
+        let before = ACKED.load(Ordering::Relaxed);
+        let receives = std::thread::spawn(move || {
+            for n in 0..40 {
+                let adu = server.recv_adu_timeout(Duration::from_secs(20)).unwrap().unwrap();
+                assert!(adu == content(n, 100_000));
+            }
+            server.finish().unwrap();
+        });
+        for n in 0..40 {
+            client.send(&content(n, 100_000)).unwrap();
+        }
+        let info = client.info().expect("it is open");
+        assert_eq!((info.congestion.name(), info.cwnd), ("fixed", 256 << 10), "{protocol}");
+        client.finish().unwrap();
+        receives.join().unwrap();
+        assert!(ACKED.load(Ordering::Relaxed) > before + 5, "{protocol}");
+    }
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //! - Those that have a model of the path, fed by samples of the delivery rate (`rate`): BBR. What they
 //!   keep of each packet travels with it; their window and their rate hold in recovery, too.
 //!
-//! Another one is a file here and a line in the table below.
+//! Another one is a file here and a line in the table below. A program adds its own, without changing this crate, as a
+//! [`Factory`] behind [`Algorithm::Own`].
 
 mod bbr;
 mod loss_based;
@@ -19,7 +20,7 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use fusewire_base::Instant;
+pub use fusewire_base::Instant;
 
 use bbr::Bbr;
 use loss_based::{Cubic, LossBased, NewReno};
@@ -32,22 +33,29 @@ macro_rules! controllers {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub enum Algorithm {
             $($(#[$about])* $variant,)*
+            /// The application's own.
+            Own(&'static dyn Factory),
         }
 
         impl Algorithm {
-            /// Every controller.
+            /// Every controller of this crate.
             pub const ALL: &[Algorithm] = &[$(Algorithm::$variant),*];
 
             /// Its name, as `TCP_CONGESTION` of Linux spells it.
-            pub const fn name(self) -> &'static str {
-                match self { $(Algorithm::$variant => $name,)* }
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Algorithm::$variant => $name,)*
+                    Algorithm::Own(factory) => factory.name(),
+                }
             }
         }
 
         /// One connection's congestion controller.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         pub enum State {
             $(#[doc = concat!("`", $name, "`")] $variant($state),)*
+            /// The application's own.
+            Own(Own),
         }
 
         impl State {
@@ -55,19 +63,28 @@ macro_rules! controllers {
             pub fn new(algorithm: Algorithm, config: &Config) -> State {
                 match algorithm {
                     $(Algorithm::$variant => State::$variant(<$state>::from(config)),)*
+                    Algorithm::Own(factory) => {
+                        State::Own(Own { factory, controller: factory.start(config) })
+                    }
                 }
             }
 
             /// Which one it is.
-            pub const fn algorithm(&self) -> Algorithm {
-                match self { $(State::$variant(_) => Algorithm::$variant,)* }
+            pub fn algorithm(&self) -> Algorithm {
+                match self {
+                    $(State::$variant(_) => Algorithm::$variant,)*
+                    State::Own(own) => Algorithm::Own(own.factory),
+                }
             }
         }
 
         /// The same of whichever it is.
         macro_rules! each {
             ($d self:expr, $d controller:ident => $d value:expr) => {
-                match $d self { $(State::$variant($d controller) => $d value,)* }
+                match $d self {
+                    $(State::$variant($d controller) => $d value,)*
+                    State::Own(Own { controller: $d controller, .. }) => $d value,
+                }
             };
         }
     };
@@ -110,6 +127,35 @@ impl FromStr for Algorithm {
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// Starts congestion controllers of an application's own. One object serves any number of connections; an application that
+/// makes it at run time leaks it (`Box::leak`).
+pub trait Factory: fmt::Debug + Send + Sync {
+    /// The controller's name, as statistics show it and `TCP_CONGESTION` returns it: at most 15 bytes.
+    fn name(&self) -> &'static str;
+    /// Starts the controller of one connection.
+    fn start(&self, config: &Config) -> Box<dyn Controller + Send + Sync>;
+}
+
+impl PartialEq for dyn Factory {
+    fn eq(&self, other: &dyn Factory) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for dyn Factory {}
+
+/// A controller of an application's own, of one connection.
+pub struct Own {
+    factory: &'static dyn Factory,
+    controller: Box<dyn Controller + Send + Sync>,
+}
+
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Own").field(&self.factory).finish_non_exhaustive()
     }
 }
 
@@ -209,15 +255,17 @@ pub enum Signal {
     Timeout,
 }
 
-/// Who says how much may be in the network. One object a connection.
+/// Decides how much may be in the network. One object per connection.
 ///
-/// A controller of one's own says what its window is and what moves it; the rest has answers already.
-/// This one knows the path and keeps it full:
+/// An application's own controller must define its window and the events that change it; the other methods have defaults. A
+/// [`Factory`] starts it for each connection that is set to [`Algorithm::Own`]. This one knows the path and keeps it full:
 ///
 /// ```
 /// use core::time::Duration;
-/// use fusewire_base::Instant;
-/// use fusewire_transport::congestion::{Acked, Controller, Signal};
+/// use fusewire_transport::congestion::{
+///     Acked, Algorithm, Config, Controller, Factory, Instant, Signal, State,
+/// };
+/// use fusewire_transport::tcp;
 ///
 /// /// A path of a known rate: the window is what it holds, and packets are spread over it.
 /// struct Leased {
@@ -251,7 +299,25 @@ pub enum Signal {
 ///     }
 /// }
 ///
-/// let mut controller = Leased { bytes_per_s: 1_000_000, window: 12_000, mss: 1200 };
+/// /// Lines of 1 MB/s.
+/// #[derive(Debug)]
+/// struct Lease;
+///
+/// impl Factory for Lease {
+///     fn name(&self) -> &'static str {
+///         "leased"
+///     }
+///     fn start(&self, config: &Config) -> Box<dyn Controller + Send + Sync> {
+///         let mss = u64::from(config.mss);
+///         Box::new(Leased { bytes_per_s: 1_000_000, window: 10 * mss, mss })
+///     }
+/// }
+///
+/// // Each connection with these settings has a controller of its own.
+/// let settings = tcp::Config { congestion: Algorithm::Own(&Lease), ..tcp::Config::default() };
+///
+/// let mut controller = State::new(settings.congestion, &Config::default());
+/// assert_eq!(controller.window(), 12_000);
 /// controller.on_acked(&Acked {
 ///     now: Instant::from_ms(50),
 ///     bytes: 1200,
