@@ -1,9 +1,19 @@
 /* An echo server over a stack of its own, for TCP and UDP on one port, with one thread.
  *
- *   cc -I crates/capi/include echo.c -L target/release -lfusewire -o echo
+ * Build it in the folder of the repository:
+ *
+ *   cargo build --release -p fusewire-capi
+ *   cc -I crates/capi/include crates/capi/examples/echo.c -L target/release -lfusewire -Wl,-rpath,$PWD/target/release -o echo
+ *
+ * or with the static library, which needs no libfusewire.so to run:
+ *
+ *   cc -I crates/capi/include crates/capi/examples/echo.c target/release/libfusewire.a -lm -lpthread -ldl -o echo
+ *
+ * Run it with the rights that the device needs, for a TAP CAP_NET_ADMIN:
+ *
  *   FUSEWIRE_DEVICE=tap:fw0 FUSEWIRE_ADDRESS=10.9.0.2/24 ./echo 7
  *
- * It needs the rights that the device needs: CAP_NET_ADMIN for a TAP. Then, on the same host:
+ * Then, on the same host:
  *
  *   ip addr add 10.9.0.1/24 dev fw0
  *   nc 10.9.0.2 7

@@ -567,6 +567,60 @@ fn the_example_echoes() {
     });
 }
 
+/// The command lines in the example's comment, in order.
+fn example_lines() -> Vec<String> {
+    let source = std::fs::read_to_string(here("examples/echo.c")).unwrap();
+    let comment = source.split("*/").next().unwrap();
+    let lines = comment.lines().filter_map(|line| line.strip_prefix(" *   "));
+    lines.map(str::to_string).collect()
+}
+
+#[test]
+fn the_example_builds_and_runs_by_the_lines_of_its_comment() {
+    let test = "the_example_builds_and_runs_by_the_lines_of_its_comment";
+    in_namespace(test, Need::Tap, "", || {
+        if Command::new("cc").arg("--version").output().is_err() {
+            return eprintln!("skipped: cc is not installed");
+        }
+        let lines = example_lines();
+        let begins = |with: &'static str| lines.iter().filter(move |line| line.starts_with(with));
+        assert_eq!(begins("cargo build").count(), 1, "{lines:?}");
+        let (builds, run) = (begins("cc "), begins("FUSEWIRE_DEVICE=").next().unwrap());
+        let address = begins("ip addr").next().unwrap();
+        assert_eq!(builds.clone().count(), 2, "shared and static: {lines:?}");
+        let folder = std::env::temp_dir().join(format!("fusewire-echo-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let repository = here("../..").canonicalize().unwrap();
+        let (libraries, program) = (libraries(), folder.join("echo"));
+        for build in builds {
+            // What cargo has built for this test stands for what it builds for release.
+            let build = build.replace("$PWD/target/release", libraries.to_str().unwrap());
+            let build = build.replace("target/release", libraries.to_str().unwrap());
+            let build = build.replace("-o echo", &format!("-o {}", program.display()));
+            let mut shell = Command::new("sh");
+            let built = shell.args(["-c", &build]).current_dir(&repository).output().unwrap();
+            let error = String::from_utf8_lossy(&built.stderr);
+            assert!(built.status.success(), "{build}: {error}");
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("exec env {run}")]).current_dir(&folder);
+            // The program finds the library by its own path.
+            shell.env_remove("LD_LIBRARY_PATH").stdin(Stdio::null());
+            shell.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut running = Running(shell.spawn().unwrap());
+            running.ready();
+            sh(address);
+            let at: SocketAddr = "10.9.0.2:7".parse().unwrap();
+            let mut stream = TcpStream::connect_timeout(&at, Duration::from_secs(10)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.write_all(b"hello").unwrap();
+            let mut back = [0; 5];
+            stream.read_exact(&mut back).unwrap();
+            assert_eq!(&back, b"hello");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    });
+}
+
 #[test]
 fn a_program_without_a_stack_is_told_what_is_missing() {
     let Some(program) = Program::new("tests/border.c") else { return };
