@@ -37,7 +37,7 @@ use crate::url::{named_addr, numeric_addr};
 /// The group's port, unless it is named.
 pub const PORT: u16 = 9294;
 /// Default UDP port of a sender's sessions. It is fixed because receivers remember a sender's key by address and port.
-const SESSIONS_PORT: u16 = 9295;
+pub const SESSIONS_PORT: u16 = 9295;
 /// A member that vanishes is noticed after so long.
 const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(3), interval: Duration::from_secs(1), probes: 9 };

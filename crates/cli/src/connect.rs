@@ -282,7 +282,7 @@ impl<'a> Connector<'a> {
                 );
                 (Code::Connection, text)
             }
-            StackError::Unreachable(_) | StackError::Refused(_) => {
+            _ if is_refused(error) => {
                 let serve = self.how_to_serve(remote);
                 (Code::Connection, format!("cannot connect to {host}: {error}{serve}"))
             }
@@ -347,6 +347,15 @@ impl<'a> Connector<'a> {
             Refusal::HeaderProtection => "\nRun the same command with --header-protection".into(),
             _ => String::new(),
         }
+    }
+}
+
+/// Returns `true` if the server's host answers, and no server listens there.
+fn is_refused(error: &StackError) -> bool {
+    match error {
+        StackError::Unreachable(_) | StackError::Refused(_) => true,
+        StackError::Os { source, .. } => source.kind() == std::io::ErrorKind::ConnectionRefused,
+        _ => false,
     }
 }
 

@@ -14,6 +14,8 @@ use fusewire_stack::ip::net::Cidr;
 use fusewire_stack::on_interface::{self, Carrier, Kind, Name, OnInterface, Own, Settings};
 use fusewire_transport::either::Protocol;
 
+use rustix::io::Errno;
+
 use crate::output::{Code, Failure, Result, printable};
 
 /// What is taken unless told otherwise.
@@ -388,9 +390,14 @@ pub fn failed(what: &str, name: &Name, error: &std::io::Error) -> Failure {
 }
 
 fn bind(socket: &Entry, addr: SocketAddr) -> Result<Box<dyn Device>> {
-    let failed = |e| {
+    let failed = |e: std::io::Error| {
         let name = socket.name;
-        Failure::new(Code::Failed, format!("cannot listen on UDP {addr} by {name}: {e}"))
+        let instead = match Errno::from_io_error(&e) {
+            Some(Errno::AFNOSUPPORT) if addr.is_ipv6() => "; without IPv6, listen on 0.0.0.0",
+            _ => "",
+        };
+        let text = format!("cannot listen on UDP {addr} by {name}: {e}{instead}");
+        Failure::new(Code::Failed, text)
     };
     Ok(socket.bind(addr, &udp::Config::default()).map_err(failed)?)
 }

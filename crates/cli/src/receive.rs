@@ -1,6 +1,6 @@
 //! `fusewire receive`.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use fusewire_files::net::group::{self, Receiver};
 use fusewire_files::{Hashing, RemotePath};
 use fusewire_stack::group::{Heard, ReceiverConfig};
 
-use crate::cast::{group_addr, no_route};
+use crate::cast::{SESSIONS_PORT, group_addr, no_route};
 use crate::connect::Connector;
 use crate::output::{Code, EXIT_CODES, Failure, Result, printable, size};
 use crate::report::{Reporter, Watch};
 use crate::transfer::{self, Moving};
-use crate::url::{Url, shown};
+use crate::url::{Url, named_addrs, shown};
 
 /// How often it is looked whether there is news.
 const LOOK: Duration = Duration::from_millis(5);
@@ -278,10 +278,10 @@ impl Receive {
     ) -> Result<Option<Heard>> {
         let addresses: Vec<SocketAddr> = match &self.from {
             None | Some(Meant::Port(_)) => Vec::new(),
-            Some(Meant::Host(host)) => host
-                .to_socket_addrs()
-                .map_err(|e| Failure::new(Code::Connection, format!("cannot find {host}: {e}")))?
-                .collect(),
+            Some(Meant::Host(host)) => {
+                let found = named_addrs(host, SESSIONS_PORT);
+                found.map_err(|error| Failure::new(Code::Connection, error))?
+            }
         };
         let is_meant = |heard: &Heard| match (&self.from, heard.sessions()) {
             (_, None) => false,

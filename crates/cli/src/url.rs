@@ -98,18 +98,26 @@ pub fn numeric_addr(text: &str, port: u16) -> Result<SocketAddr, String> {
     Ok(resolve(host, port)?[0])
 }
 
-/// Parses what [`numeric_addr`] does, or a name in the place of the address.
+/// Parses what [`numeric_addr`] does, or a name in the place of the address, of which it returns the first address.
 ///
 /// # Errors
 /// As [`numeric_addr`]; the name is not known.
 pub fn named_addr(text: &str, port: u16) -> Result<SocketAddr, String> {
+    Ok(named_addrs(text, port)?[0])
+}
+
+/// As [`named_addr`], with all addresses of a name: at least one.
+///
+/// # Errors
+/// The errors of [`named_addr`].
+pub fn named_addrs(text: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let (host, own_port) = split_host(text)?;
     let is_name = |c: char| c.is_alphanumeric() || c == '-' || c == '.' || c == '_';
     if host.is_empty() || !host.chars().all(is_name) || host.parse::<IpAddr>().is_ok() {
-        return numeric_addr(text, port);
+        return Ok(vec![numeric_addr(text, port)?]);
     }
     match own_port.map_or(Ok(port), str::parse) {
-        Ok(port) => Ok(resolve(host, port)?[0]),
+        Ok(port) => resolve(host, port),
         Err(_) => Err("expected a port from 0 to 65535".into()),
     }
 }

@@ -102,7 +102,8 @@ fn two_receive_what_one_casts_and_a_stranger_does_not() {
             let sender = Sender::start(cast(&world, &["--wait", "2"]));
             let trust = sender.fingerprint();
             let stranger = world.run("mallory", &["receive", GROUP, "-o", "m", "--trust", &trust]);
-            stranger.failed(3, "not on the server's list");
+            let refused = stranger.failed(3, "not on the server's list");
+            assert!(refused.err.contains("fusewire cast PATH GROUP --allow"), "{refused:?}");
             let receive = |to| {
                 let args = ["receive", GROUP, "-o", to, "--json"];
                 world.command("alice", &args).spawn().unwrap()
@@ -269,6 +270,12 @@ fn of_two_casts_the_one_that_is_named_is_taken() {
             Sender::start(world.command("alice", &[&args[..], listen].concat()))
         };
         let senders = [start("one", &[]), start("two", &["--listen", "127.0.0.1:0"])];
+        // The port of a cast is taken: another one of this host has a free port.
+        let third = start("one", &[]);
+        assert!(!third.first["address"].as_str().unwrap().ends_with(":9295"));
+        let mut child = third.child;
+        child.kill().unwrap();
+        child.wait().unwrap();
         let receive = |from: &str, to: &str| {
             let args = ["receive", GROUP, "-o", to, "--json", "--from", from];
             world.command("alice", &args).spawn().unwrap()

@@ -110,7 +110,12 @@ fn nobody_there_is_said_at_once() {
     let (udp, _tcp) = nobodys();
     let url = format!("fusewire://{}/a", udp.local_addr().unwrap());
     let start = Instant::now();
-    world.run("alice", &["get", &url, "--connect-timeout", "60"]).failed(4, "nobody listens");
+    let wait = ["get", &url, "--connect-timeout", "60"];
+    world.run("alice", &wait).failed(4, "nobody listens");
+    for device in ["udp", "kernel-tcp"] {
+        let done = world.run("alice", &[&wait[..], &["--device", device]].concat());
+        done.failed(4, "fusewire serve DIR --listen 127.0.0.1:");
+    }
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     // Somebody is there and says nothing.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();

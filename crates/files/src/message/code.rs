@@ -34,7 +34,7 @@ impl fmt::Display for Code {
             Code::NotAFolder => "not a folder",
             Code::Changed => "the file changed while it was being transferred",
             Code::Shrunk => "the file became shorter while it was being read",
-            Code::ReadOnly => "the server does not allow writing",
+            Code::ReadOnly => "the server does not allow writing (fusewire serve --writable does)",
             Code::Exists => "already there",
             Code::NoSpace => "no space left on the disk",
             Code::TooLarge => "larger than the file system allows",
