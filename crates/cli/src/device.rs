@@ -13,7 +13,6 @@ use fusewire_outboard::server::default_path;
 use fusewire_stack::ip::net::Cidr;
 use fusewire_stack::on_interface::{self, Carrier, Kind, Name, OnInterface, Own, Settings};
 use fusewire_transport::either::Protocol;
-
 use rustix::io::Errno;
 
 use crate::output::{Code, Failure, Result, printable};

@@ -213,15 +213,15 @@ fn closing_ends_waiting_accepts_in_threads_and_tasks() {
             let (client, server) = pair.connect();
             let config = pair.config();
             let listener = Arc::new(pair.listener);
-            let accepts = |_| {
-                let listener = listener.clone();
-                std::thread::spawn(move || listener.accept().err())
-            };
-            let waiting: Vec<_> = (0..3).map(accepts).collect();
+            let (tell, ended) = std::sync::mpsc::channel();
+            for _ in 0..3 {
+                let (listener, tell) = (listener.clone(), tell.clone());
+                std::thread::spawn(move || tell.send(listener.accept().err()));
+            }
             let task = listener.clone();
-            let task = std::thread::spawn(move || {
+            std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-                runtime.block_on(task.accept_async()).err()
+                tell.send(runtime.block_on(task.accept_async()).err())
             });
             // Some of them wait already, and the others find it closed.
             std::thread::sleep(Duration::from_millis(50));
@@ -230,8 +230,8 @@ fn closing_ends_waiting_accepts_in_threads_and_tasks() {
             } else {
                 listener.close();
             }
-            for waiting in waiting.into_iter().chain([task]) {
-                let ended = waiting.join().unwrap();
+            for _ in 0..4 {
+                let ended = ended.recv_timeout(Duration::from_secs(20)).expect("an accept ends");
                 assert!(matches!(ended, Some(Error::Closed)), "{driver:?} {ended:?}");
             }
             assert!(matches!(listener.accept().err(), Some(Error::Closed)));
@@ -264,7 +264,7 @@ fn an_endpoint_takes_longer_adus_by_one_setting_and_the_error_names_it() {
     let (client, _server) = short.connect();
     assert_eq!(client.adu_len_max(), Config::MAX_ADU_DEFAULT as usize);
     let long = content(1, client.adu_len_max() + 1);
-    let error = client.send(&long).err().unwrap();
+    let error = client.send(&long).unwrap_err();
     assert!(error.to_string().contains("max_adu"), "{error}");
     let at = "127.0.0.1:0".parse().unwrap();
     let config = || Config { max_adu: Some(Config::MAX_ADU_CEILING), ..Config::default() };
@@ -307,10 +307,9 @@ impl Controller for Window {
 #[test]
 fn a_controller_of_the_applications_own_controls_its_connections() {
     for protocol in [transport::Protocol::Tcp, transport::Protocol::Xtp] {
-        let mut config = Config::default();
-        config.transport = transport::Config::of_records(protocol);
-        config.transport.set_congestion(Congestion::Own(&Fixed));
-        let pair = pair(&config);
+        let mut transport = transport::Config::of_records(protocol);
+        transport.set_congestion(Congestion::Own(&Fixed));
+        let pair = pair(&Config { transport, ..Config::default() });
         let (client, server) = pair.connect();
         let before = ACKED.load(Ordering::Relaxed);
         let receives = std::thread::spawn(move || {
