@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
+use fusewire_device::interface::host::Host;
 use fusewire_files::net::{self, Control, Server, streams};
 use fusewire_files::server::{Settings, Share};
 use fusewire_outboard::client::{Listener, Outboard, Stream};
@@ -134,6 +135,9 @@ impl Serve {
             _ => String::new(),
         };
         writeln!(err, "address      fusewire://{}/{reach}", reached(address))?;
+        for address in own_addresses(address) {
+            writeln!(err, "             fusewire://{address}/")?;
+        }
         writeln!(err, "fingerprint  {fingerprint}")?;
         if address.ip().is_loopback() && self.listen.is_none() {
             let again = command_line_with("--listen ::");
@@ -163,6 +167,24 @@ fn reached(address: SocketAddr) -> String {
     }
     let host = rustix::system::uname();
     format!("{}:{}", printable(&host.nodename().to_string_lossy()), address.port())
+}
+
+/// Most addresses of this host that are shown.
+const SHOWN_MAX: usize = 4;
+
+/// Returns the addresses of this host for clients that do not know its name, if a server listens on all of them as
+/// `listen`. Addresses that only this host or its link reaches are left out.
+fn own_addresses(listen: SocketAddr) -> Vec<SocketAddr> {
+    if !listen.ip().is_unspecified() {
+        return Vec::new();
+    }
+    let is_reached = |ip: &IpAddr| match ip {
+        IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local(),
+        IpAddr::V6(v6) => listen.is_ipv6() && !v6.is_loopback() && !v6.is_unicast_link_local(),
+    };
+    let all = Host::open().and_then(|mut host| host.addrs()).unwrap_or_default();
+    let reached = all.iter().map(|addr| addr.addr).filter(is_reached);
+    reached.map(|ip| SocketAddr::new(ip, listen.port())).take(SHOWN_MAX).collect()
 }
 
 impl Serve {

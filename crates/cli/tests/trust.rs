@@ -277,6 +277,8 @@ fn the_readme_quick_start_works_as_typed_between_two_hosts() {
             if ["serve ", "cast "].iter().any(|verb| command.contains(verb)) {
                 running.push(host.starts(&command));
                 let log = host.log();
+                let reached = log.contains("fusewire://10.77.0.1:9293/");
+                assert_eq!(reached, command.contains("serve"), "{log}");
                 keys.1 = log.split_whitespace().find(|w| w.starts_with("fw1:")).unwrap().into();
                 continue;
             }
