@@ -4,7 +4,7 @@ use clap::Subcommand;
 use fusewire_session::{Identity, KnownHosts, paths};
 
 use crate::output::{Code, Failure, Result, printable};
-use crate::url::PORT;
+use crate::url::known_host;
 
 /// Your own key, and those of servers.
 #[derive(Subcommand)]
@@ -45,10 +45,7 @@ pub fn run(key: &Key) -> Result {
             println!("{}", identity.fingerprint());
         }
         Key::Forget { host } => {
-            let has_port = host.rsplit_once(':').is_some_and(|(name, port)| {
-                port.parse::<u16>().is_ok() && (!name.contains(':') || name.ends_with(']'))
-            });
-            let host = if has_port { host.clone() } else { format!("{host}:{PORT}") };
+            let host = known_host(host).map_err(|error| Failure::new(Code::Usage, error))?;
             if !KnownHosts::forget(&paths.known_hosts, &host)? {
                 return Err(Failure::new(Code::Failed, format!("{host} was not known")).into());
             }

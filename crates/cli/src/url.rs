@@ -24,10 +24,7 @@ pub struct Url {
 impl Url {
     /// `name:port`, as the known-hosts file has it.
     pub fn host(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
-        }
+        joined(&self.host, &self.port.to_string())
     }
 
     /// Name or address, without brackets and port.
@@ -73,6 +70,20 @@ fn split_host(text: &str) -> Result<(&str, Option<&str>), String> {
         None if after.is_empty() => Ok((host, None)),
         None => Err("expected [address]:port".into()),
     }
+}
+
+/// Writes a host and a port as the known-hosts file has them: brackets stand around an IPv6 address.
+fn joined(host: &str, port: &str) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// Returns what a user types for a host, with or without a port, as the known-hosts file has it.
+///
+/// # Errors
+/// A bracket is not closed.
+pub fn known_host(text: &str) -> Result<String, String> {
+    let (host, port) = split_host(text)?;
+    Ok(joined(host, port.unwrap_or(&PORT.to_string())))
 }
 
 /// Parses an address and a port: `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`. An IPv6 address may have a zone.
@@ -243,6 +254,16 @@ mod tests {
         ] {
             assert_eq!(numeric_addr(text, PORT).unwrap().to_string(), expected, "{text}");
             assert_eq!(named_addr(text, PORT).unwrap().to_string(), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("a", "a:9293"),
+            ("a:7", "a:7"),
+            ("::1", "[::1]:9293"),
+            ("[::1]", "[::1]:9293"),
+            ("[fe80::1%clA0]:7", "[fe80::1%clA0]:7"),
+            ("fe80::1%clA0", "[fe80::1%clA0]:9293"),
+        ] {
+            assert_eq!(known_host(text).unwrap(), expected, "{text}");
         }
         let wrong =
             ["", ":7", "[]:7", "[::1", "[::1]7", "127.0.0.1:x", "127.0.0.1%lo", "::1%nosuchif"];

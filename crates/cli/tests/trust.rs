@@ -359,6 +359,8 @@ fn addresses_with_zones_are_listened_on_and_remembered() {
         client
             .types(&format!("fusewire get 'fusewire://[fe80::1%clB0]/path' --trust {trust}"))
             .ok();
+        client.types("fusewire key forget fe80::1%clB0").ok();
+        assert_eq!(client.types("fusewire key show --hosts").ok().out.lines().count(), 1);
         server.types("fusewire serve DIR --listen '[fe80::1%nosuch]'").failed(2, "nosuch");
     });
 }
