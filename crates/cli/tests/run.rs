@@ -311,14 +311,11 @@ fn data_calls_ask_for_no_memory() {
     let name = "data_calls_ask_for_no_memory";
     in_namespace(name, Need::Root, "", || {
         let hosts = Hosts::new();
-        let program = hosts.world.path("counts");
-        let mut cc = Command::new("cc");
         // Its functions are those that libraries find.
-        cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic", "-o"]).arg(&program);
-        assert!(cc.arg(beside("counts.c")).status().unwrap().success());
+        let program = compiled(&hosts, "counts.c", &["-rdynamic"]);
         let mut echo = hosts.echo("10.9.0.1", "10.9.0.2");
         for lease in ["1", "0"] {
-            let mut run = hosts.run(&OURS, &[program.to_str().unwrap(), "10.9.0.1", "10000"]);
+            let mut run = hosts.run(&OURS, &[&program, "10.9.0.1", "10000"]);
             let done = Done::of(run.env("FUSEWIRE_LEASE", lease).spawn().unwrap());
             assert_eq!(done.ok().out, "datagrams: 0\nstream: 0\ncounted: 3\n", "{lease}");
         }
@@ -504,6 +501,36 @@ fn calls_say_what_they_say_on_the_kernels_sockets() {
                 );
                 assert_eq!(kernel.lines().count(), ours.lines().count());
             }
+        }
+    });
+}
+
+/// Compiles a program in C that lies beside this file.
+fn compiled(hosts: &Hosts, name: &str, options: &[&str]) -> String {
+    let program = hosts.world.path(name.trim_end_matches(".c"));
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]).args(options).arg("-o");
+    assert!(cc.arg(&program).arg(beside(name)).status().unwrap().success(), "{name}");
+    program.into_os_string().into_string().unwrap()
+}
+
+#[test]
+fn threads_are_cancelled_in_calls_on_every_kind_of_descriptor() {
+    let name = "threads_are_cancelled_in_calls_on_every_kind_of_descriptor";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        hosts.join_kernels();
+        let program = compiled(&hosts, "cancel.c", &[]);
+        let said = |net: &str, over: Option<(&[&str], &str)>| {
+            let [far, own, nobody] = ["1", "2", "99"].map(|host| format!("{net}.{host}"));
+            hosts.said((&far, &own), &[&program, &far, "7002", &own, &nobody], over)
+        };
+        let kernel = said("10.8.0", None);
+        let is_right = |line: &str| line.ends_with(": was cancelled, 1 cleaned");
+        let wrong: Vec<_> = kernel.lines().filter(|line| !is_right(line)).collect();
+        assert_eq!(wrong, ["goes on"], "on the kernel's sockets");
+        for lease in ["1", "0"] {
+            assert_eq!(said("10.9.0", Some((&OURS, lease))), kernel, "FUSEWIRE_LEASE={lease}");
         }
     });
 }

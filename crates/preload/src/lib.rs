@@ -10,8 +10,9 @@
 //!   sockaddr   struct sockaddr and back
 //!   sys        system calls, and memory that lives as long as the process
 //! ```
-//! What is not the outboard's goes to the kernel by the very system call that libc would make. Nothing here calls libc for
-//! I/O, allocates or locks after the start, so that each call may be made in signal handlers and between `vfork` and `exec`.
+//! Calls on descriptors that are not the outboard's go to libc's own functions of the same names, which are cancellation points
+//! (`border::cancel` says how calls on ours become such points). Otherwise nothing here calls libc for I/O, allocates or locks
+//! after the start, so that each call may be made in signal handlers and between `vfork` and `exec`.
 //! Beyond `border` and `sys` there is no unsafe code.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![cfg_attr(test, allow(dead_code, reason = "a test's own process keeps libc's names"))]

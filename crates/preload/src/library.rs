@@ -174,6 +174,13 @@ impl Library {
         Some((self.rings.as_ref()?, self.table.way(socket.number)?))
     }
 
+    /// Looks for a while whether something comes by a socket's rings, as a call does that waits for it.
+    pub fn look(&self, socket: &Socket) {
+        if let Some((rings, way)) = self.rings(socket) {
+            rings.look(socket.p(), way);
+        }
+    }
+
     /// From now on somebody uses a socket's placeholder by itself: its bytes go that way alone.
     pub fn give_up(&self, socket: &Socket) {
         if let Some((rings, way)) = self.rings(socket) {

@@ -10,7 +10,7 @@ use fusewire_outboard::rules::{Owner, Purpose};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, FdFlags};
-use rustix::net::netdevice;
+use rustix::net::{RecvFlags, netdevice};
 
 use crate::library::{Library, commanded, library, plain};
 use crate::sockaddr::{self, Laid};
@@ -188,8 +188,8 @@ pub fn listen(number: i32, backlog: i32) -> Option<Result<()>> {
     Some(done)
 }
 
-/// `accept4`: the number of the connection, and its peer.
-pub fn accept(number: i32, flags: i32) -> Option<Result<(i32, Laid)>> {
+/// `accept4`: the number of the connection, and its peer. `returns`: with `EAGAIN` in place of waiting.
+pub fn accept(number: i32, flags: i32, returns: bool) -> Option<Result<(i32, Laid)>> {
     let (library, mut listener) = commanded(number)?;
     let known = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     if flags & !known != 0 {
@@ -207,7 +207,10 @@ pub fn accept(number: i32, flags: i32) -> Option<Result<(i32, Laid)>> {
         }
     }
     let with_cloexec = flags & libc::SOCK_CLOEXEC != 0;
-    let accepted = match client::accept(listener.p(), with_cloexec) {
+    let mut how = RecvFlags::empty();
+    how.set(RecvFlags::CMSG_CLOEXEC, with_cloexec);
+    how.set(RecvFlags::DONTWAIT, returns);
+    let accepted = match client::accept_with(listener.p(), how) {
         Ok(accepted) => accepted,
         Err(Errno::NETDOWN) if !library.client.is_gone(listener.p()) => {
             // Nobody listens any more: it was shut down.
@@ -230,8 +233,8 @@ pub fn accept(number: i32, flags: i32) -> Option<Result<(i32, Laid)>> {
     Some(done)
 }
 
-/// `connect`
-pub fn connect(number: i32, address: &[u8]) -> Option<Result<()>> {
+/// `connect`. `returns`: with `EINPROGRESS` in place of waiting; [`connected`] ends it then.
+pub fn connect(number: i32, address: &[u8], returns: bool) -> Option<Result<()>> {
     let (library, mut socket) = commanded(number)?;
     let remote = match sockaddr::parse(socket.of.family, address) {
         Ok(remote) => remote,
@@ -251,7 +254,7 @@ pub fn connect(number: i32, address: &[u8]) -> Option<Result<()>> {
         return Some(Err(error));
     }
     Some(match socket.is_stream() {
-        true => connect_stream(library, &mut socket, remote),
+        true => connect_stream(library, &mut socket, remote, returns),
         false => {
             let done = library.client.connect(socket.p(), socket.handle, remote);
             let done = library.said(&socket, done);
@@ -296,6 +299,7 @@ fn connect_stream(
     library: &Library,
     socket: &mut Socket,
     remote: Option<SocketAddr>,
+    returns: bool,
 ) -> Result<()> {
     if remote.is_none() {
         let is_fresh =
@@ -328,10 +332,20 @@ fn connect_stream(
         }
         Err(error) => return Err(error),
     }
-    match is_waiting {
-        true => wait(library, socket).map(|()| library.table.change(socket, 0, stage::UNTOLD)),
+    match is_waiting && !returns {
+        true => end_connect(library, socket),
         false => Err(Errno::INPROGRESS),
     }
+}
+
+/// The end of a `connect` that has returned in place of waiting.
+pub fn connected(number: i32) -> Option<Result<()>> {
+    let (library, mut socket) = commanded(number)?;
+    Some(end_connect(library, &mut socket))
+}
+
+fn end_connect(library: &Library, socket: &mut Socket) -> Result<()> {
+    wait(library, socket).map(|()| library.table.change(socket, 0, stage::UNTOLD))
 }
 
 /// Waits for a connection that was begun.

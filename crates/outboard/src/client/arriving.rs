@@ -16,7 +16,7 @@ use rustix::io::{Errno, IoSliceMut};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recv, recvmsg};
 
 use super::leased::{Done, PATIENCE, PIECES, Part, lock};
-use super::rings::{Entered, UNKNOWN};
+use super::rings::{Entered, Rings, UNKNOWN};
 use super::way::Way;
 use super::{Client, Result};
 use crate::region::{self, places};
@@ -39,6 +39,18 @@ fn room_of<'a>(
         count += 1;
     }
     count
+}
+
+impl Rings {
+    /// Looks for a while whether something comes to a socket that has a lease, as a call does that waits for it. Afterwards no
+    /// bell rings for what comes, until a call has found nothing.
+    pub fn look(&self, p: BorrowedFd<'_>, way: &Way) {
+        if let Some(lease) = self.enter(way)
+            && lease.spins(p, false)
+        {
+            lease.looks();
+        }
+    }
 }
 
 impl Entered<'_> {
@@ -194,11 +206,8 @@ impl Entered<'_> {
         let slot = self.slot();
         let waits = self.spins(p, is_told_not_to_wait);
         let since = waits.then(Instant::now);
-        if waits {
-            ring::disarm(&slot);
-            if self.spin(|| slot.over() != 0 || has_news(&slot)) && slot.over() == 0 {
-                return Ok(Woken::Look);
-            }
+        if waits && self.looks() {
+            return Ok(Woken::Look);
         }
         // The bell, from now on, unless somebody waits for this lease and others, who looks by himself; and one that has rung for
         // what was read is taken out.
@@ -239,6 +248,13 @@ impl Entered<'_> {
             }
         }
         Err(Errno::AGAIN)
+    }
+
+    /// Looks for as long as it has paid lately, without a bell; returns `true` if there is something.
+    fn looks(&self) -> bool {
+        let slot = self.slot();
+        ring::disarm(&slot);
+        self.spin(|| slot.over() != 0 || has_news(&slot)) && slot.over() == 0
     }
 
     /// Notices that the lease was taken back, if it was: from then on the placeholder alone is used.

@@ -39,10 +39,18 @@ pub struct Accepted {
 /// `EAGAIN`; `EINTR`; `EMFILE`: there was no number for it, and it is offered again; `ENETDOWN`: the outboard is gone, or
 /// nothing is listened to.
 pub fn accept(listener: BorrowedFd<'_>, with_cloexec: bool) -> Result<Accepted> {
+    let flags = if with_cloexec { RecvFlags::CMSG_CLOEXEC } else { RecvFlags::empty() };
+    accept_with(listener, flags)
+}
+
+/// The same with flags: `CMSG_CLOEXEC`, and `DONTWAIT` to return `EAGAIN` in place of waiting.
+///
+/// # Errors
+/// As [`accept`].
+pub fn accept_with(listener: BorrowedFd<'_>, flags: RecvFlags) -> Result<Accepted> {
     let mut bytes = [0; OFFER_LEN];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = if with_cloexec { RecvFlags::CMSG_CLOEXEC } else { RecvFlags::empty() };
     let message = recvmsg(listener, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags)?;
     let fd = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),

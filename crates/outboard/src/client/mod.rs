@@ -41,7 +41,8 @@ use rustix::net::{
 };
 
 pub use bytes::{
-    Accepted, Came, Datagram, accept, has_word, next_len, recv_message, send_message, send_to,
+    Accepted, Came, Datagram, accept, accept_with, has_word, next_len, recv_message, send_message,
+    send_to,
 };
 pub use datagrams::Leaving;
 pub use rings::Rings;

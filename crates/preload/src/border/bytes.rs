@@ -9,17 +9,19 @@ use fusewire_outboard::protocol::{Ancillary, Family, HEADING_LEN, Heading, ancil
 use libc::{iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
 
+use super::cancel::{self, Wait};
 use super::memory::{Gather, Scatter};
-use super::{Ours, aliases, interposed, kernel, memory, waits};
+use super::{Ours, aliases, interposed, kernel, memory, pass_on, waits};
 use crate::bytes::{self, Received};
 use crate::library::{Library, ours};
 use crate::sockaddr as address;
 use crate::sys;
 use crate::table::Socket;
 
-/// A data call on a socket of ours. One that turns out to be something else is forgotten: the kernel's call follows.
+/// A data call on a socket of ours. One that turns out to be something else is forgotten: libc's call follows.
 fn on(fd: c_int, call: impl FnOnce(&Library, &mut Socket) -> Ours) -> Ours {
     let (library, mut socket) = ours(fd)?;
+    cancel::point();
     match call(library, &mut socket) {
         Some(Err(Errno::NOTSOCK)) => {
             library.forget(fd);
@@ -29,38 +31,78 @@ fn on(fd: c_int, call: impl FnOnce(&Library, &mut Socket) -> Ours) -> Ours {
     }
 }
 
+/// A call that receives, with the flags to make it by. `is_greedy`: it may wait for more than what comes first, so the
+/// thread waits for that here, and the call is made with the flags as they are.
+fn receiving(
+    fd: c_int,
+    (flags, is_greedy): (c_int, bool),
+    mut call: impl FnMut(&Library, &mut Socket, c_int) -> Ours,
+) -> Ours {
+    // An empty queue of errors is no reason to wait.
+    let is_told_not_to = flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) != 0;
+    on(fd, |library, socket| {
+        let (known, wait) = (*socket, (Wait::ToRead, is_told_not_to));
+        if !is_greedy {
+            return cancel::waiting(library, &known, wait, |returns| {
+                let more = if returns { libc::MSG_DONTWAIT } else { 0 };
+                call(library, socket, flags | more)
+            });
+        }
+        if !is_told_not_to && cancel::is_possible() {
+            let found = cancel::waiting(library, &known, wait, |_| {
+                let peek = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+                let mut heading = [0; HEADING_LEN];
+                let mut pieces = [IoSliceMut::new(&mut heading), IoSliceMut::new(&mut [])];
+                Some(bytes::receive(library, socket, &mut pieces, peek).map(|found| found.len))
+            });
+            if let Some(Err(error)) = found {
+                return Some(Err(error));
+            }
+        }
+        call(library, socket, flags)
+    })
+}
+
 interposed! {
     /// Reads.
     fn read = SYS_read(fd: c_int, at: *mut c_void, len: size_t) -> ssize_t {
         // What asks for nothing by a name of files has it, whatever waits.
-        on(fd, |library, socket| match len {
+        receiving(fd, (0, false), |library, socket, flags| match len {
             0 => Some(Ok(0)),
-            _ => receive(library, socket, (at, len), 0, null_mut(), null_mut()),
+            _ => receive(library, socket, (at, len), flags, null_mut(), null_mut()),
         })
     }
 
     /// Reads into pieces.
     fn readv = SYS_readv(fd: c_int, at: *const iovec, count: c_int) -> ssize_t {
-        on(fd, |library, socket| Some(scatter(library, socket, at, count).map(|received| received.len)))
+        receiving(fd, (0, false), |library, socket, flags| {
+            Some(scatter(library, socket, (at, count), flags).map(|received| received.len))
+        })
     }
 
     /// Receives.
     fn recvfrom = SYS_recvfrom(
         fd: c_int, at: *mut c_void, len: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t
     ) -> ssize_t {
-        on(fd, |library, socket| receive(library, socket, (at, len), flags, from, from_len))
+        receiving(fd, (flags, flags & libc::MSG_WAITALL != 0), |library, socket, flags| {
+            receive(library, socket, (at, len), flags, from, from_len)
+        })
     }
 
     /// Receives a message.
     fn recvmsg = SYS_recvmsg(fd: c_int, header: *mut msghdr, flags: c_int) -> ssize_t {
-        on(fd, |library, socket| Some(receive_message(library, socket, header, flags)))
+        receiving(fd, (flags, flags & libc::MSG_WAITALL != 0), |library, socket, flags| {
+            Some(receive_message(library, socket, header, flags))
+        })
     }
 
     /// Receives several.
     fn recvmmsg = SYS_recvmmsg(
         fd: c_int, headers: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec
     ) -> c_int {
-        on(fd, |library, socket| Some(receive_messages(library, socket, headers, count, flags)))
+        receiving(fd, (flags, flags & libc::MSG_WAITFORONE == 0), |library, socket, flags| {
+            Some(receive_messages(library, socket, headers, count, flags))
+        })
     }
 
     /// Writes.
@@ -116,21 +158,31 @@ interposed! {
 
 /// Receives: `recv`. There is no system call of that name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recv(fd: c_int, at: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn recv(
+    fd: c_int,
+    at: *mut c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
     // SAFETY: the caller's obligation.
     unsafe { recvfrom(fd, at, len, flags, null_mut(), null_mut()) }
 }
 
 /// Sends: `send`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn send(fd: c_int, at: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn send(
+    fd: c_int,
+    at: *const c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
     // SAFETY: the caller's obligation.
     unsafe { sendto(fd, at, len, flags, null(), 0) }
 }
 
 /// Reads at an offset, or with -1 as `readv` does.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn preadv2(
+pub unsafe extern "C-unwind" fn preadv2(
     fd: c_int,
     at: *const iovec,
     count: c_int,
@@ -143,12 +195,18 @@ pub unsafe extern "C" fn preadv2(
     }
     let arguments = [fd as usize, at as usize, count as usize, offset as usize, 0, flags as usize];
     // SAFETY: the caller's obligation; a socket has no offsets, and the kernel says so.
-    super::answer(unsafe { kernel(libc::SYS_preadv2, arguments) })
+    unsafe {
+        pass_on!(
+            cancel::by_libc::preadv2,
+            (fd => c_int, at => *const iovec, count => c_int, offset => off_t, flags => c_int) -> ssize_t,
+            kernel(libc::SYS_preadv2, arguments)
+        )
+    }
 }
 
 /// Writes at an offset, or with -1 as `writev` does.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwritev2(
+pub unsafe extern "C-unwind" fn pwritev2(
     fd: c_int,
     at: *const iovec,
     count: c_int,
@@ -161,7 +219,13 @@ pub unsafe extern "C" fn pwritev2(
     }
     let arguments = [fd as usize, at as usize, count as usize, offset as usize, 0, flags as usize];
     // SAFETY: as above.
-    super::answer(unsafe { kernel(libc::SYS_pwritev2, arguments) })
+    unsafe {
+        pass_on!(
+            cancel::by_libc::pwritev2,
+            (fd => c_int, at => *const iovec, count => c_int, offset => off_t, flags => c_int) -> ssize_t,
+            kernel(libc::SYS_pwritev2, arguments)
+        )
+    }
 }
 
 aliases! {
@@ -186,7 +250,7 @@ fn check(len: size_t, room: size_t) {
 
 /// `read`
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read_chk(
+pub unsafe extern "C-unwind" fn __read_chk(
     fd: c_int,
     at: *mut c_void,
     len: size_t,
@@ -199,7 +263,7 @@ pub unsafe extern "C" fn __read_chk(
 
 /// `recv`
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recv_chk(
+pub unsafe extern "C-unwind" fn __recv_chk(
     fd: c_int,
     at: *mut c_void,
     len: size_t,
@@ -213,7 +277,7 @@ pub unsafe extern "C" fn __recv_chk(
 
 /// `recvfrom`
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recvfrom_chk(
+pub unsafe extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
     at: *mut c_void,
     len: size_t,
@@ -269,8 +333,8 @@ unsafe fn put_from(
 unsafe fn scatter(
     library: &Library,
     socket: &mut Socket,
-    at: *const iovec,
-    count: c_int,
+    (at, count): (*const iovec, c_int),
+    flags: c_int,
 ) -> Result<Received> {
     let count = usize::try_from(count).map_err(|_| Errno::INVAL)?;
     let mut heading = [0; HEADING_LEN];
@@ -279,7 +343,7 @@ unsafe fn scatter(
     match all.pieces() {
         // As of `read`.
         [_] => Ok(Received::of(0)),
-        pieces => bytes::receive(library, socket, pieces, 0),
+        pieces => bytes::receive(library, socket, pieces, flags),
     }
 }
 
@@ -359,10 +423,16 @@ unsafe fn send_one(
     // SAFETY: the caller's obligation.
     let given =
         unsafe { memory::bytes(at, len).and_then(|b| Ok((b, memory::address(to, to_len)?))) };
-    match given {
-        Ok((given, to)) => bytes::send(library, socket, &[IoSlice::new(given)], to, flags),
-        Err(error) => Some(Err(error)),
+    let (given, to) = match given {
+        Ok(given) => given,
+        Err(error) => return Some(Err(error)),
+    };
+    if flags & libc::MSG_DONTWAIT != 0 || !cancel::is_possible() {
+        return bytes::send(library, socket, &[IoSlice::new(given)], to, flags);
     }
+    let vector = iovec { iov_base: at.cast_mut(), iov_len: len };
+    // SAFETY: the caller's obligation; the vector is one piece.
+    unsafe { send_all(library, socket, (&raw const vector, 1), (to, Ancillary::default()), flags) }
 }
 
 /// # Safety
@@ -373,7 +443,8 @@ unsafe fn gather(library: &Library, socket: &mut Socket, at: *const iovec, count
     unsafe { send_all(library, socket, (at, count), (None, Ancillary::default()), 0) }
 }
 
-/// Sends what a vector names: a datagram, or of a stream as much as there is room for, some pieces after the other.
+/// Sends what a vector names: a datagram, or of a stream as much as there is room for, some pieces after the other. A thread
+/// that may be cancelled waits for room here.
 ///
 /// # Safety
 /// The vector names memory that is readable.
@@ -384,31 +455,44 @@ unsafe fn send_all(
     to: (Option<&[u8]>, Ancillary),
     flags: c_int,
 ) -> Ours {
-    let (mut sent, mut behind, is_stream) = (0, 0, socket.is_stream());
+    let (mut sent, is_stream) = (0, socket.is_stream());
+    let returns = flags & libc::MSG_DONTWAIT == 0 && cancel::is_possible();
+    let dontwait = if returns { libc::MSG_DONTWAIT } else { 0 };
     loop {
         // SAFETY: the caller's obligation.
-        let all = match unsafe { Gather::behind(vector, is_stream, behind) } {
+        let all = match unsafe { Gather::behind(vector, is_stream, sent) } {
             Ok(all) => all,
-            Err(_) if behind > 0 => return Some(Ok(sent)),
+            Err(_) if sent > 0 => return Some(Ok(sent)),
             Err(error) => return Some(Err(error)),
         };
         let pieces = all.pieces();
-        if behind > 0 && pieces.is_empty() {
+        if sent > 0 && pieces.is_empty() {
             return Some(Ok(sent));
         }
         // Who has sent something hears with the next call why there was no more.
-        let quiet = if behind > 0 { libc::MSG_NOSIGNAL } else { 0 };
-        match bytes::send_beside(library, socket, pieces, to, flags | quiet) {
+        let quiet = if sent > 0 { libc::MSG_NOSIGNAL } else { 0 };
+        match bytes::send_beside(library, socket, pieces, to, flags | quiet | dontwait) {
             Some(Ok(len)) => {
                 sent += len;
                 let is_whole = len == pieces.iter().map(|piece| piece.len()).sum::<usize>();
-                if !is_stream || !is_whole || pieces.len() < memory::PIECES {
+                if !is_stream || is_whole && pieces.len() < memory::PIECES {
                     return Some(Ok(sent));
                 }
-                behind += pieces.len();
+                if is_whole {
+                    continue;
+                }
+                if !returns {
+                    return Some(Ok(sent));
+                }
             }
-            _ if behind > 0 => return Some(Ok(sent)),
+            Some(Err(Errno::AGAIN)) if returns => {}
+            _ if sent > 0 => return Some(Ok(sent)),
             failed => return failed,
+        }
+        match cancel::sleep(socket, Wait::ToWrite) {
+            Err(_) if sent > 0 => return Some(Ok(sent)),
+            Err(error) => return Some(Err(error)),
+            Ok(()) => {}
         }
     }
 }
@@ -462,6 +546,7 @@ unsafe fn send_messages(
     flags: c_int,
 ) -> Ours {
     let mut at = 0;
+    let returns = flags & libc::MSG_DONTWAIT == 0 && cancel::is_possible();
     while at < count as usize {
         // SAFETY: within what the caller vouches for.
         let header = unsafe { headers.add(at) };
@@ -484,14 +569,19 @@ unsafe fn send_messages(
         at += 1;
         // Of datagrams the first says whose they are, and is told what became of those before; the others go together.
         let rest = Headers { first: header.wrapping_add(1), count: count as usize - at, socket };
-        match bytes::send_datagrams(library, socket, &rest, flags) {
+        let dontwait = if returns { libc::MSG_DONTWAIT } else { 0 };
+        match bytes::send_datagrams(library, socket, &rest, flags | dontwait) {
             Some(Ok(sent)) => {
                 for sent in 0..sent {
                     // SAFETY: as above.
                     unsafe { rest.told(sent) };
                 }
-                return Some(Ok(at + sent));
+                at += sent;
+                if !returns {
+                    return Some(Ok(at));
+                }
             }
+            Some(Err(Errno::AGAIN)) if returns => {}
             Some(Err(_)) => return Some(Ok(at)),
             None => {}
         }

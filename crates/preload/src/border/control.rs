@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_ulong};
 
-use super::{Ours, aliases, answer, interposed, kernel};
+use super::{Ours, aliases, answer, cancel, interposed, kernel, pass_on};
 use crate::library::{self, ours};
 use crate::{bytes, sys, waits};
 
@@ -12,7 +12,19 @@ const SIOCATMARK: c_ulong = 0x8905;
 
 /// Flags and copies of a descriptor.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+pub unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    if matches!(command, libc::F_SETLKW | libc::F_OFD_SETLKW) {
+        // Waiting for a lock is a cancellation point.
+        let all = [fd as usize, command as usize, argument];
+        // SAFETY: what libc has under this name takes these arguments; the caller's obligation otherwise.
+        return unsafe {
+            pass_on!(
+                cancel::by_libc::fcntl,
+                (fd => c_int, command => c_int, argument => usize) -> c_int,
+                kernel(libc::SYS_fcntl, all)
+            )
+        };
+    }
     // SAFETY: the caller's obligation.
     let done = unsafe { kernel(libc::SYS_fcntl, [fd as usize, command as usize, argument]) };
     if let (Ok(new), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC, Some(library)) =

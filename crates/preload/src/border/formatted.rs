@@ -3,19 +3,20 @@
 //! written to is told so, as libc's text means nothing in a placeholder then.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rustix::io::Errno;
 
-use super::answer;
-use super::numbers::next;
+use super::{ByLibc, answer};
 use crate::library::ours;
 use crate::{bytes, sys};
 
 /// libc's functions of these names, looked up at their first use.
-const NAMES: [&std::ffi::CStr; 4] = [c"dprintf", c"__dprintf_chk", c"vdprintf", c"__vdprintf_chk"];
-static FOUND: [AtomicPtr<c_void>; NAMES.len()] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];
+static NEXT: [ByLibc; 4] = [
+    ByLibc::new("dprintf\0"),
+    ByLibc::new("__dprintf_chk\0"),
+    ByLibc::new("vdprintf\0"),
+    ByLibc::new("__vdprintf_chk\0"),
+];
 
 /// A list of arguments: a pointer, or handed over as one.
 type Arguments = *mut c_void;
@@ -38,11 +39,7 @@ extern "C" fn before(fd: c_int, which: usize) -> *mut c_void {
             }
         }
     }
-    let place = &FOUND[which];
-    if place.load(Ordering::Relaxed).is_null() {
-        place.store(next(NAMES[which]), Ordering::Relaxed);
-    }
-    match place.load(Ordering::Relaxed) {
+    match NEXT[which].get() {
         none if none.is_null() => absent as extern "C" fn() -> c_int as *mut c_void,
         found => found,
     }
@@ -127,21 +124,25 @@ pub unsafe extern "C" fn __dprintf_chk(fd: c_int, flag: c_int, format: *const c_
 
 /// The same with a list of arguments.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vdprintf(fd: c_int, format: *const c_char, list: Arguments) -> c_int {
-    type Vdprintf = unsafe extern "C" fn(c_int, *const c_char, Arguments) -> c_int;
+pub unsafe extern "C-unwind" fn vdprintf(
+    fd: c_int,
+    format: *const c_char,
+    list: Arguments,
+) -> c_int {
+    type Vdprintf = unsafe extern "C-unwind" fn(c_int, *const c_char, Arguments) -> c_int;
     // SAFETY: what libc has under this name is of this type; the caller's obligation otherwise.
     unsafe { std::mem::transmute::<*mut c_void, Vdprintf>(before(fd, 2))(fd, format, list) }
 }
 
 /// The same, checked.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __vdprintf_chk(
+pub unsafe extern "C-unwind" fn __vdprintf_chk(
     fd: c_int,
     flag: c_int,
     format: *const c_char,
     list: Arguments,
 ) -> c_int {
-    type Checked = unsafe extern "C" fn(c_int, c_int, *const c_char, Arguments) -> c_int;
+    type Checked = unsafe extern "C-unwind" fn(c_int, c_int, *const c_char, Arguments) -> c_int;
     // SAFETY: what libc has under this name is of this type; the caller's obligation otherwise.
     unsafe { std::mem::transmute::<*mut c_void, Checked>(before(fd, 3))(fd, flag, format, list) }
 }

@@ -65,12 +65,12 @@ pub unsafe fn len_of((at, count): (*mut iovec, usize)) -> Result<usize> {
     Ok(all.iter().fold(0, |len, piece| len.saturating_add(piece.iov_len)))
 }
 
-/// So many of these pieces as are taken: those that are not empty, of a stream 64 behind the first so many.
+/// The pieces that are taken at once: those that are not empty, of a stream the first 64.
 ///
 /// # Errors
 /// `EMSGSIZE`: there are more of a datagram.
-fn taken(all: &[iovec], is_stream: bool, behind: usize) -> Result<impl Iterator<Item = &iovec>> {
-    let parts = all.iter().filter(|piece| piece.iov_len > 0).skip(behind);
+fn taken(all: &[iovec], is_stream: bool) -> Result<impl Iterator<Item = &iovec>> {
+    let parts = all.iter().filter(|piece| piece.iov_len > 0);
     match !is_stream && parts.clone().nth(PIECES).is_some() {
         true => Err(Errno::MSGSIZE),
         false => Ok(parts.take(PIECES)),
@@ -101,7 +101,7 @@ impl<'a> Scatter<'a> {
         let mut pieces = std::array::from_fn(|_| IoSliceMut::new(&mut []));
         pieces[0] = IoSliceMut::new(first);
         let mut count = 1;
-        for (place, piece) in pieces[1..].iter_mut().zip(taken(all, is_stream, 0)?) {
+        for (place, piece) in pieces[1..].iter_mut().zip(taken(all, is_stream)?) {
             // SAFETY: the caller's obligation.
             *place = IoSliceMut::new(unsafe { bytes_mut(piece.iov_base, piece.iov_len) }?);
             count += 1;
@@ -134,7 +134,7 @@ impl<'a> Gather<'a> {
         unsafe { Gather::behind(vector, is_stream, 0) }
     }
 
-    /// The same behind the first so many, of those that are not empty.
+    /// The same behind the first so many bytes.
     ///
     /// # Errors
     /// As [`Scatter::new`].
@@ -144,15 +144,26 @@ impl<'a> Gather<'a> {
     pub unsafe fn behind(
         (at, count): (*const iovec, usize),
         is_stream: bool,
-        behind: usize,
+        mut behind: usize,
     ) -> Result<Gather<'a>> {
         // SAFETY: the caller's obligation.
         let all = unsafe { vector(at, count) }?;
         let mut pieces = [IoSlice::new(&[]); PIECES];
         let mut count = 0;
-        for (place, piece) in pieces.iter_mut().zip(taken(all, is_stream, behind)?) {
+        for piece in all {
+            let skipped = behind.min(piece.iov_len);
+            behind -= skipped;
+            if skipped == piece.iov_len {
+                continue;
+            }
+            let Some(place) = pieces.get_mut(count) else {
+                if is_stream {
+                    break;
+                }
+                return Err(Errno::MSGSIZE);
+            };
             // SAFETY: the caller's obligation.
-            *place = IoSlice::new(unsafe { bytes(piece.iov_base, piece.iov_len) }?);
+            *place = IoSlice::new(&unsafe { bytes(piece.iov_base, piece.iov_len) }?[skipped..]);
             count += 1;
         }
         Ok(Gather { pieces, count })

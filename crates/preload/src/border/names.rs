@@ -2,10 +2,13 @@
 
 use std::ffi::{c_int, c_void};
 
+use fusewire_outboard::client::Result;
 use libc::{sockaddr, socklen_t};
 use rustix::io::Errno;
 
+use super::cancel::{self, Wait};
 use super::{Ours, aliases, interposed, memory};
+use crate::library::ours;
 use crate::sockets;
 
 /// The longest value of an option that is asked for at once.
@@ -39,7 +42,7 @@ interposed! {
 
     /// Connects.
     fn connect = SYS_connect(fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
-        named(at, len, |address| sockets::connect(fd, address))
+        named(at, len, |address| connected(fd, address))
     }
 
     /// Ends directions.
@@ -85,7 +88,7 @@ aliases! {
     __connect = connect(fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int;
 }
 
-fn done(done: Option<fusewire_outboard::client::Result<()>>) -> Ours {
+fn done(done: Option<Result<()>>) -> Ours {
     Some(done?.map(|()| 0))
 }
 
@@ -96,7 +99,7 @@ fn done(done: Option<fusewire_outboard::client::Result<()>>) -> Ours {
 unsafe fn named(
     at: *const sockaddr,
     len: socklen_t,
-    call: impl FnOnce(&[u8]) -> Option<fusewire_outboard::client::Result<()>>,
+    call: impl FnOnce(&[u8]) -> Option<Result<()>>,
 ) -> Ours {
     // SAFETY: the caller's obligation.
     match unsafe { memory::address(at, len) } {
@@ -105,14 +108,34 @@ unsafe fn named(
     }
 }
 
+/// Connects, and waits for the end of that here, where the thread may be cancelled.
+fn connected(fd: c_int, address: &[u8]) -> Option<Result<()>> {
+    let (_, socket) = ours(fd)?;
+    cancel::point();
+    let returns = cancel::is_possible();
+    match sockets::connect(fd, address, returns) {
+        Some(Err(Errno::INPROGRESS)) if returns => match cancel::sleep(&socket, Wait::ToWrite) {
+            Ok(()) => sockets::connected(fd),
+            // It was told not to wait, or not for so long.
+            Err(Errno::AGAIN) => Some(Err(Errno::INPROGRESS)),
+            Err(error) => Some(Err(error)),
+        },
+        done => done,
+    }
+}
+
 /// # Safety
 /// As of [`memory::put`].
 unsafe fn accepted(fd: c_int, at: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Ours {
-    Some(sockets::accept(fd, flags)?.and_then(|(number, peer)| {
-        if !at.is_null() {
-            // SAFETY: the caller's obligation.
-            unsafe { memory::put(at.cast(), len, &peer) }?;
-        }
-        Ok(number as usize)
-    }))
+    let (library, socket) = ours(fd)?;
+    cancel::point();
+    cancel::waiting(library, &socket, (Wait::ToRead, false), |returns| {
+        Some(sockets::accept(fd, flags, returns)?.and_then(|(number, peer)| {
+            if !at.is_null() {
+                // SAFETY: the caller's obligation.
+                unsafe { memory::put(at.cast(), len, &peer) }?;
+            }
+            Ok(number as usize)
+        }))
+    })
 }

@@ -1,11 +1,10 @@
 //! Numbers of descriptors that come, go and are copied. What a copy is, is asked when it is used.
 
 use std::ffi::{c_int, c_uint};
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rustix::io::Errno;
 
-use super::{aliases, answer, interposed, kernel};
+use super::{ByLibc, aliases, answer, interposed, kernel};
 use crate::library::{self, ours};
 use crate::table::Watch;
 use crate::waits;
@@ -64,7 +63,7 @@ fn comes(number: c_int) {
 
 /// A new epoll.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_create(size: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
     match size {
         // SAFETY: numbers alone.
         1.. => unsafe { epoll_create1(0) },
@@ -79,14 +78,14 @@ aliases! {
 
 /// Closes from a number on.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn closefrom(first: c_int) {
+pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
     // SAFETY: the caller's obligation.
     unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
 }
 
 /// A copy.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     // SAFETY: numbers alone.
     let new = answer(unsafe { kernel(libc::SYS_dup, [fd as usize]) }) as c_int;
     waits::elsewhere(fd);
@@ -96,7 +95,7 @@ pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
 
 /// A copy of a number that is given.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
     if fd != new {
         closes(new);
     }
@@ -107,7 +106,7 @@ pub unsafe extern "C" fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
 
 /// The same, which the number itself may be.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup2(fd: c_int, new: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup2(fd: c_int, new: c_int) -> c_int {
     if fd == new {
         // SAFETY: numbers alone.
         let open = unsafe { kernel(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize]) };
@@ -117,28 +116,14 @@ pub unsafe extern "C" fn dup2(fd: c_int, new: c_int) -> c_int {
     unsafe { dup3(fd, new, 0) }
 }
 
-/// libc's own of that name, behind ours.
-pub fn next(name: &std::ffi::CStr) -> *mut libc::c_void {
-    // SAFETY: a name that ends with a zero.
-    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
-}
-
-static FDOPEN: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
-static FCLOSE: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
-
-/// One of [`FDOPEN`] and [`FCLOSE`], looked up at its first use.
-fn found(place: &AtomicPtr<libc::c_void>, name: &std::ffi::CStr) -> *mut libc::c_void {
-    if place.load(Ordering::Relaxed).is_null() {
-        place.store(next(name), Ordering::Relaxed);
-    }
-    place.load(Ordering::Relaxed)
-}
+static FDOPEN: ByLibc = ByLibc::new("fdopen\0");
+static FCLOSE: ByLibc = ByLibc::new("fclose\0");
 
 /// Makes a stream of libc's, which reads and writes the descriptor without asking us.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const libc::c_char) -> *mut libc::FILE {
     type Fdopen = unsafe extern "C" fn(c_int, *const libc::c_char) -> *mut libc::FILE;
-    let found = found(&FDOPEN, c"fdopen");
+    let found = FDOPEN.get();
     if found.is_null() {
         answer(Err(Errno::NOSYS));
         return std::ptr::null_mut();
@@ -152,9 +137,9 @@ pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const libc::c_char) -> *mut li
 
 /// Closes a stream of libc's, whose descriptor it closes without asking us.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fclose(file: *mut libc::FILE) -> c_int {
-    type Fclose = unsafe extern "C" fn(*mut libc::FILE) -> c_int;
-    let found = found(&FCLOSE, c"fclose");
+pub unsafe extern "C-unwind" fn fclose(file: *mut libc::FILE) -> c_int {
+    type Fclose = unsafe extern "C-unwind" fn(*mut libc::FILE) -> c_int;
+    let found = FCLOSE.get();
     if file.is_null() || found.is_null() {
         return answer(Err(Errno::BADF)) as c_int;
     }

@@ -1,16 +1,14 @@
 //! What starts other programs, whose environment names the library again where the program has cleared it; and what confines
 //! this one.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use fusewire_outboard::client::Result;
 use libc::{pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 use rustix::io::Errno;
 
-use super::numbers::next;
-use super::{answer, interposed, kernel};
+use super::{ByLibc, answer, interposed, kernel};
 use crate::library::{self, KEPT};
 
 /// Most variables of an environment to which something is added; a larger one stays as it is.
@@ -22,27 +20,17 @@ unsafe extern "C" {
     static environ: Pointers;
 }
 
-/// libc's own functions that search, and start what they have found: looked up at the start, for a child between `vfork`
-/// and `exec` may not.
-static NEXT: [AtomicPtr<c_void>; 4] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
-const NAMES: [&CStr; 4] = [c"execvpe", c"fexecve", c"posix_spawn", c"posix_spawnp"];
-const EXECVPE: usize = 0;
-const FEXECVE: usize = 1;
-const SPAWN: usize = 2;
-const SPAWNP: usize = 3;
+/// libc's own functions that search, and start what they have found.
+static EXECVPE: ByLibc = ByLibc::new("execvpe\0");
+static FEXECVE: ByLibc = ByLibc::new("fexecve\0");
+static SPAWN: ByLibc = ByLibc::new("posix_spawn\0");
+static SPAWNP: ByLibc = ByLibc::new("posix_spawnp\0");
 
 /// Looks them up.
 pub fn find() {
-    for (place, name) in NEXT.iter().zip(NAMES) {
-        place.store(next(name), Ordering::Release);
+    for own in [&EXECVPE, &FEXECVE, &SPAWN, &SPAWNP] {
+        own.find();
     }
-}
-
-fn found(which: usize) -> *mut c_void {
-    if NEXT[which].load(Ordering::Acquire).is_null() {
-        find();
-    }
-    NEXT[which].load(Ordering::Acquire)
 }
 
 /// Calls `call` with an environment, and what it lacks of ours.
@@ -108,7 +96,7 @@ pub unsafe extern "C" fn execvpe(
     variables: Pointers,
 ) -> c_int {
     type Execvpe = unsafe extern "C" fn(*const c_char, Pointers, Pointers) -> c_int;
-    let next = found(EXECVPE);
+    let next = EXECVPE.get();
     if next.is_null() {
         return answer(Err(Errno::NOSYS)) as c_int;
     }
@@ -131,7 +119,7 @@ pub unsafe extern "C" fn execvp(name: *const c_char, arguments: Pointers) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fexecve(fd: c_int, arguments: Pointers, variables: Pointers) -> c_int {
     type Fexecve = unsafe extern "C" fn(c_int, Pointers, Pointers) -> c_int;
-    let next = found(FEXECVE);
+    let next = FEXECVE.get();
     if next.is_null() {
         return answer(Err(Errno::NOSYS)) as c_int;
     }
@@ -163,7 +151,7 @@ pub unsafe extern "C" fn posix_spawn(
     variables: Pointers,
 ) -> c_int {
     // SAFETY: the caller's obligation.
-    unsafe { spawn(SPAWN, child, path, actions, attributes, arguments, variables) }
+    unsafe { spawn(&SPAWN, child, path, actions, attributes, arguments, variables) }
 }
 
 /// Searches for it.
@@ -177,13 +165,13 @@ pub unsafe extern "C" fn posix_spawnp(
     variables: Pointers,
 ) -> c_int {
     // SAFETY: the caller's obligation.
-    unsafe { spawn(SPAWNP, child, name, actions, attributes, arguments, variables) }
+    unsafe { spawn(&SPAWNP, child, name, actions, attributes, arguments, variables) }
 }
 
 /// # Safety
 /// What `posix_spawn` asks.
 unsafe fn spawn(
-    which: usize,
+    which: &ByLibc,
     child: *mut pid_t,
     name: *const c_char,
     actions: *const posix_spawn_file_actions_t,
@@ -191,7 +179,7 @@ unsafe fn spawn(
     arguments: Pointers,
     variables: Pointers,
 ) -> c_int {
-    let next = found(which);
+    let next = which.get();
     if next.is_null() {
         return libc::ENOSYS;
     }

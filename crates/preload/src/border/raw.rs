@@ -6,7 +6,7 @@ use super::{answer, bytes, control, kernel, names, numbers, process, waits};
 
 /// A system call by its number.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(
+pub unsafe extern "C-unwind" fn syscall(
     number: c_long,
     a: usize,
     b: usize,

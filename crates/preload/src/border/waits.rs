@@ -2,45 +2,54 @@
 //! wait for is shown by its placeholder.
 
 use std::ffi::{c_int, c_long, c_ulong, c_void};
+use std::mem::ManuallyDrop;
 
 use fusewire_outboard::client::Result;
-use libc::{epoll_event, nfds_t, pollfd, size_t, timespec};
+use libc::{epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
 
-use super::{aliases, answer, kernel, memory};
+use super::{aliases, answer, by_libc, cancel, kernel, memory, pass_on, result_of};
 use crate::library;
 use crate::waits::{self, Patience, elsewhere};
+
+by_libc! { epoll_pwait, epoll_pwait2, poll, ppoll, pselect, select }
 
 /// Bytes of a set of signals, to the kernel.
 const SIGNALS: usize = 8;
 
-/// A wait in an epoll, by the system call of this number and with these arguments behind the room for events.
+/// A wait in an epoll: by `sleep` as long as the program says, or, unless the program `waits`, by the system call of this number
+/// with an argument for no time.
 ///
 /// # Safety
 /// `events` points to room for as many as `most` says, and the arguments are what the call asks.
 unsafe fn wait(
     epoll: c_int,
-    (events, most): (*mut epoll_event, c_int),
-    (number, timeout, none): (c_long, usize, usize),
+    (events, most, waits): (*mut epoll_event, c_int, bool),
+    (number, none): (c_long, usize),
     mask: usize,
+    sleep: impl Fn(*mut epoll_event, c_int) -> Result<usize>,
 ) -> Result<usize> {
-    let ask = |at: *mut epoll_event, most: usize, timeout: usize| {
-        let all = [epoll as usize, at as usize, most, timeout, mask, SIGNALS];
-        // SAFETY: the caller's obligation.
-        unsafe { kernel(number, all) }
-    };
     let set = if most > 0 && !events.is_null() { waits::set(epoll) } else { None };
-    let Some(set) = set else { return ask(events, most as usize, timeout) };
+    let Some(set) = set else { return sleep(events, most) };
+    // A thread that is cancelled in its sleep leaves the set as if it slept there for ever: others get a bell for each socket.
+    let set = ManuallyDrop::new(set);
     // SAFETY: not null; the caller's obligation.
     let events = unsafe { std::slice::from_raw_parts_mut(events, most as usize) };
-    set.wait(events, timeout != none, |room, patience| {
-        let timeout = if patience == Patience::Given { timeout } else { none };
-        ask(room.as_mut_ptr(), room.len(), timeout)
-    })
+    let done = set.wait(events, waits, |room, patience| match patience {
+        Patience::Given => sleep(room.as_mut_ptr(), room.len() as c_int),
+        Patience::None => {
+            let at = room.as_mut_ptr() as usize;
+            let all = [epoll as usize, at, room.len(), none, mask, SIGNALS];
+            // SAFETY: the caller's obligation.
+            unsafe { kernel(number, all) }
+        }
+    });
+    drop(ManuallyDrop::into_inner(set));
+    done
 }
 
 /// Waits for events.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_wait(
+pub unsafe extern "C-unwind" fn epoll_wait(
     epoll: c_int,
     events: *mut epoll_event,
     most: c_int,
@@ -52,36 +61,56 @@ pub unsafe extern "C" fn epoll_wait(
 
 /// The same with other signals blocked meanwhile.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait(
+pub unsafe extern "C-unwind" fn epoll_pwait(
     epoll: c_int,
     events: *mut epoll_event,
     most: c_int,
     timeout: c_int,
-    mask: *const libc::sigset_t,
+    mask: *const sigset_t,
 ) -> c_int {
-    let how = (libc::SYS_epoll_pwait, timeout as usize, 0);
+    cancel::point();
+    // SAFETY: what libc has under this name is of this type; the caller's obligation otherwise.
+    let sleep = |at: *mut epoll_event, most: c_int| unsafe {
+        let all = [epoll as usize, at as usize, most as usize, timeout as usize, mask as usize];
+        let [a, b, c, d, e] = all;
+        result_of(pass_on!(
+            by_libc::epoll_pwait,
+            (epoll => c_int, at => *mut epoll_event, most => c_int, timeout => c_int, mask => *const sigset_t) -> c_int,
+            kernel(libc::SYS_epoll_pwait, [a, b, c, d, e, SIGNALS])
+        ) as isize)
+    };
+    let how = (libc::SYS_epoll_pwait, 0);
     // SAFETY: the caller's obligation.
-    answer(unsafe { wait(epoll, (events, most), how, mask as usize) }) as c_int
+    answer(unsafe { wait(epoll, (events, most, timeout != 0), how, mask as usize, sleep) }) as c_int
 }
 
 /// The same for a time in nanoseconds.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait2(
+pub unsafe extern "C-unwind" fn epoll_pwait2(
     epoll: c_int,
     events: *mut epoll_event,
     most: c_int,
     timeout: *const timespec,
-    mask: *const libc::sigset_t,
+    mask: *const sigset_t,
 ) -> c_int {
+    cancel::point();
     let none = timespec { tv_sec: 0, tv_nsec: 0 };
     let none = &raw const none;
     // SAFETY: null, or the caller's obligation.
-    let is_none =
-        !timeout.is_null() && unsafe { (*timeout).tv_sec == 0 && (*timeout).tv_nsec == 0 };
-    let timeout = if is_none { none } else { timeout };
-    let how = (libc::SYS_epoll_pwait2, timeout as usize, none as usize);
+    let waits = timeout.is_null() || unsafe { (*timeout).tv_sec != 0 || (*timeout).tv_nsec != 0 };
+    // SAFETY: what libc has under this name is of this type; the caller's obligation otherwise.
+    let sleep = |at: *mut epoll_event, most: c_int| unsafe {
+        let all = [epoll as usize, at as usize, most as usize, timeout as usize, mask as usize];
+        let [a, b, c, d, e] = all;
+        result_of(pass_on!(
+            by_libc::epoll_pwait2,
+            (epoll => c_int, at => *mut epoll_event, most => c_int, timeout => *const timespec, mask => *const sigset_t) -> c_int,
+            kernel(libc::SYS_epoll_pwait2, [a, b, c, d, e, SIGNALS])
+        ) as isize)
+    };
+    let how = (libc::SYS_epoll_pwait2, none as usize);
     // SAFETY: the caller's obligation; no time is there as long as the call.
-    answer(unsafe { wait(epoll, (events, most), how, mask as usize) }) as c_int
+    answer(unsafe { wait(epoll, (events, most, waits), how, mask as usize, sleep) }) as c_int
 }
 
 /// What is polled is shown by its placeholder.
@@ -171,34 +200,55 @@ fn milliseconds(timeout: c_int) -> Option<timespec> {
 
 /// Waits for what descriptors show.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
-    let time = milliseconds(timeout);
-    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the caller's obligation.
-    unsafe { ppoll(fds, count, time, std::ptr::null()) }
+pub unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    // SAFETY: what libc has under this name is of this type; the caller's obligation otherwise.
+    unsafe {
+        polled(fds, count);
+        pass_on!(
+            by_libc::poll,
+            (fds => *mut pollfd, count => nfds_t, timeout => c_int) -> c_int,
+            kernel_ppoll((fds, count), milliseconds(timeout), std::ptr::null())
+        )
+    }
 }
 
 /// The same for a time in nanoseconds, with other signals blocked meanwhile.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ppoll(
+pub unsafe extern "C-unwind" fn ppoll(
     fds: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
-    mask: *const libc::sigset_t,
+    mask: *const sigset_t,
 ) -> c_int {
-    // SAFETY: the caller's obligation; the kernel writes what is left of the time, which is the caller's to keep.
+    // SAFETY: as above.
     unsafe {
         polled(fds, count);
-        let mut left = timeout.as_ref().copied();
-        let left = left.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
-        let all = [fds as usize, count as usize, left as usize, mask as usize, SIGNALS];
-        answer(kernel(libc::SYS_ppoll, all)) as c_int
+        pass_on!(
+            by_libc::ppoll,
+            (fds => *mut pollfd, count => nfds_t, timeout => *const timespec, mask => *const sigset_t) -> c_int,
+            kernel_ppoll((fds, count), timeout.as_ref().copied(), mask)
+        )
     }
+}
+
+/// The system call, before libc's function is known.
+///
+/// # Safety
+/// As of `ppoll`.
+unsafe fn kernel_ppoll(
+    (fds, count): (*mut pollfd, nfds_t),
+    mut left: Option<timespec>,
+    mask: *const sigset_t,
+) -> Result<usize> {
+    let left = left.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    let all = [fds as usize, count as usize, left as usize, mask as usize, SIGNALS];
+    // SAFETY: the caller's obligation; the kernel writes what is left of the time, which is ours.
+    unsafe { kernel(libc::SYS_ppoll, all) }
 }
 
 /// `poll` with the room that the compiler knows of.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __poll_chk(
+pub unsafe extern "C-unwind" fn __poll_chk(
     fds: *mut pollfd,
     count: nfds_t,
     timeout: c_int,
@@ -211,11 +261,11 @@ pub unsafe extern "C" fn __poll_chk(
 
 /// `ppoll` with that.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __ppoll_chk(
+pub unsafe extern "C-unwind" fn __ppoll_chk(
     fds: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
-    mask: *const libc::sigset_t,
+    mask: *const sigset_t,
     room: size_t,
 ) -> c_int {
     check(count, room);
@@ -229,54 +279,92 @@ fn check(count: nfds_t, room: size_t) {
     }
 }
 
-/// Waits for descriptors of three sets. What is left of the time is told, as Linux does.
+/// Waits for descriptors of three sets, and stores the time that is left, as Linux does.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn select(
+pub unsafe extern "C-unwind" fn select(
     count: c_int,
     readable: *mut c_void,
     writable: *mut c_void,
     special: *mut c_void,
     timeout: *mut libc::timeval,
 ) -> c_int {
+    let sets = [readable, writable, special];
+    // SAFETY: what libc has under this name is of this type; the caller's obligation otherwise.
+    unsafe {
+        all_selected(count, sets);
+        pass_on!(
+            by_libc::select,
+            (count => c_int, readable => *mut c_void, writable => *mut c_void, special => *mut c_void, timeout => *mut libc::timeval) -> c_int,
+            kernel_select(count, sets, timeout)
+        )
+    }
+}
+
+/// The system call, before libc's function is known.
+///
+/// # Safety
+/// As of `select`.
+unsafe fn kernel_select(
+    count: c_int,
+    sets: [*mut c_void; 3],
+    timeout: *mut libc::timeval,
+) -> Result<usize> {
     // SAFETY: the caller's obligation.
     unsafe {
-        all_selected(count, [readable, writable, special]);
-        let sets = [readable as usize, writable as usize, special as usize];
         let mut left = timeout.as_ref().map(|given| timespec {
             tv_sec: given.tv_sec.saturating_add(given.tv_usec / 1_000_000),
             tv_nsec: given.tv_usec % 1_000_000 * 1000,
         });
         let at = left.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
-        let all = [count as usize, sets[0], sets[1], sets[2], at as usize, 0];
+        let [readable, writable, special] = sets.map(|set| set as usize);
+        let all = [count as usize, readable, writable, special, at as usize, 0];
         let done = kernel(libc::SYS_pselect6, all);
         if let Some(left) = left {
             *timeout = libc::timeval { tv_sec: left.tv_sec, tv_usec: left.tv_nsec / 1000 };
         }
-        answer(done) as c_int
+        done
     }
 }
 
 /// The same with other signals blocked meanwhile.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pselect(
+pub unsafe extern "C-unwind" fn pselect(
     count: c_int,
     readable: *mut c_void,
     writable: *mut c_void,
     special: *mut c_void,
     timeout: *const timespec,
-    mask: *const libc::sigset_t,
+    mask: *const sigset_t,
 ) -> c_int {
-    // SAFETY: the caller's obligation; the kernel writes what is left of the time, which is the caller's to keep.
+    let sets = [readable, writable, special];
+    // SAFETY: as above.
     unsafe {
-        all_selected(count, [readable, writable, special]);
-        let sets = [readable as usize, writable as usize, special as usize];
-        let mut left = timeout.as_ref().copied();
-        let left = left.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
-        let signals = [mask as usize, SIGNALS];
-        let all =
-            [count as usize, sets[0], sets[1], sets[2], left as usize, &raw const signals as usize];
-        answer(kernel(libc::SYS_pselect6, all)) as c_int
+        all_selected(count, sets);
+        pass_on!(
+            by_libc::pselect,
+            (count => c_int, readable => *mut c_void, writable => *mut c_void, special => *mut c_void, timeout => *const timespec, mask => *const sigset_t) -> c_int,
+            kernel_pselect(count, sets, timeout.as_ref().copied(), mask)
+        )
     }
+}
+
+/// The system call, before libc's function is known.
+///
+/// # Safety
+/// As of `pselect`.
+unsafe fn kernel_pselect(
+    count: c_int,
+    sets: [*mut c_void; 3],
+    mut left: Option<timespec>,
+    mask: *const sigset_t,
+) -> Result<usize> {
+    let left = left.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    let signals = [mask as usize, SIGNALS];
+    let [readable, writable, special] = sets.map(|set| set as usize);
+    let signals_at = &raw const signals as usize;
+    let all = [count as usize, readable, writable, special, left as usize, signals_at];
+    // SAFETY: the caller's obligation; the kernel writes what is left of the time, which is ours.
+    unsafe { kernel(libc::SYS_pselect6, all) }
 }
 
 aliases! {

@@ -122,6 +122,22 @@ pub fn raise_broken_pipe() {
     let _ = unsafe { call(libc::SYS_tgkill, arguments) };
 }
 
+/// Returns `true` unless the program handles some signal without `SA_RESTART`: a call that a signal has interrupted is then made
+/// again, as the kernel makes it again.
+pub fn restarts_calls() -> bool {
+    // `struct sigaction` of the kernel: handler, flags, and more that is not looked at.
+    const HANDLER: usize = 0;
+    const FLAGS: usize = 1;
+    (1..=64).all(|signal| {
+        let mut action = [0usize; 8];
+        let all = [signal, 0, action.as_mut_ptr() as usize, 8, 0, 0];
+        // SAFETY: the kernel writes four words at most, which have room; nothing is changed.
+        let done = unsafe { call(libc::SYS_rt_sigaction, all) };
+        let is_handled = done == 0 && !matches!(action[HANDLER], libc::SIG_DFL | libc::SIG_IGN);
+        !is_handled || action[FLAGS] & libc::SA_RESTART as usize != 0
+    })
+}
+
 /// So many words of zeros that live as long as the process, and are zeros again in a forked child.
 pub fn words(count: usize) -> Option<&'static [AtomicU64]> {
     let len = count.checked_mul(size_of::<AtomicU64>())?.next_multiple_of(1 << 16);
