@@ -514,6 +514,68 @@ fn compiled(hosts: &Hosts, name: &str, options: &[&str]) -> String {
     program.into_os_string().into_string().unwrap()
 }
 
+/// A wrapper that a preloaded library reaches runs programs that it does not reach: they are named, each once.
+#[test]
+fn programs_that_cannot_be_preloaded_are_named_behind_a_wrapper() {
+    let name = "programs_that_cannot_be_preloaded_are_named_behind_a_wrapper";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        let source = hosts.world.path("alone.c");
+        std::fs::write(&source, "int main(void) { return 0; }").unwrap();
+        let alone = hosts.world.here("alone");
+        let mut cc = Command::new("cc");
+        if !cc.arg("-static").arg("-o").arg(&alone).arg(&source).status().unwrap().success() {
+            return eprintln!("skipped: no static libc");
+        }
+        // Its dynamic linker is not there, so that it cannot start; that is none of the library's fault.
+        let linker = "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1";
+        let musl = hosts.world.here("musl");
+        let done = Command::new("cc").arg(linker).arg("-o").args([&musl, &source]).status();
+        assert!(done.unwrap().success());
+        std::fs::write(hosts.world.here("script"), "./alone; ./alone; (./alone)\n./musl\ntrue\n")
+            .unwrap();
+        let why = |path: &str, why: &str| {
+            format!("fusewire: {path}: its sockets stay the kernel's: {why}\n")
+        };
+        let is_static = why("./alone", "it is statically linked");
+        let of_musl = why("./musl", "it uses another C library than glibc (musl, for example)");
+        let said = |options: &[&str], program: &[&str]| {
+            let done = hosts.done(&[&OURS[..], options].concat(), program).ok();
+            let ours = |line: &&str| line.starts_with("fusewire: ");
+            done.err.split_inclusive('\n').filter(ours).collect::<String>()
+        };
+        assert_eq!(said(&[], &["sh", "script"]), [&*is_static, &of_musl].concat());
+        assert_eq!(said(&["--quiet"], &["sh", "script"]), "");
+        for call in ["execv('./alone', ['x'])", "execvp('alone', ['x'])"] {
+            let program = format!("import os; os.environ['PATH'] = '.'; os.{call}");
+            assert_eq!(said(&[], &["python3", "-c", &program]), is_static, "{call}");
+        }
+        let spawns = "import os; p = os.posix_spawn('./alone', ['x'], {}); os.waitpid(p, 0)";
+        assert_eq!(said(&[], &["python3", "-c", spawns]), is_static);
+        let runs = "import os; os.system('./alone')";
+        assert_eq!(said(&[], &["python3", "-c", runs]), is_static);
+        if cfg!(not(target_arch = "x86_64")) {
+            return;
+        }
+        let lists = "import ctypes; c = ctypes.CDLL(None); c.execl(b'./alone', b'x', None)";
+        assert_eq!(said(&[], &["python3", "-c", lists]), is_static);
+
+        // The library would end a program of another C library, so it is not named in its environment: glibc's dynamic
+        // linker by another name stands for one here.
+        let linker = hosts.world.path("ld-musl");
+        std::fs::copy("/lib64/ld-linux-x86-64.so.2", &linker).unwrap();
+        let prints = "#include <stdio.h>\n#include <stdlib.h>\n\
+                      int main(void) { puts(getenv(\"LD_PRELOAD\") ? \"given\" : \"none\"); }";
+        std::fs::write(&source, prints).unwrap();
+        let linker = format!("-Wl,--dynamic-linker={}", linker.display());
+        let done = Command::new("cc").arg(linker).arg("-o").args([&musl, &source]).status();
+        assert!(done.unwrap().success());
+        for program in [&["./musl"][..], &["sh", "-c", "./musl; true"]] {
+            assert_eq!(hosts.done(&OURS, program).ok().out, "none\n", "{program:?}");
+        }
+    });
+}
+
 #[test]
 fn threads_are_cancelled_in_calls_on_every_kind_of_descriptor() {
     let name = "threads_are_cancelled_in_calls_on_every_kind_of_descriptor";

@@ -13,6 +13,7 @@
 //! - [`commands`], [`ring`]: how requests and bytes go by memory that the two share, [`region`] where the latter lie in it, [`news`] and
 //!   [`waiter`] how one wakes the other, [`words`] what all of these see of it.
 //! - [`placeholder`]: pairs, and what their ends show.
+//! - [`reach`]: which programs can be given its sockets.
 //! - [`rules`]: which sockets of a program are the outboard's.
 //! - [`server`]: the outboard: one loop over a stack, placeholders and control connections.
 //! - [`client`]: the application's side, without allocation, locks or libc's I/O.
@@ -24,6 +25,7 @@ pub mod commands;
 pub mod news;
 pub mod placeholder;
 pub mod protocol;
+pub mod reach;
 pub mod record;
 pub mod region;
 pub mod ring;

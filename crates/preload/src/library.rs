@@ -3,6 +3,7 @@
 //! - `FUSEWIRE_OUTBOARD`: where the outboard's socket is; without it, where one is found by default.
 //! - `FUSEWIRE_RULES`: rules (`outboard::rules`), or a file of them if it begins with `/` or `.`.
 //! - `FUSEWIRE_LEASE=0`: bytes go by placeholders alone, by no rings.
+//! - `FUSEWIRE_QUIET=1`: programs that cannot be preloaded are not named when they are executed.
 #![forbid(unsafe_code)]
 
 use std::ffi::{OsStr, OsString};
@@ -10,13 +11,15 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fusewire_outboard::client::{self, Client, Rings, Way, Welcome};
 use fusewire_outboard::placeholder;
 use fusewire_outboard::protocol::Kind;
+use fusewire_outboard::reach::{Program, Unreached};
 use fusewire_outboard::rules::{Owner, Place, Purpose, Rules, Wanted};
 use fusewire_outboard::server::default_path;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::sys::{self, Once};
@@ -28,10 +31,14 @@ const OUTBOARD: &str = "FUSEWIRE_OUTBOARD";
 const RULES: &str = "FUSEWIRE_RULES";
 /// Whether streams get leases.
 const LEASE: &str = "FUSEWIRE_LEASE";
+/// Whether programs that cannot be preloaded are not named.
+const QUIET: &str = "FUSEWIRE_QUIET";
 /// What the dynamic linker loads first.
-const PRELOAD: &str = "LD_PRELOAD";
+pub const PRELOAD: &str = "LD_PRELOAD";
 /// Variables that a program is started with, however it clears its environment.
-pub const KEPT: [&str; 4] = [PRELOAD, OUTBOARD, RULES, LEASE];
+pub const KEPT: [&str; 5] = [PRELOAD, OUTBOARD, RULES, LEASE, QUIET];
+/// Programs that a process and its children name at most, each once.
+const NAMED_MAX: usize = 64;
 
 /// Numbers among which a process's sockets are looked for that it has from its parent.
 const INHERITED: usize = 1024;
@@ -48,6 +55,8 @@ pub struct Library {
     pub rings: Option<Rings>,
     rules: Rules,
     welcome: Once<Welcome>,
+    /// Files of programs that this process or a child of it has named, because they cannot be preloaded; empty: none is.
+    named: &'static [AtomicU64],
     /// A filter of system calls is in force: what it lets through are calls that the program makes itself.
     is_confined: AtomicBool,
 }
@@ -121,12 +130,28 @@ impl Library {
             of(LEASE).is_none_or(|lease| lease != "0").then(Rings::new).and_then(Result::ok);
         let (client, table, welcome) = (client.ok()?, table?, Once::new());
         let is_confined = AtomicBool::new(false);
-        Some(Library { client, table, kept, rings, rules, welcome, is_confined })
+        let is_quiet = of(QUIET).is_some_and(|quiet| quiet != "0");
+        let named = if is_quiet { None } else { sys::shared_words(NAMED_MAX) };
+        let named = named.unwrap_or_default();
+        Some(Library { client, table, kept, rings, rules, welcome, named, is_confined })
     }
 
     /// A filter of system calls is in force.
     pub fn is_confined(&self) -> bool {
         self.is_confined.load(Ordering::Relaxed)
+    }
+
+    /// Names a program that is about to run and cannot be preloaded, once for this process and its children.
+    pub fn name(&self, program: &Program, unreached: Unreached) {
+        let Some(file) = program.file().map(|file| file.max(1)) else { return };
+        let (order, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
+        for place in self.named {
+            match place.compare_exchange(0, file, order, relaxed) {
+                Ok(_) => return named(program, unreached),
+                Err(other) if other == file => return,
+                Err(_) => {}
+            }
+        }
     }
 
     /// The outboard will soon be out of reach: what this process has of it is learnt, so that nobody else has a lease of it.
@@ -400,6 +425,27 @@ fn called() -> PathBuf {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let first = line.split(|byte| *byte == 0).next().unwrap_or(&[]);
     PathBuf::from(OsStr::from_bytes(first))
+}
+
+/// Writes a program's name to standard error, unless that is a socket, in one piece and without allocation.
+fn named(program: &Program, unreached: Unreached) {
+    let Some(stderr) = sys::borrow(libc::STDERR_FILENO) else { return };
+    let kind = rustix::fs::fstat(stderr).map(|about| FileType::from_raw_mode(about.st_mode));
+    if kind.is_ok_and(|kind| kind != FileType::Socket) {
+        let mut line = [0; 512];
+        let path = program.path().as_os_str().as_bytes();
+        let path = path.iter().map(|byte| if byte.is_ascii_control() { b'?' } else { *byte });
+        let path = path.take(300);
+        let (front, why) = (b"fusewire: ".iter(), unreached.why().as_bytes().iter());
+        let middle = b": its sockets stay the kernel's: ".iter();
+        let text = front.copied().chain(path).chain(middle.copied()).chain(why.copied());
+        let mut len = 0;
+        for (place, byte) in line.iter_mut().zip(text.chain([b'\n'])) {
+            *place = byte;
+            len += 1;
+        }
+        let _ = rustix::io::write(stderr, &line[..len]);
+    }
 }
 
 /// What who started the program has to know.

@@ -1,7 +1,5 @@
 //! `fusewire run`: a program with an outboard's sockets in place of the kernel's.
 
-mod reach;
-
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use fusewire_outboard::client::Client;
+use fusewire_outboard::reach::{self, Unreached};
 use fusewire_outboard::rules::Rules;
 use fusewire_outboard::server::default_path;
 use fusewire_stack::on_interface::Name;
@@ -63,7 +62,7 @@ pub struct Run {
     /// The library to load into it [default: libfusewire_preload.so beside this program, or in ../lib/fusewire or ../lib].
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
-    /// Do not say what is out of reach.
+    /// Do not name programs that cannot be preloaded, neither this one nor those that it executes.
     #[arg(short, long)]
     quiet: bool,
     /// The program and its arguments.
@@ -83,12 +82,16 @@ pub fn run(run: &Run) -> Result {
     let [program, arguments @ ..] = &run.command[..] else {
         return Err(Failure::new(Code::Usage, "which program?").into());
     };
-    let Some(path) = reach::find(program) else {
+    let folders = std::env::var_os("PATH");
+    let folders = folders.as_ref().map_or(reach::FOLDERS, |folders| folders.as_bytes());
+    let Some(found) = reach::Program::find(program.as_bytes(), folders) else {
         eprintln(format_args!("{}: not found", printable(&program.to_string_lossy())));
         std::process::exit(127);
     };
-    if let Some(why) = reach::out_of_reach(&path).filter(|_| !run.quiet) {
-        let path = path.to_string_lossy();
+    let path = found.path().to_path_buf();
+    let unreached = found.out_of_reach(folders);
+    if let Some(unreached) = unreached.filter(|_| !run.quiet) {
+        let (path, why) = (path.to_string_lossy(), unreached.why());
         eprintln(format_args!("{}: its sockets stay the kernel's: {why}", printable(&path)));
     }
     let own = run.device.as_ref().map(|device| Own::start(device, run)).transpose()?;
@@ -98,7 +101,14 @@ pub fn run(run: &Run) -> Result {
 
     let mut command = Command::new(&path);
     command.arg0(program).args(arguments);
-    command.env("LD_PRELOAD", preload(&library)?).env("FUSEWIRE_OUTBOARD", &place);
+    command.env("FUSEWIRE_OUTBOARD", &place);
+    let preloaded = preload(&library)?;
+    if unreached != Some(Unreached::OtherLibc) {
+        command.env("LD_PRELOAD", preloaded);
+    }
+    if run.quiet {
+        command.env("FUSEWIRE_QUIET", "1");
+    }
     rules.map(|rules| command.env("FUSEWIRE_RULES", rules));
     match own {
         // The program is this process, then: its signals and its end are its own.

@@ -51,15 +51,15 @@ extern "C" fn failed() -> c_int {
 }
 
 /// In the place of what libc does not have.
-extern "C" fn absent() -> c_int {
+pub(super) extern "C" fn absent() -> c_int {
     answer(Err(Errno::NOSYS)) as c_int
 }
 
-/// A function of any number of arguments: it keeps all that they may lie in, asks [`before`], and goes on as libc's, which
+/// A function of any number of arguments: it keeps all that they may lie in, asks `before`, and goes on as libc's, which
 /// finds registers and stack as the caller left them.
 #[cfg(target_arch = "x86_64")]
 macro_rules! goes_on {
-    ($which:literal) => {
+    ($which:literal, $before:ident) => {
         std::arch::naked_asm!(
             "push rbp",
             "mov rbp, rsp",
@@ -101,17 +101,20 @@ macro_rules! goes_on {
             "leave",
             "jmp r11",
             which = const $which,
-            before = sym before,
+            before = sym $before,
         )
     };
 }
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use goes_on;
 
 /// Writes formatted text.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn dprintf(fd: c_int, format: *const c_char) -> c_int {
-    goes_on!(0)
+    goes_on!(0, before)
 }
 
 /// The same, checked.
@@ -119,7 +122,7 @@ pub unsafe extern "C" fn dprintf(fd: c_int, format: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn __dprintf_chk(fd: c_int, flag: c_int, format: *const c_char) -> c_int {
-    goes_on!(1)
+    goes_on!(1, before)
 }
 
 /// The same with a list of arguments.

@@ -156,6 +156,17 @@ pub fn words(count: usize) -> Option<&'static [AtomicU64]> {
     Some(unsafe { std::slice::from_raw_parts(at.cast(), count) })
 }
 
+/// So many words of zeros that live as long as the process, and that its children share.
+pub fn shared_words(count: usize) -> Option<&'static [AtomicU64]> {
+    let len = count.checked_mul(size_of::<AtomicU64>())?;
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing.
+    let at = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, flags) }.ok()?;
+    // SAFETY: `count` words are mapped here, aligned to a page, and never unmapped; any bytes are integers; they are changed by
+    // atomic operations alone, by children too.
+    Some(unsafe { std::slice::from_raw_parts(at.cast(), count) })
+}
+
 /// The way to a socket that a word of those says.
 pub fn way(word: &AtomicU64) -> &Way {
     // SAFETY: a `Way` is such a word and nothing else (`repr(transparent)`), of any value, and changed by atomic operations
