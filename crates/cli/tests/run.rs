@@ -577,6 +577,44 @@ fn programs_that_cannot_be_preloaded_are_named_behind_a_wrapper() {
 }
 
 #[test]
+fn programs_list_the_outboards_addresses_as_if_the_kernel_had_them() {
+    let name = "programs_list_the_outboards_addresses_as_if_the_kernel_had_them";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        sh("ip link set lo up");
+        let program = compiled(&hosts, "interfaces.c", &[]);
+        let sorted = |said: String| {
+            // The kernel and the outboard choose different addresses of the link.
+            let mut lines: Vec<_> = said.lines().filter(|line| !line.contains("fe80:")).collect();
+            lines.sort_unstable();
+            lines.join("\n")
+        };
+        let mut outboard = hosts.outboard(&[&OURS[..], &["--address", "fd08::2/64"]].concat());
+        let begin = Instant::now();
+        let ours = loop {
+            let said = hosts.done(&[], &[&program]).ok().out;
+            // Duplicate address detection takes a while.
+            if said.contains("fd08::2") || begin.elapsed() > Duration::from_secs(20) {
+                break said;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        };
+        outboard.kill().unwrap();
+        outboard.wait().unwrap();
+        sh("ip addr add 10.9.0.2/24 brd + dev v0\nip addr add fd08::2/64 dev v0 nodad");
+        let kernel = Command::new(&program).output().unwrap();
+        assert!(kernel.status.success(), "{kernel:?}");
+        let kernel = String::from_utf8(kernel.stdout).unwrap();
+        assert!(kernel.contains("10.9.0.255") && kernel.contains("fd08::2"), "{kernel}");
+        assert_eq!(sorted(ours), sorted(kernel.clone()));
+
+        // Where the addresses are the kernel's, they are listed once.
+        let beside = hosts.done(&OURS[..2], &[&program]).ok().out;
+        assert_eq!(sorted(beside), sorted(kernel));
+    });
+}
+
+#[test]
 fn threads_are_cancelled_in_calls_on_every_kind_of_descriptor() {
     let name = "threads_are_cancelled_in_calls_on_every_kind_of_descriptor";
     in_namespace(name, Need::Root, "", || {

@@ -5,7 +5,7 @@
 //!  control, a SEQPACKET Unix socket; one request, one answer, in order
 //!    0  2  kind              request or answer
 //!    2  2  zero
-//!    4  4  argument          version, family and kind of a socket, backlog; errno of an answer
+//!    4  4  argument          version, family and kind of a socket, backlog; errno of an answer, number of the interface
 //!    8  24 handle            8 of the socket, 16 of its token; zeros where no socket is meant
 //!   32  …  body              an address (24), an option (level, name, value), …
 //!
@@ -40,7 +40,7 @@ pub use fusewire_stack::ip::posix::ancillary;
 pub use heading::{ANCILLARY_LEN, HEADING_LEN, Heading, emit_ancillary, parse_ancillary};
 
 /// What both sides speak.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Most bytes of a control message.
 pub const MESSAGE_MAX: usize = 512;
 /// Most bytes of an option's value.
@@ -222,6 +222,8 @@ pub enum Reply<'a> {
     Welcome {
         /// The outboard, of all that ever ran on this host.
         instance: u64,
+        /// The number of its interface in the outboard's network namespace; 0: it has none.
+        interface: u32,
         /// What a client wants to know of its addresses: which are ours, with their networks.
         addresses: Addresses<'a>,
     },
@@ -618,12 +620,12 @@ impl<'a> Reply<'a> {
                 Reply::Done
             }
             answer::WELCOME => {
-                head.no_argument()?;
                 let Some((instance, addresses)) = head.body.split_first_chunk() else {
                     return malformed("body", "an instance", head.body.len());
                 };
                 let addresses = Addresses::parse(addresses)?;
-                Reply::Welcome { instance: u64::from_le_bytes(*instance), addresses }
+                let (instance, interface) = (u64::from_le_bytes(*instance), head.argument);
+                Reply::Welcome { instance, interface, addresses }
             }
             answer::OPENED => {
                 head.no_body()?;
@@ -661,8 +663,9 @@ impl<'a> Reply<'a> {
         match self {
             Reply::Failed(errno) => Message::new(answer::FAILED, *errno, &NOBODY),
             Reply::Done => plain(answer::DONE),
-            Reply::Welcome { instance, addresses } => {
-                plain(answer::WELCOME).with(&instance.to_le_bytes()).with(addresses.0)
+            Reply::Welcome { instance, interface, addresses } => {
+                let head = Message::new(answer::WELCOME, *interface, &NOBODY);
+                head.with(&instance.to_le_bytes()).with(addresses.0)
             }
             Reply::Opened(handle, of) => Message::new(answer::OPENED, of.code(), handle),
             Reply::Address(address) => plain(answer::ADDRESS).with(&emit_address(*address)),

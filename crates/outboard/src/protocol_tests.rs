@@ -59,7 +59,7 @@ fn answers_come_back_as_they_went() {
     for reply in [
         Reply::Failed(111),
         Reply::Done,
-        Reply::Welcome { instance: 77, addresses },
+        Reply::Welcome { instance: 77, interface: 3, addresses },
         Reply::Opened(HANDLE, OF),
         Reply::Address(None),
         Reply::Address(Some(addr("192.0.2.1:9"))),

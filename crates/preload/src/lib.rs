@@ -5,6 +5,7 @@
 //!   sockets    names, options, connections: control messages, and whose a socket is
 //!   bytes      every call that moves data
 //!   waits      who waits for many: an epoll looks at rings itself before it sleeps
+//!   interfaces the outboard's interface and addresses, as programs list them
 //!   library    rules, the way to the outboard, what is known of descriptors; found from the environment once
 //!   table      descriptors to sockets, without a lock, empty after fork
 //!   sockaddr   struct sockaddr and back
@@ -20,6 +21,7 @@
 #[cfg(not(test))]
 mod border;
 mod bytes;
+mod interfaces;
 mod library;
 mod sockaddr;
 mod sockets;

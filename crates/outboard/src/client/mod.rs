@@ -76,6 +76,8 @@ pub type Result<T> = std::result::Result<T, Errno>;
 pub struct Welcome {
     /// Which one it is: placeholders say it too ([`placeholder::identity`]).
     pub instance: u64,
+    /// The number of its interface in its network namespace; 0: it has none.
+    pub interface: u32,
     addresses: [(IpAddr, u8); ADDRESSES_MAX],
     count: usize,
 }
@@ -128,13 +130,13 @@ impl Client {
     /// `ENETDOWN`: nobody; `EACCES`: not for this user; `EPROTO`: it speaks another version.
     pub fn welcome(&self) -> Result<Welcome> {
         let answer = self.call(&Request::Hello { version: VERSION }, None)?;
-        let Reply::Welcome { instance, addresses } = answer.reply()? else {
+        let Reply::Welcome { instance, interface, addresses } = answer.reply()? else {
             return Err(Errno::PROTO);
         };
         let mut all = [(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0); ADDRESSES_MAX];
         let places = all.iter_mut().zip(addresses.iter());
         let count = places.map(|(place, address)| *place = address).count();
-        Ok(Welcome { instance, addresses: all, count })
+        Ok(Welcome { instance, interface, addresses: all, count })
     }
 
     /// The outboard of a placeholder is gone, whether or not another has its place: nothing of the socket is left.

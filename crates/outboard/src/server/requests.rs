@@ -81,7 +81,8 @@ impl Engine {
         emit_addresses(back.chain(all), &mut list);
         match (version, Addresses::parse(&list)) {
             (VERSION, Ok(addresses)) => {
-                Reply::Welcome { instance: self.instance, addresses }.emit()
+                let interface = stack.interface().index().unwrap_or(0);
+                Reply::Welcome { instance: self.instance, interface, addresses }.emit()
             }
             _ => Reply::Failed(Errno::PROTO.raw_os_error() as u32).emit(),
         }

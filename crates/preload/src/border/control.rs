@@ -2,12 +2,10 @@
 
 use std::ffi::{c_int, c_ulong};
 
-use super::{Ours, aliases, answer, cancel, interposed, kernel, pass_on};
+use super::{Ours, aliases, answer, cancel, interfaces, interposed, kernel, pass_on};
 use crate::library::{self, ours};
-use crate::{bytes, sys, waits};
+use crate::{bytes, waits};
 
-/// Requests about network interfaces: the first and the last.
-const INTERFACES: std::ops::RangeInclusive<c_ulong> = 0x8910..=0x89ff;
 const SIOCATMARK: c_ulong = 0x8905;
 
 /// Flags and copies of a descriptor.
@@ -44,16 +42,15 @@ aliases! {
 interposed! {
     /// What is there to be read, and interfaces.
     fn ioctl = SYS_ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+        if let Some(done) = interfaces::ask(fd, request, argument) {
+            return Some(done);
+        }
         let (library, socket) = ours(fd)?;
         match request & 0xffff_ffff {
             libc::FIONREAD if !socket.is_stream() => put(argument, bytes::next_len(library, &socket)),
             libc::FIONREAD => put(argument, bytes::unread(library, &socket)?),
             libc::TIOCOUTQ if socket.is_stream() => put(argument, bytes::unsent(library, &socket)),
             SIOCATMARK => put(argument, Ok(0)),
-            request if INTERFACES.contains(&request) => Some(sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0).and_then(|any| {
-                use std::os::fd::AsRawFd;
-                kernel(libc::SYS_ioctl, [any.as_raw_fd() as usize, request as usize, argument])
-            })),
             _ => None,
         }
     }

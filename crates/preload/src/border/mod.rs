@@ -13,6 +13,7 @@ mod bytes;
 mod cancel;
 mod control;
 mod formatted;
+mod interfaces;
 mod memory;
 mod names;
 mod numbers;
