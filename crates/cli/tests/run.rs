@@ -614,6 +614,31 @@ fn programs_list_the_outboards_addresses_as_if_the_kernel_had_them() {
     });
 }
 
+/// The kernel makes operations of an io_uring on placeholders, so a process that has one has no rings.
+#[test]
+fn streams_are_whole_to_a_process_with_an_io_uring() {
+    let name = "streams_are_whole_to_a_process_with_an_io_uring";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        let program = compiled(&hosts, "uring.c", &[]);
+        let mut outboard = hosts.outboard(&OURS);
+        let streams = "sent 10, received 10: abcdefghij\n".repeat(5);
+        for (how, leases) in [("syscall", 0), ("early", 0), ("late", 1)] {
+            let (far, own) = ("10.9.0.1", "10.9.0.2");
+            let before = hosts.world.counted("leases_begun");
+            let said = hosts.said((far, own), &[&program, far, own, how], Some((&[], "1")));
+            if said == "no io_uring\n" {
+                eprintln!("skipped: {said}");
+                break;
+            }
+            assert_eq!(said, format!("{streams}connect fails\naccept fails\n"), "{how}");
+            assert_eq!(hosts.world.counted("leases_begun") - before, leases, "{how}");
+        }
+        outboard.kill().unwrap();
+        outboard.wait().unwrap();
+    });
+}
+
 #[test]
 fn threads_are_cancelled_in_calls_on_every_kind_of_descriptor() {
     let name = "threads_are_cancelled_in_calls_on_every_kind_of_descriptor";

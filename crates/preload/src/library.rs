@@ -126,8 +126,10 @@ impl Library {
         let kept = KEPT.map(|name| of(name).map(|value| assignment(name, &value)));
         let rules = rules(of(RULES))?;
         // Without memory that a child does not inherit, there are none.
-        let rings =
-            of(LEASE).is_none_or(|lease| lease != "0").then(Rings::new).and_then(Result::ok);
+        let rings = of(LEASE)
+            .is_none_or(|lease| lease != "0")
+            .then(|| Rings::checked(has_no_uring))
+            .and_then(Result::ok);
         let (client, table, welcome) = (client.ok()?, table?, Once::new());
         let is_confined = AtomicBool::new(false);
         let is_quiet = of(QUIET).is_some_and(|quiet| quiet != "0");
@@ -139,6 +141,21 @@ impl Library {
     /// A filter of system calls is in force.
     pub fn is_confined(&self) -> bool {
         self.is_confined.load(Ordering::Relaxed)
+    }
+
+    /// The process has an `io_uring`, which sees placeholders alone: bytes go by those from now on.
+    pub fn refuse_rings(&self) {
+        if let Some(rings) = &self.rings {
+            rings.refuse();
+        }
+        if self.table.is_of_another(rustix::process::getpid()) {
+            return;
+        }
+        for number in 0..=self.table.highest() as i32 {
+            if let Known::Ours(socket) = self.table.known(number) {
+                self.give_up(&socket);
+            }
+        }
     }
 
     /// Names a program that is about to run and cannot be preloaded, once for this process and its children.
@@ -425,6 +442,16 @@ fn called() -> PathBuf {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let first = line.split(|byte| *byte == 0).next().unwrap_or(&[]);
     PathBuf::from(OsStr::from_bytes(first))
+}
+
+/// Returns `true` if this process may have leases. Most programs make an `io_uring` by system calls of their own, so it is looked
+/// for.
+fn has_no_uring() -> bool {
+    let has_uring = sys::has_uring();
+    if let Some(library) = library().filter(|_| has_uring) {
+        library.refuse_rings();
+    }
+    !has_uring
 }
 
 /// Writes a program's name to standard error, unless that is a socket, in one piece and without allocation.

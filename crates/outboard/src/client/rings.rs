@@ -26,11 +26,14 @@ use crate::words::Words;
 /// Regions of a process at most: 1,024 of its sockets and more have rings, besides the wide ones.
 pub(super) const REGIONS: usize = 22;
 const _: () = assert!(REGIONS * WIDE_FROM >= 1024);
-/// Words before those of regions: who asks, how many regions there are, whether there was a waiter.
+/// Words before those of regions: who asks, how many regions there are, whether there was a waiter, how many leases were asked for,
+/// whether none is any more.
 const HEAD_WORDS: usize = 8;
 const ASKING: usize = 0;
 const COUNT: usize = 1;
 const HAS_WAITER: usize = 2;
+const ASKED: usize = 3;
+const REFUSED: usize = 4;
 /// Words of a region: its connection and the cookie of that, its key, whether it is dead.
 const REGION_WORDS: usize = 8;
 /// Words of a lease.
@@ -55,6 +58,7 @@ pub(super) const FINISHED: u64 = 1 << 33;
 #[derive(Debug)]
 pub struct Rings {
     pub(super) all: Unforked,
+    is_allowed: fn() -> bool,
 }
 
 /// What only this process knows of a lease.
@@ -144,8 +148,36 @@ impl Rings {
     /// # Errors
     /// No memory is left.
     pub fn new() -> std::io::Result<Rings> {
+        Rings::checked(|| true)
+    }
+
+    /// The same with a check whether the process may have leases: before its first, its second, its fourth, and so on.
+    ///
+    /// # Errors
+    /// No memory is left.
+    pub fn checked(is_allowed: fn() -> bool) -> std::io::Result<Rings> {
         let words = WAITERS_AT + WAITERS * WAITER_WORDS;
-        Ok(Rings { all: Unforked::new(REGIONS, words)? })
+        Ok(Rings { all: Unforked::new(REGIONS, words)?, is_allowed })
+    }
+
+    /// No lease is asked for in this process from now on. Those that there are stay, until each is
+    /// [given up](Rings::give_up).
+    pub fn refuse(&self) {
+        self.all.words()[REFUSED].store(1, Ordering::Release);
+    }
+
+    /// Returns `true` if a lease may be asked for.
+    fn admits(&self) -> bool {
+        let words = self.all.words();
+        if words[REFUSED].load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        let asked = words[ASKED].fetch_add(1, Ordering::Relaxed) + 1;
+        if asked.is_power_of_two() && !(self.is_allowed)() {
+            self.refuse();
+            return false;
+        }
+        true
     }
 
     fn region_words(&self, region: usize) -> &[AtomicU64] {
@@ -245,6 +277,10 @@ impl Rings {
         handle: Handle,
         way: &Way,
     ) -> Result<()> {
+        if !self.admits() {
+            way.refuse();
+            return Err(Errno::PERM);
+        }
         let asking = &self.all.words()[ASKING];
         if asking.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Err(Errno::AGAIN);

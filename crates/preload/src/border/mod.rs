@@ -19,6 +19,7 @@ mod names;
 mod numbers;
 mod process;
 mod raw;
+mod uring;
 mod waits;
 
 use std::ffi::{CStr, c_void};

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
-use super::{answer, bytes, control, kernel, names, numbers, process, waits};
+use super::{answer, bytes, control, kernel, names, numbers, process, uring, waits};
 
 /// A system call by its number.
 #[unsafe(no_mangle)]
@@ -73,6 +73,7 @@ pub unsafe extern "C-unwind" fn syscall(
             libc::SYS_prctl => process::prctl(fd, b, c, d, e) as c_long,
             libc::SYS_seccomp => process::seccomp(fd, b, c) as c_long,
             libc::SYS_execve => process::execve(a as _, b as _, c as _) as c_long,
+            libc::SYS_io_uring_setup => uring::setup(a, b) as c_long,
             _ => {
                 waits::seen(number, [a, b, c, d]);
                 answer(kernel(number, [a, b, c, d, e, f])) as c_long

@@ -3,12 +3,14 @@
 
 mod once;
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 
 use fusewire_outboard::client::{Result, Way};
 use libc::c_long;
+use rustix::fs::{Mode, OFlags, RawDir, open, readlinkat_raw};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
@@ -154,6 +156,23 @@ pub fn words(count: usize) -> Option<&'static [AtomicU64]> {
     // SAFETY: `count` words are mapped here, aligned to a page, and never unmapped; any bytes are integers; they are
     // changed by atomic operations alone, and by the fork that made this process, before it ran.
     Some(unsafe { std::slice::from_raw_parts(at.cast(), count) })
+}
+
+/// Returns `true` if the process has a descriptor of an `io_uring`, as `/proc` says.
+pub fn has_uring() -> bool {
+    const LINK: &[u8] = b"anon_inode:[io_uring]";
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(folder) = open(c"/proc/self/fd", flags, Mode::empty()) else { return false };
+    let mut room = [MaybeUninit::uninit(); 2048];
+    let mut all = RawDir::new(&folder, &mut room);
+    while let Some(Ok(entry)) = all.next() {
+        let mut link = [0; LINK.len() + 1];
+        let found = readlinkat_raw(&folder, entry.file_name(), &mut link[..]);
+        if found.is_ok_and(|len| &link[..len] == LINK) {
+            return true;
+        }
+    }
+    false
 }
 
 /// So many words of zeros that live as long as the process, and that its children share.
