@@ -608,6 +608,16 @@ fn programs_list_the_outboards_addresses_as_if_the_kernel_had_them() {
         assert!(kernel.contains("10.9.0.255") && kernel.contains("fd08::2"), "{kernel}");
         assert_eq!(sorted(ours), sorted(kernel.clone()));
 
+        // A resolver that is asked for what the host has (AI_ADDRCONFIG) sees those of the outboard.
+        sh("ip addr del 10.9.0.2/24 dev v0");
+        let resolves = "import socket\n\
+                        for family in socket.AF_UNSPEC, socket.AF_INET:\n    \
+                            flags = socket.AI_ADDRCONFIG | socket.AI_NUMERICHOST\n    \
+                            print(socket.getaddrinfo('10.9.0.1', 80, family, flags=flags)[0][4])";
+        let done = hosts.done(&OURS, &["python3", "-c", resolves]);
+        assert_eq!(done.ok().out, "('10.9.0.1', 80)\n".repeat(2));
+        sh("ip addr add 10.9.0.2/24 brd + dev v0");
+
         // Where the addresses are the kernel's, they are listed once.
         let beside = hosts.done(&OURS[..2], &[&program]).ok().out;
         assert_eq!(sorted(beside), sorted(kernel));

@@ -4,11 +4,11 @@
 //! and `exec` nor in signal handlers.
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 use std::ptr::null_mut;
 
-use libc::{ifaddrs, sockaddr};
+use libc::{addrinfo, ifaddrs, sockaddr};
 use rustix::io::Errno;
 
 use super::{ByLibc, Ours, answer, kernel};
@@ -19,6 +19,7 @@ use crate::sys;
 
 static GETIFADDRS: ByLibc = ByLibc::new("getifaddrs\0");
 static FREEIFADDRS: ByLibc = ByLibc::new("freeifaddrs\0");
+static GETADDRINFO: ByLibc = ByLibc::new("getaddrinfo\0");
 static IF_NAMEINDEX: ByLibc = ByLibc::new("if_nameindex\0");
 
 /// Flags of an interface that the kernel does not have.
@@ -115,29 +116,37 @@ unsafe fn extend(list: *mut *mut ifaddrs, interface: &Interface) {
 /// # Safety
 /// `list` is a list of libc's.
 unsafe fn has(mut list: *const ifaddrs, ip: IpAddr) -> bool {
-    // SAFETY: the caller's obligation: an address is as long as its family says.
-    unsafe {
-        while let Some(entry) = list.as_ref() {
-            if let Some(of) = entry.ifa_addr.as_ref() {
-                let found = match i32::from(of.sa_family) {
-                    libc::AF_INET => {
-                        let v4 = entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
-                        Some(IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()))
-                    }
-                    libc::AF_INET6 => {
-                        let v6 = entry.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
-                        Some(IpAddr::from(v6.sin6_addr.s6_addr))
-                    }
-                    _ => None,
-                };
-                if found == Some(ip) {
-                    return true;
-                }
-            }
-            list = entry.ifa_next;
+    // SAFETY: the caller's obligation.
+    while let Some(entry) = unsafe { list.as_ref() } {
+        // SAFETY: as above.
+        if unsafe { ip_of(entry) } == Some(ip) {
+            return true;
         }
+        list = entry.ifa_next;
     }
     false
+}
+
+/// The address of an entry, if it has one of IP.
+///
+/// # Safety
+/// The entry is of a list of libc's.
+unsafe fn ip_of(entry: &ifaddrs) -> Option<IpAddr> {
+    let at = entry.ifa_addr;
+    // SAFETY: the caller's obligation: an address is as long as its family says.
+    unsafe {
+        match i32::from(at.as_ref()?.sa_family) {
+            libc::AF_INET => {
+                let v4 = at.cast::<libc::sockaddr_in>().read_unaligned();
+                Some(IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()))
+            }
+            libc::AF_INET6 => {
+                let v6 = at.cast::<libc::sockaddr_in6>().read_unaligned();
+                Some(IpAddr::from(v6.sin6_addr.s6_addr))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Returns `true` if an entry is of the interface of this name.
@@ -206,6 +215,88 @@ pub unsafe extern "C" fn if_nameindex() -> *mut libc::if_nameindex {
         longer.add(count).write(libc::if_nameindex { if_index: interface.index, if_name: name });
         longer
     }
+}
+
+/// Resolves a name. Which versions of IP the host has (`AI_ADDRCONFIG`) is judged here, because libc would look at the kernel's
+/// addresses alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn getaddrinfo(
+    node: *const c_char,
+    service: *const c_char,
+    hints: *const addrinfo,
+    result: *mut *mut addrinfo,
+) -> c_int {
+    type Own = unsafe extern "C-unwind" fn(
+        *const c_char,
+        *const c_char,
+        *const addrinfo,
+        *mut *mut addrinfo,
+    ) -> c_int;
+    let own = GETADDRINFO.get();
+    if own.is_null() {
+        answer(Err(Errno::NOSYS));
+        return libc::EAI_SYSTEM;
+    }
+    // SAFETY: the caller's obligation; what libc has under this name is of this type.
+    unsafe {
+        let mut changed = hints.as_ref().copied();
+        let is_changed = changed.as_mut().is_some_and(judge);
+        let hints =
+            if is_changed { changed.as_ref().map_or(hints, std::ptr::from_ref) } else { hints };
+        std::mem::transmute::<*mut c_void, Own>(own)(node, service, hints, result)
+    }
+}
+
+/// Takes the question which versions the host has out of hints; false: it is libc's to answer.
+fn judge(hints: &mut addrinfo) -> bool {
+    if hints.ai_flags & libc::AI_ADDRCONFIG == 0 {
+        return false;
+    }
+    let Some(interface) = interfaces::interface() else { return false };
+    let has_own = |is_v4: bool| interface.addresses().any(|address| address.ip.is_ipv4() == is_v4);
+    let (of_v4, of_v6) = (has_own(true), has_own(false));
+    match hints.ai_family {
+        libc::AF_INET if of_v4 => {}
+        libc::AF_INET6 if of_v6 => {}
+        libc::AF_UNSPEC if of_v4 || of_v6 => {
+            // SAFETY: libc's list, which lives until it is freed below.
+            let (kernel_v4, kernel_v6) = unsafe { kernel_has() };
+            match (of_v4 || kernel_v4, of_v6 || kernel_v6) {
+                (true, false) => hints.ai_family = libc::AF_INET,
+                (false, true) => hints.ai_family = libc::AF_INET6,
+                _ => {}
+            }
+        }
+        _ => return false,
+    }
+    hints.ai_flags &= !libc::AI_ADDRCONFIG;
+    true
+}
+
+/// Whether the kernel has an address of each version, but that of loopback.
+///
+/// # Safety
+/// None but that of libc's functions.
+unsafe fn kernel_has() -> (bool, bool) {
+    type Getifaddrs = unsafe extern "C" fn(*mut *mut ifaddrs) -> c_int;
+    let (own, mut list, mut found) = (GETIFADDRS.get(), null_mut(), (false, false));
+    // SAFETY: what libc has under this name is of this type; its list is complete when it returns 0.
+    unsafe {
+        if own.is_null() || std::mem::transmute::<*mut c_void, Getifaddrs>(own)(&mut list) != 0 {
+            return found;
+        }
+        let mut next = list.cast_const();
+        while let Some(entry) = next.as_ref() {
+            match ip_of(entry) {
+                Some(IpAddr::V4(v4)) if v4 != Ipv4Addr::LOCALHOST => found.0 = true,
+                Some(IpAddr::V6(v6)) if v6 != Ipv6Addr::LOCALHOST => found.1 = true,
+                _ => {}
+            }
+            next = entry.ifa_next;
+        }
+        freeifaddrs(list);
+    }
+    found
 }
 
 /// Requests about all interfaces, and about one.
