@@ -1,5 +1,7 @@
 //! A value of any type, as a tree. Which type it is of is not in it: [`crate::schema`] has that.
 
+use fusewire_codec::ber::Tag;
+
 use crate::schema::TypeId;
 
 /// A value.
@@ -49,8 +51,10 @@ pub struct Structure {
 pub enum Unknown {
     /// A complete encoding of BER.
     Ber(Vec<u8>),
-    /// OER or LWS: which addition or alternative, and its octets.
+    /// The number of an addition (OER, LWS, XDR) or alternative (LWS, XDR) from zero, and its octets.
     Counted(u64, Vec<u8>),
+    /// The tag of an alternative in OER, and its octets.
+    Tagged(Tag, Vec<u8>),
 }
 
 /// A REAL.

@@ -2,7 +2,7 @@
 
 use fusewire_asn1::names::World;
 use fusewire_asn1::{File, Source};
-use fusewire_asn1_values::{Encoding, Limits, Schema, Syntax, Value, notation};
+use fusewire_asn1_values::{Encoding, Limits, Schema, Syntax, Value, jer, notation};
 
 const SYNTAXES: [Syntax; 6] =
     [Syntax::Oer, Syntax::Coer, Syntax::Lws(2), Syntax::Lws(4), Syntax::Lws(8), Syntax::Xdr];
@@ -205,4 +205,104 @@ fn bounds_hold() {
         .decode(&schema, id, &[0, 0, 0, 1, 0x7f, 0, 0, 0], limits)
         .unwrap_err();
     assert_eq!(error.to_string(), "truncated: 2130706432 bytes needed, 0 left at offset 8, in [0]");
+}
+
+/// A type of two versions.
+const VERSIONS: &str = "
+    V1 DEFINITIONS AUTOMATIC TAGS ::= BEGIN
+    Box ::= SEQUENCE { m M, k K, tail INTEGER (0..255) }
+    M ::= SEQUENCE { a INTEGER (0..255), ... }
+    K ::= CHOICE { n NULL, ... }
+    END
+    V2 DEFINITIONS AUTOMATIC TAGS ::= BEGIN
+    Box ::= SEQUENCE { m M, k K, tail INTEGER (0..255) }
+    M ::= SEQUENCE { a INTEGER (0..255), ..., inner SEQUENCE { x INTEGER (0..255), y OCTET STRING },
+        [[ b INTEGER (0..255) OPTIONAL, c BOOLEAN ]], d UTF8String OPTIONAL }
+    K ::= CHOICE { n NULL, ..., s SEQUENCE { p INTEGER (0..65535) }, t UTF8String }
+    END";
+
+#[test]
+fn unknown_extensions_survive_notation_and_json() {
+    let versions = file(VERSIONS);
+    let text =
+        "{ m { a 1, inner { x 2, y 'AABB'H }, b 7, c TRUE, d \"zz\" }, k s : { p 258 }, tail 9 }";
+    let value = value(&versions, "V2.Box", text);
+    let encodings = Encoding::ALL;
+    for (name, _, encoding) in encodings {
+        let files = std::slice::from_ref(&versions);
+        let world = World::new(files);
+        let mut schema = Schema::new(&world);
+        let new = schema.type_named("V2.Box").unwrap();
+        let old = schema.type_named("V1.Box").unwrap();
+        let bytes = encoding.encode(&schema, new, &value).unwrap();
+        let known = encoding.decode(&schema, old, &bytes, Limits::default()).unwrap();
+
+        let shown = notation::to_text(&schema, &known, old);
+        let read = self::value(&versions, "V1.Box", &shown);
+        assert_eq!(read, known, "{name}: {shown}");
+        assert_eq!(encoding.encode(&schema, old, &read).unwrap(), bytes, "{name}: {shown}");
+
+        let json = jer::to_json(&schema, &known, old);
+        let read = jer::from_json(&schema, &json, old).unwrap_or_else(|e| panic!("{e}: {json}"));
+        assert_eq!(read, known, "{name}: {json}");
+        assert_eq!(encoding.encode(&schema, old, &read).unwrap(), bytes, "{name}: {json}");
+    }
+}
+
+#[test]
+fn unknown_extensions_are_written_as_their_page_says() {
+    let versions = file(VERSIONS);
+    let world = World::new([&versions]);
+    let mut schema = Schema::new(&world);
+    let id = schema.type_named("V1.Box").unwrap();
+    let mut check = |name: &str, bytes: &str, text: &str, json: &str| {
+        let encoding = Encoding::from_name(name).unwrap();
+        let digit = |n: usize| u8::from_str_radix(&bytes[n..n + 2], 16).unwrap();
+        let bytes: Vec<u8> = (0..bytes.len()).step_by(2).map(digit).collect();
+        let value = encoding.decode(&schema, id, &bytes, Limits::default()).unwrap();
+        let shown = notation::to_text(&schema, &value, id);
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        assert_eq!(words.join(" "), text);
+        assert_eq!(jer::to_json(&schema, &value, id), json);
+    };
+    check(
+        "oer",
+        "80010205e0040202aabb038007ff03027a7a8102010209",
+        "{ m { a 1, ... 0 : '0202AABB'H, ... 1 : '8007FF'H, ... 2 : '027A7A'H }, k ... [1] : '0102'H, tail 9 }",
+        r#"{"m":{"a":1,"$unknown":[{"number":0,"octets":"0202AABB"},{"number":1,"octets":"8007FF"},{"number":2,"octets":"027A7A"}]},"k":{"$unknown":{"tag":"[1]","octets":"0102"}},"tail":9}"#,
+    );
+    check(
+        "der",
+        "3010a0068001018401ffa10382 01 05820109".replace(' ', "").as_str(),
+        "{ m { a 1, ... '8401FF'H }, k ... '820105'H, tail 9 }",
+        r#"{"m":{"a":1,"$unknown":["8401FF"]},"k":{"$unknown":"820105"},"tail":9}"#,
+    );
+}
+
+#[test]
+fn unknown_extensions_are_refused_where_nothing_may_follow() {
+    let module = file(
+        "M DEFINITIONS AUTOMATIC TAGS ::= BEGIN
+        Closed ::= SEQUENCE { a INTEGER } Pick ::= CHOICE { n NULL }
+        Open ::= SEQUENCE { a INTEGER, ..., b BOOLEAN OPTIONAL } OpenPick ::= CHOICE { n NULL, ... } END",
+    );
+    let refusal = |ty: &str, text: &str, encoding: &str| {
+        let files = std::slice::from_ref(&module);
+        let input = notation::Text::new(1, "input", text, files, ty).unwrap();
+        let world = World::new(files.iter().chain([input.file()]));
+        let mut schema = Schema::new(&world);
+        let id = schema.type_named(ty).unwrap();
+        let read = notation::from_text(&mut schema, &input, id);
+        let encoding = Encoding::from_name(encoding).unwrap();
+        read.and_then(|value| encoding.encode(&schema, id, &value)).unwrap_err().to_string()
+    };
+    let closed = refusal("Closed", "{ a 1, ... '8101FF'H }", "ber");
+    assert_eq!(closed, "input:1:8: the type has no extension marker `...`");
+    assert!(refusal("Pick", "... '8100'H", "ber").contains("CHOICE"));
+    assert!(refusal("Open", "{ a 1, ... 0 : 'FF'H }", "oer").contains("known or given twice"));
+    assert!(refusal("Open", "{ a 1, ... '8105'H }", "ber").contains("truncated"));
+    assert!(refusal("Open", "{ a 1, ... '8101FF'H }", "oer").contains("another encoding"));
+    assert!(refusal("OpenPick", "... '8000'H", "ber").contains("`n` has it"));
+    assert!(refusal("OpenPick", "... [0] : '00'H", "oer").contains("has it"));
+    assert!(refusal("OpenPick", "... 0 : '00'H", "xdr").contains("has it"));
 }

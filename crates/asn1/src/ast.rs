@@ -322,12 +322,26 @@ pub enum ValueKind {
     Containing(Box<Value>),
     /// `{ … }`.
     Braced(Braced),
+    /// `... '0F'H`, in values only.
+    Extension(Extension),
     /// `MIN`.
     Min,
     /// `MAX`.
     Max,
     /// It could not be read; the error was reported.
     Broken,
+}
+
+/// An extension that its type does not know: `... '0F'H`, `... 2 : '0F'H` or `... [2] : '0F'H`. X.680 has no notation for
+/// it; the checker refuses it in modules.
+#[derive(Clone, Debug)]
+pub struct Extension {
+    /// The number of the addition or alternative, from zero.
+    pub number: Option<i128>,
+    /// The tag of the alternative.
+    pub tag: Option<Box<Tag>>,
+    /// The octets: digits alone.
+    pub octets: String,
 }
 
 /// A constraint in parentheses.

@@ -32,6 +32,20 @@ pub struct Ty<'a> {
     pub env: Env<'a>,
 }
 
+impl Ty<'_> {
+    /// Returns `true` if the type, apart from tags written at it, is a DummyReference (X.683, 8.3). A tag that is not
+    /// written as IMPLICIT surrounds it, also under IMPLICIT and AUTOMATIC TAGS (X.680, 31.2.7 c), whatever the actual
+    /// parameter is.
+    pub fn is_dummy_reference(&self) -> bool {
+        match &self.ty.kind {
+            TypeKind::Reference(reference) => {
+                reference.module.is_none() && self.env.parameter(&reference.name.text).is_some()
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What a type is at last.
 #[derive(Clone, Debug)]
 pub enum Base<'a> {

@@ -1,11 +1,12 @@
 //! Values into bytes, last byte first: contents stand before their length is known.
 
-use fusewire_codec::ber::{Rules, Tag};
+use fusewire_codec::Limits;
+use fusewire_codec::ber::{Decoder, Rules, Tag};
 use fusewire_codec::types::BitString;
 
 use crate::error::Error;
 use crate::number;
-use crate::schema::{Kind, List, Schema, Structure as StructureType, TypeId};
+use crate::schema::{Kind, List, Member, Schema, Structure as StructureType, TypeId};
 use crate::value::{Open, Structure, Unknown, Value};
 
 pub fn encode(
@@ -98,7 +99,12 @@ impl Writer<'_, '_, '_> {
                 let alternative = alternative.ok_or_else(|| mismatch(&of.name))?;
                 self.value(alternative.ty, value).map_err(|e| e.in_field(&alternative.name))?;
             }
-            (Kind::Choice(_), Value::UnknownChoice(Unknown::Ber(bytes))) => self.put(bytes),
+            (Kind::Choice(kind), Value::UnknownChoice(Unknown::Ber(bytes))) => {
+                self.unknown(bytes, &kind.alternatives)?;
+            }
+            (Kind::Choice(_), Value::UnknownChoice(_)) => {
+                return Err(Error::of_value("an alternative that was read from another encoding"));
+            }
             (Kind::Open(_), Value::Open(Open::Raw(bytes, _))) => self.put(bytes),
             (Kind::Open(_), Value::Open(Open::Typed(ty, value))) => self.value(*ty, value)?,
             (Kind::Unknown(reason), _) => {
@@ -133,7 +139,7 @@ impl Writer<'_, '_, '_> {
                     let Unknown::Ber(bytes) = unknown else {
                         return Err(Error::of_value("an extension addition of another encoding"));
                     };
-                    self.put(bytes);
+                    self.unknown(bytes, &[])?;
                     parts.push(self.reversed.len());
                 }
             }
@@ -141,6 +147,24 @@ impl Writer<'_, '_, '_> {
         if kind.is_set {
             self.sort_tags(start, &parts);
         }
+        Ok(())
+    }
+
+    /// An extension that its type does not know: one encoding, whose tag is not one of the alternatives'. (The additions of
+    /// a SEQUENCE are known by their place, too.)
+    fn unknown(&mut self, bytes: &[u8], alternatives: &[Member]) -> Result<(), Error> {
+        let rules = if self.der { Rules::Der } else { Rules::Ber };
+        let mut decoder = Decoder::new(bytes, rules, Limits::default());
+        let tag = decoder.peek()?;
+        decoder.any()?;
+        decoder.finish()?;
+        if let Some(known) = alternatives.iter().find(|a| self.schema.begins_with(a.ty, tag)) {
+            let name = &known.name;
+            let message =
+                format!("cannot write tag {tag} as an unknown alternative: `{name}` has it");
+            return Err(Error::of_value(message));
+        }
+        self.put(bytes);
         Ok(())
     }
 
@@ -169,11 +193,7 @@ impl Writer<'_, '_, '_> {
             }
         }
         let tag = |part: &Vec<u8>| {
-            let decoder = fusewire_codec::ber::Decoder::new(
-                part,
-                Rules::Ber,
-                fusewire_codec::Limits::default(),
-            );
+            let decoder = Decoder::new(part, Rules::Ber, Limits::default());
             decoder.peek().ok()
         };
         parts.sort_by_key(tag);

@@ -5,6 +5,7 @@ use fusewire_codec::ber::Tag;
 
 use super::Syntax;
 use crate::schema::{Choice, Integer, Kind, Member, Schema, Structure, TypeId};
+use crate::value::{Unknown, Value};
 
 /// How an INTEGER is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,20 @@ fn least_tag(schema: &Schema<'_, '_>, ty: TypeId, depth: u32) -> Option<Tag> {
             let root = choice.alternatives.iter().filter(|a| a.addition.is_none());
             root.filter_map(|a| least_tag(schema, a.ty, depth + 1)).min()
         }
+        _ => None,
+    }
+}
+
+/// Returns the outermost tag of a value of a type; of an untagged CHOICE that is the tag of the selected alternative
+/// (X.696, 20.1).
+pub fn outermost_tag(schema: &Schema<'_, '_>, ty: TypeId, value: &Value) -> Option<Tag> {
+    let of = schema.get(ty);
+    match (of.tags.first(), &of.kind, value) {
+        (Some(tag), ..) => Some(*tag),
+        (None, Kind::Choice(kind), Value::Choice(index, inner)) => {
+            outermost_tag(schema, kind.alternatives.get(*index)?.ty, inner)
+        }
+        (None, Kind::Choice(_), Value::UnknownChoice(Unknown::Tagged(tag, _))) => Some(*tag),
         _ => None,
     }
 }

@@ -4,8 +4,8 @@ use fusewire_codec::Problem;
 use fusewire_codec::ber::{MAX_NUMBER, Tag};
 use fusewire_codec::types::{BitString, Oid, RelativeOid, real};
 
+use super::Syntax;
 use super::layout::{self, Form};
-use super::{Syntax, write};
 use crate::characters;
 use crate::error::Error;
 use crate::limits::{Budget, Limits};
@@ -553,7 +553,7 @@ impl<'d> Reader<'_, '_, '_, 'd> {
         let offset = self.at;
         if self.syntax.is_oer() {
             let tag = self.tag()?;
-            return self.tagged(of, name, tag, offset, 0);
+            return self.tagged(of, name, tag, offset);
         }
         let found = self.word()?;
         let index = match self.syntax {
@@ -575,47 +575,53 @@ impl<'d> Reader<'_, '_, '_, 'd> {
 
     fn alternative(&mut self, of: &Choice, index: usize) -> Result<Value, Error> {
         let alternative = &of.alternatives[index];
+        self.alternative_by(of, index, |r| r.value(alternative.ty))
+    }
+
+    /// An alternative, read by `read`: behind its length if it is an addition.
+    fn alternative_by(
+        &mut self,
+        of: &Choice,
+        index: usize,
+        read: impl FnOnce(&mut Self) -> Result<Value, Error>,
+    ) -> Result<Value, Error> {
+        let alternative = &of.alternatives[index];
         let value = match alternative.addition {
-            Some(_) => self.within(|r| r.value(alternative.ty)),
-            None => self.value(alternative.ty),
+            Some(_) => self.within(read),
+            None => read(self),
         };
         let value = value.map_err(|e| e.in_field(&alternative.name))?;
         Ok(Value::Choice(index, Box::new(value)))
     }
 
-    /// The alternative of a tag, perhaps of a CHOICE within, which has no tag of its own.
-    fn tagged(
-        &mut self,
-        of: &Choice,
-        name: &str,
-        tag: Tag,
-        offset: usize,
-        depth: u32,
-    ) -> Result<Value, Error> {
+    /// The alternative that begins with a tag.
+    fn tagged(&mut self, of: &Choice, name: &str, tag: Tag, offset: usize) -> Result<Value, Error> {
         let schema = self.schema;
         let found = of.alternatives.iter().position(|a| schema.begins_with(a.ty, tag));
         let Some(index) = found else {
             if of.is_extensible {
-                let bytes = self.counted()?.to_vec();
-                return Ok(Value::UnknownChoice(Unknown::Counted(write::tag_number(tag), bytes)));
+                return Ok(Value::UnknownChoice(Unknown::Tagged(tag, self.counted()?.to_vec())));
             }
             return Err(Error::at_value(format!("tag {tag} is none of {name}"), offset));
         };
-        let alternative = &of.alternatives[index];
-        let inner = schema.get(alternative.ty);
-        match (&inner.kind, inner.tags.is_empty()) {
-            (Kind::Choice(within), true) if depth < 32 => {
-                let read = |r: &mut Self| r.tagged(within, &inner.name, tag, offset, depth + 1);
-                let value = match alternative.addition {
-                    Some(_) => {
-                        return Err(Error::at_type("an addition without a tag of its own", offset));
-                    }
-                    None => read(self),
-                };
-                let value = value.map_err(|e| e.in_field(&alternative.name))?;
-                Ok(Value::Choice(index, Box::new(value)))
+        let ty = of.alternatives[index].ty;
+        let is_untagged = schema.get(ty).tags.is_empty();
+        self.alternative_by(of, index, |r| {
+            if is_untagged {
+                r.same_tag(tag)?;
             }
-            _ => self.alternative(of, index),
+            r.value(ty)
+        })
+    }
+
+    /// Looks at the tag that an untagged CHOICE begins with: it was read in front of the CHOICE, too (X.696, 20.1).
+    fn same_tag(&mut self, expected: Tag) -> Result<(), Error> {
+        let offset = self.at;
+        let found = self.tag()?;
+        self.at = offset;
+        match found == expected {
+            true => Ok(()),
+            false => Err(Error::at(Problem::Tag { expected, found }, offset)),
         }
     }
 

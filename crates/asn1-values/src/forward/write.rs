@@ -289,6 +289,11 @@ impl<'s, 'w, 'a> Writer<'s, 'w, 'a> {
             while additions.len() <= at {
                 additions.push(Addition::Absent);
             }
+            if !matches!(additions[at], Addition::Absent) {
+                let message =
+                    format!("cannot write the extension addition {n}: it is known or given twice");
+                return Err(Error::of_value(message));
+            }
             additions[at] = Addition::Unknown(bytes);
         }
         let there: Vec<bool> = additions.iter().map(|a| a.is_there(kind, of)).collect();
@@ -454,7 +459,7 @@ impl<'s, 'w, 'a> Writer<'s, 'w, 'a> {
         match value {
             Value::Choice(index, value) => {
                 let alternative = kind.alternatives.get(*index).ok_or_else(|| mismatch(name))?;
-                self.alternative(kind, *index, alternative)?;
+                self.alternative(kind, *index, value)?;
                 let write = |w: &mut Self| {
                     w.value(alternative.ty, value).map_err(|e| e.in_field(&alternative.name))
                 };
@@ -463,39 +468,42 @@ impl<'s, 'w, 'a> Writer<'s, 'w, 'a> {
                     None => write(self),
                 }
             }
-            Value::UnknownChoice(Unknown::Counted(n, bytes)) => {
-                match self.syntax {
-                    Syntax::Oer | Syntax::Coer => {
-                        let (class, number) = ((*n >> 32) as u8, *n as u32);
-                        self.tag(class, number);
-                    }
-                    syntax => self.low(i128::from(*n), syntax.unit()),
+            Value::UnknownChoice(Unknown::Tagged(tag, bytes)) if self.syntax.is_oer() => {
+                if kind.alternatives.iter().any(|a| self.schema.begins_with(a.ty, *tag)) {
+                    return Err(known_alternative(tag, name));
                 }
+                self.tag(*tag);
                 self.counted(bytes)
+            }
+            Value::UnknownChoice(Unknown::Counted(n, bytes)) if !self.syntax.is_oer() => {
+                let is_known = match self.syntax {
+                    Syntax::Xdr => layout::discriminants(self.schema, kind)
+                        .iter()
+                        .any(|known| u64::from(*known) == *n),
+                    _ => *n < kind.alternatives.len() as u64,
+                };
+                if is_known {
+                    return Err(known_alternative(n, name));
+                }
+                self.low(i128::from(*n), self.syntax.unit());
+                self.counted(bytes)
+            }
+            Value::UnknownChoice(_) => {
+                Err(Error::of_value("an alternative that was read from another encoding"))
             }
             _ => Err(mismatch(name)),
         }
     }
 
     /// What says which alternative follows.
-    fn alternative(
-        &mut self,
-        kind: &Choice,
-        index: usize,
-        alternative: &Member,
-    ) -> Result<(), Error> {
+    fn alternative(&mut self, kind: &Choice, index: usize, value: &Value) -> Result<(), Error> {
         match self.syntax {
             Syntax::Oer | Syntax::Coer => {
-                let of = self.schema.get(alternative.ty);
-                match (of.tags.first(), &of.kind) {
-                    (Some(tag), _) => self.tag(tag.class(), tag.number()),
-                    // It says so itself.
-                    (None, Kind::Choice(_)) => {}
-                    _ => {
-                        return Err(Error::of_type("an alternative without a tag")
-                            .in_field(&alternative.name));
-                    }
-                }
+                let alternative = &kind.alternatives[index];
+                let tag = layout::outermost_tag(self.schema, alternative.ty, value);
+                self.tag(tag.ok_or_else(|| {
+                    Error::of_type("an alternative without a tag").in_field(&alternative.name)
+                })?);
             }
             Syntax::Lws(word) => self.low(index as i128, word),
             Syntax::Xdr => {
@@ -507,7 +515,8 @@ impl<'s, 'w, 'a> Writer<'s, 'w, 'a> {
     }
 
     /// X.696, 8.7.
-    fn tag(&mut self, class: u8, number: u32) {
+    fn tag(&mut self, tag: Tag) {
+        let (class, number) = (tag.class(), tag.number());
         if number < 63 {
             return self.out.push(class << 6 | number as u8);
         }
@@ -587,7 +596,6 @@ fn size_error(found: usize, wanted: usize) -> Error {
     Error::of_value(format!("the size is {found}, and has to be {wanted}"))
 }
 
-/// The number under which an unknown alternative of OER is kept: class and number of its tag.
-pub fn tag_number(tag: Tag) -> u64 {
-    u64::from(tag.class()) << 32 | u64::from(tag.number())
+fn known_alternative(number: &dyn std::fmt::Display, name: &str) -> Error {
+    Error::of_value(format!("cannot write {number} as an unknown alternative: {name} has it"))
 }

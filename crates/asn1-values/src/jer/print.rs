@@ -16,10 +16,24 @@ pub fn to_json(schema: &Schema<'_, '_>, value: &Value, ty: TypeId) -> String {
 
 type Json = Encoder<Vec<u8>>;
 
-fn unknown(value: &Unknown) -> &[u8] {
-    match value {
-        Unknown::Ber(bytes) | Unknown::Counted(_, bytes) => bytes,
-    }
+/// An extension that the type does not know: hexadecimal digits, with what says where they stand if the encoding needs
+/// that.
+fn unknown(value: &Unknown, to: &mut Json) -> Result<(), codec::Error> {
+    let (key, octets) = match value {
+        Unknown::Ber(octets) => return to.digits(octets),
+        Unknown::Counted(_, octets) => ("number", octets),
+        Unknown::Tagged(_, octets) => ("tag", octets),
+    };
+    to.object(|to| {
+        to.name(key)?;
+        match value {
+            Unknown::Tagged(tag, _) => to.string(&tag.to_string())?,
+            Unknown::Counted(number, _) => to.number(i128::from(*number))?,
+            Unknown::Ber(_) => {}
+        }
+        to.name("octets")?;
+        to.digits(octets)
+    })
 }
 
 fn print(
@@ -42,7 +56,7 @@ fn print(
                 return Ok(());
             }
             to.name("$unknown")?;
-            to.array(&of.unknown, |to, part| to.digits(unknown(part)))
+            to.array(&of.unknown, |to, part| unknown(part, to))
         }),
         (Value::List(elements), Kind::List(kind)) => {
             to.array(elements, |to, element| print(schema, element, kind.element, to))
@@ -88,7 +102,7 @@ fn scalar(value: &Value, kind: &Kind, to: &mut Json) -> Result<(), codec::Error>
         }
         (Value::UnknownChoice(of), _) => to.object(|to| {
             to.name("$unknown")?;
-            to.digits(unknown(of))
+            unknown(of, to)
         }),
         (Value::Text(bytes) | Value::Open(Open::Raw(bytes, _)), _) => to.octets(bytes),
         // A value that is none of its type, which no decoder gives, is nothing either.

@@ -7,8 +7,9 @@ use fusewire_codec::{self as codec, SliceSource, jer::Decoder};
 
 use crate::characters;
 use crate::error::Error;
+use crate::number;
 use crate::open::{Frames, typed};
-use crate::schema::{Kind, Schema, Structure as StructureType, TypeId};
+use crate::schema::{Kind, Schema, Structure as StructureType, TypeId, tags};
 use crate::value::{Open, Place, Real, Structure, Unknown, Value};
 
 /// The value that JSON means, of a type.
@@ -61,6 +62,30 @@ fn members(text: &[u8]) -> Result<Members<'_>, Error> {
         Some(name) => Err(Error::of_value(format!("the component `{name}` is there twice"))),
         None => Ok(members),
     }
+}
+
+/// An extension that the type does not know.
+fn unknown(text: &[u8]) -> Result<Unknown, Error> {
+    if !text.starts_with(b"{") {
+        let what = "the hexadecimal digits of an extension";
+        return read(text, what, Json::digits).map(|octets| Unknown::Ber(octets.into_vec()));
+    }
+    let what =
+        "an extension: {\"number\": …, \"octets\": \"…\"} or {\"tag\": \"[…]\", \"octets\": \"…\"}";
+    let parts = members(text)?;
+    let part = |name: &str| parts.get(name).copied().ok_or_else(|| wrong(what, text));
+    let octets = read(part("octets")?, "hexadecimal digits", Json::digits)?.into_vec();
+    if parts.len() != 2 {
+        return Err(wrong(what, text));
+    }
+    if let Ok(tag) = part("tag") {
+        let tag = read(tag, "a tag", Json::string)?;
+        let tag = tags::parse(&tag).ok_or_else(|| wrong(what, text))?;
+        return Ok(Unknown::Tagged(tag, octets));
+    }
+    let number = number::to_i128(&read(part("number")?, "a whole number", Json::integer)?);
+    let number = number.and_then(|n| u64::try_from(n).ok()).ok_or_else(|| wrong(what, text))?;
+    Ok(Unknown::Counted(number, octets))
 }
 
 struct Reader<'s, 'w, 'a> {
@@ -118,9 +143,8 @@ impl Reader<'_, '_, '_> {
                 let (name, inner) = read(text, "an object with one alternative", |json| {
                     json.alternative(|json, name, _| Ok((name.to_owned(), json.skip()?)))
                 })?;
-                if name == "$unknown" {
-                    let bytes = read(inner, "hexadecimal digits", Json::digits)?;
-                    return Ok(Value::UnknownChoice(Unknown::Ber(bytes.into_vec())));
+                if name == "$unknown" && of.is_extensible {
+                    return unknown(inner).map(Value::UnknownChoice);
                 }
                 let index = of.alternatives.iter().position(|a| a.name == name);
                 let index = index.ok_or_else(|| {
@@ -144,11 +168,12 @@ impl Reader<'_, '_, '_> {
 
     fn structure(&mut self, text: &[u8], of: &StructureType, ty: TypeId) -> Result<Value, Error> {
         let given = members(text)?;
-        let mut unknown = Vec::new();
+        let mut extensions = Vec::new();
         for (name, inner) in &given {
-            if name == "$unknown" {
-                let parts = read(inner, "a list of hexadecimal digits", |j| j.array(Json::digits))?;
-                unknown.extend(parts.into_iter().map(|part| Unknown::Ber(part.into_vec())));
+            if name == "$unknown" && of.unknown_at.is_some() {
+                for part in read(inner, "a list of extensions", |json| json.array(Json::skip))? {
+                    extensions.push(unknown(part)?);
+                }
             } else if of.unknown_at.is_none() && !of.members.iter().any(|m| m.name == *name) {
                 return Err(Error::of_value(format!("the type has no component `{name}`")));
             }
@@ -181,6 +206,6 @@ impl Reader<'_, '_, '_> {
             }
         }
         let members = self.frames.pop().map(|f| f.1).unwrap_or_default();
-        result.map(|()| Value::Structure(Structure { members, unknown }))
+        result.map(|()| Value::Structure(Structure { members, unknown: extensions }))
     }
 }

@@ -59,22 +59,21 @@ impl Printer<'_, '_, '_> {
         }
         self.out.push('{');
         self.indent += 1;
+        let parts = there.len() + of.unknown.len();
         for (n, (name, ty, value)) in there.iter().enumerate() {
             self.line();
             let _ = write!(self.out, "{name} ");
             self.value(value, *ty);
-            if n + 1 < there.len() {
+            if n + 1 < parts {
                 self.out.push(',');
             }
         }
-        for unknown in &of.unknown {
+        for (n, unknown) in of.unknown.iter().enumerate() {
             self.line();
-            self.out += &match unknown {
-                Unknown::Ber(bytes) => format!("-- unknown addition {}", strings::hex(bytes)),
-                Unknown::Counted(n, bytes) => {
-                    format!("-- unknown addition {} {}", n + 1, strings::hex(bytes))
-                }
-            };
+            self.out += &extension(unknown);
+            if there.len() + n + 1 < parts {
+                self.out.push(',');
+            }
         }
         self.indent -= 1;
         self.line();
@@ -137,6 +136,15 @@ impl Printer<'_, '_, '_> {
     }
 }
 
+/// An extension that the type does not know, as [`fusewire_asn1::ast::Extension`] writes it.
+fn extension(unknown: &Unknown) -> String {
+    match unknown {
+        Unknown::Ber(bytes) => format!("... {}", strings::hex(bytes)),
+        Unknown::Counted(n, bytes) => format!("... {n} : {}", strings::hex(bytes)),
+        Unknown::Tagged(tag, bytes) => format!("... {tag} : {}", strings::hex(bytes)),
+    }
+}
+
 /// A value without parts.
 fn scalar(value: &Value, kind: &Kind) -> String {
     match (value, kind) {
@@ -172,8 +180,7 @@ fn scalar(value: &Value, kind: &Kind) -> String {
         (Value::Text(bytes), Kind::Text(simple, _)) => strings::text(*simple, bytes),
         (Value::Text(bytes), _) => strings::hex(bytes),
         (Value::Open(Open::Raw(bytes, _)), _) => raw(bytes),
-        (Value::UnknownChoice(Unknown::Ber(bytes)), _) => strings::hex(bytes),
-        (Value::UnknownChoice(Unknown::Counted(_, bytes)), _) => strings::hex(bytes),
+        (Value::UnknownChoice(unknown), _) => extension(unknown),
         // A value that is none of its type, which no decoder gives.
         (Value::Structure(_) | Value::List(_) | Value::Choice(..) | Value::Open(_), _) => {
             "{}".to_owned()

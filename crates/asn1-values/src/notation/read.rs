@@ -10,8 +10,8 @@ use super::strings;
 use crate::characters;
 use crate::error::Error;
 use crate::number;
-use crate::schema::{Kind, Member, Schema, TypeId};
-use crate::value::{Open, Place, Real, Structure, Value};
+use crate::schema::{Kind, Schema, Structure as StructureType, TypeId, tags};
+use crate::value::{Open, Place, Real, Structure, Unknown, Value};
 
 /// Values within values, and names of names, go so deep.
 const DEPTH_MAX: u32 = 120;
@@ -273,7 +273,7 @@ impl<'a> Schema<'_, 'a> {
             }
             (Kind::Text(simple, _), _) => self.text(*simple, value, env),
             (Kind::Structure(of), ValueKind::Braced(braced)) => {
-                self.components(&of.members, *braced, env, depth)
+                self.components(of, *braced, env, depth)
             }
             (Kind::List(of), ValueKind::Braced(braced)) => {
                 let items = self.world.read_list(env.module, *braced);
@@ -294,6 +294,9 @@ impl<'a> Schema<'_, 'a> {
                 let read = self.read(inner, env, of.alternatives[index].ty, depth + 1);
                 Ok(Value::Choice(index, Box::new(read.map_err(|e| e.in_field(&name.text))?)))
             }
+            (Kind::Choice(of), ValueKind::Extension(given)) if of.is_extensible => {
+                self.extension(given, env).map(Value::UnknownChoice)
+            }
             (Kind::Open(_), ValueKind::Open(ty, inner)) => {
                 let ty = Ty { ty, env: env.clone() };
                 let id = self.node(ty, None, Vec::new(), None);
@@ -309,6 +312,23 @@ impl<'a> Schema<'_, 'a> {
             (Kind::Unknown(reason), _) => Err(Error::of_type(reason.clone())),
             (kind, _) => Err(wrong(described(kind))),
         }
+    }
+
+    /// An extension that its type does not know.
+    fn extension(&self, given: &'a ast::Extension, env: &Env<'a>) -> Result<Unknown, Error> {
+        let wrong = || Error::of_value("a number or tag of an extension that is too large");
+        let octets = strings::of_hex(&given.octets);
+        Ok(match (&given.tag, given.number) {
+            (Some(tag), _) => {
+                let number = self.world.integer(&tag.number, env);
+                let number = number.and_then(|n| u32::try_from(n).ok()).ok_or_else(wrong)?;
+                Unknown::Tagged(tags::of(tag.class, number).ok_or_else(wrong)?, octets)
+            }
+            (None, Some(number)) => {
+                Unknown::Counted(u64::try_from(number).map_err(|_| wrong())?, octets)
+            }
+            (None, None) => Unknown::Ber(octets),
+        })
     }
 
     fn real(&self, value: &'a ast::Value, env: &Env<'a>) -> Result<Value, Error> {
@@ -494,16 +514,27 @@ impl<'a> Schema<'_, 'a> {
 
     fn components(
         &mut self,
-        members: &[Member],
+        of: &StructureType,
         braced: Braced,
         env: &Env<'a>,
         depth: u32,
     ) -> Result<Value, Error> {
         let items = self.world.read_list(env.module, braced);
         let items = items.ok_or_else(|| Error::of_value("these are no components"))?;
+        let members = of.members.as_slice();
         let mut values: Vec<Option<Value>> = members.iter().map(|_| None).collect();
-        let mut next = 0;
+        let (mut next, mut unknown) = (0, Vec::new());
         for item in items {
+            if let (None, Some(ast::Value { kind: ValueKind::Extension(given), span })) =
+                (&item.name, &item.value)
+            {
+                let read = match of.unknown_at {
+                    Some(_) => self.extension(given, env),
+                    None => Err(Error::of_value("the type has no extension marker `...`")),
+                };
+                unknown.push(read.map_err(|e| e.about(self.file_of(env), *span))?);
+                continue;
+            }
             // X.208 lets names be left out.
             let at = match &item.name {
                 Some(name) => members.iter().position(|m| m.name == name.text),
@@ -535,7 +566,7 @@ impl<'a> Schema<'_, 'a> {
             Some((member, _)) => {
                 Err(Error::of_value(format!("the component `{}` is missing", member.name)))
             }
-            None => Ok(Value::Structure(Structure { members: values, unknown: Vec::new() })),
+            None => Ok(Value::Structure(Structure { members: values, unknown })),
         }
     }
 }

@@ -89,7 +89,7 @@ impl<'a> Schema<'_, 'a> {
         let world = self.world;
         let mut steps: Vec<tags::Step> = Vec::new();
         if let Some(number) = job.automatic {
-            steps.push((fusewire_codec::ber::Tag::context(number), true));
+            steps.push(tags::automatic(number, &job.ty));
         }
         let (mut ty, mut around) = (job.ty, job.around);
         let mut constraints = Constraints::default();

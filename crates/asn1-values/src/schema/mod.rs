@@ -8,7 +8,7 @@ mod allowed;
 mod constraints;
 mod lower;
 mod tables;
-mod tags;
+pub(crate) mod tags;
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;

@@ -12,21 +12,48 @@ pub type Step = (Tag, bool);
 /// The tags that are written in front of a type; nothing where one cannot be known.
 pub fn written<'a>(world: &World<'a>, ty: &Ty<'a>) -> Option<Vec<Step>> {
     let default = world.modules[ty.env.module].ast.tags != TagDefault::Explicit;
+    let innermost = ty.ty.tags.len().saturating_sub(1);
     ty.ty
         .tags
         .iter()
-        .map(|tag| {
+        .enumerate()
+        .map(|(n, tag)| {
+            // X.680, 31.2.7 c.
+            let default = default && !(n == innermost && ty.is_dummy_reference());
             let number = world.integer(&tag.number, &ty.env)?;
-            let number = u32::try_from(number).ok().filter(|n| *n <= MAX_NUMBER)?;
-            let make = match tag.class {
-                TagClass::Universal => Tag::universal,
-                TagClass::Application => Tag::application,
-                TagClass::Context => Tag::context,
-                TagClass::Private => Tag::private,
-            };
-            Some((make(number), tag.implicit.unwrap_or(default)))
+            let written = of(tag.class, u32::try_from(number).ok()?)?;
+            Some((written, tag.implicit.unwrap_or(default)))
         })
         .collect()
+}
+
+/// A tag; `None` if its number is larger than [`MAX_NUMBER`].
+pub fn of(class: TagClass, number: u32) -> Option<Tag> {
+    let make = match class {
+        TagClass::Universal => Tag::universal,
+        TagClass::Application => Tag::application,
+        TagClass::Context => Tag::context,
+        TagClass::Private => Tag::private,
+    };
+    Some(number).filter(|n| *n <= MAX_NUMBER).map(make)
+}
+
+/// A tag from text as its `Display` writes it: `[2]`, `[APPLICATION 2]`.
+pub fn parse(text: &str) -> Option<Tag> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    let (class, number) = match inner.split_once(' ') {
+        None => (TagClass::Context, inner),
+        Some(("UNIVERSAL", number)) => (TagClass::Universal, number),
+        Some(("APPLICATION", number)) => (TagClass::Application, number),
+        Some(("PRIVATE", number)) => (TagClass::Private, number),
+        Some(_) => return None,
+    };
+    of(class, number.parse().ok()?)
+}
+
+/// The tag that AUTOMATIC TAGS gives a type: EXPLICIT if that is an untagged DummyReference (X.680, 31.2.7 c).
+pub fn automatic(number: u32, ty: &Ty<'_>) -> Step {
+    (Tag::context(number), !ty.ty.tags.is_empty() || !ty.is_dummy_reference())
 }
 
 /// What stands on the wire, outermost first.

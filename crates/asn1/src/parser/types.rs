@@ -42,7 +42,7 @@ impl Parser<'_> {
     }
 
     /// `[APPLICATION 3] IMPLICIT`; nothing for an encoding instruction.
-    fn tag(&mut self) -> Parsed<Option<Tag>> {
+    pub(super) fn tag(&mut self) -> Parsed<Option<Tag>> {
         let start = self.span();
         self.bump();
         if self.kind(0) == TokenKind::Upper && self.sign(1, b':') && !self.sign(2, b':') {

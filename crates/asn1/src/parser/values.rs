@@ -48,8 +48,28 @@ impl Parser<'_> {
             TokenKind::Sign(b'{') => ValueKind::Braced(self.braced()?),
             TokenKind::Lower => return self.named_value(),
             TokenKind::Upper => return self.upper_value(),
+            TokenKind::Ellipsis => return self.extension(),
             _ => return self.expected("a value", help),
         })
+    }
+
+    /// `... '0F'H`, with `2 :` or `[2] :` in front of the octets.
+    fn extension(&mut self) -> Parsed<ValueKind> {
+        let help = "write `... '0F'H`, `... 2 : '0F'H` or `... [2] : '0F'H`";
+        self.bump();
+        let (mut number, mut tag) = (None, None);
+        if self.kind(0) == TokenKind::Number {
+            number = self.text(0).parse().ok();
+            self.bump();
+            self.expect_sign(b':', help)?;
+        } else if self.sign(0, b'[') {
+            tag = self.tag()?.map(Box::new);
+            self.expect_sign(b':', help)?;
+        }
+        if self.kind(0) != TokenKind::Hex {
+            return self.expected("octets", help);
+        }
+        Ok(ValueKind::Extension(Extension { number, tag, octets: self.digits() }))
     }
 
     fn number(&mut self, negative: bool) -> ValueKind {

@@ -61,7 +61,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// A component or alternative with its type.
     fn component(&mut self, id: DefId, ty: &Ty<'a>, number: Option<usize>, name: &str) -> Field {
-        let outer: Vec<_> = number.map(automatic).into_iter().collect();
+        let outer: Vec<_> = number.map(|number| automatic(number, ty)).into_iter().collect();
         let used = self.used(ty, &outer, id, name);
         let wire = applied(&outer, self.world.wire_tags(ty));
         let begins = match wire.first() {

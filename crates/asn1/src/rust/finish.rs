@@ -16,6 +16,7 @@ impl Model {
         self.drop_defaults();
         self.find_blanks();
         self.find_fixed();
+        self.find_inner_choices();
     }
 
     /// A default that cannot be written as an expression makes its component one that may be missing; a table

@@ -540,7 +540,8 @@ fn explicit(inner: Use) -> Shape {
     Shape::Newtype(Newtype { inner, is_implicit: false, names: Vec::new(), are_bits: false })
 }
 
-/// A tag that AUTOMATIC TAGS gives.
-pub fn automatic(number: usize) -> Step {
-    (WireTag { class: TagClass::Context, number: number as u32 }, true)
+/// A tag that AUTOMATIC TAGS gives a type: EXPLICIT if that is an untagged DummyReference (X.680 clause 31.2.7 c).
+pub fn automatic(number: usize, ty: &Ty<'_>) -> Step {
+    let is_implicit = !ty.ty.tags.is_empty() || !ty.is_dummy_reference();
+    (WireTag { class: TagClass::Context, number: number as u32 }, is_implicit)
 }

@@ -24,6 +24,8 @@ pub struct Model {
     pub blanks: Vec<bool>,
     /// Whose encodings in LWS all have one size.
     pub fixed: Vec<bool>,
+    /// The CHOICEs that are untagged alternatives of others.
+    pub inner_choices: Vec<bool>,
 }
 
 /// A module.

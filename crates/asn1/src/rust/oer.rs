@@ -24,12 +24,15 @@ pub static OER: Entry = Entry {
         put_item: |w, _, _, _| writeln!(w, "to.enumerated(self.number())"),
         take_item: |w, rust, _, _| w.decode_item(rust, "from.enumerated()?"),
         put_alternatives: |w, of| {
-            let lines = |alternative: &Field| match w.oer_begin(alternative) {
+            let lines = |alternative: &Field| match w.model.oer_begin(alternative) {
                 Begin::Tagged(t) => {
                     let put = w.put_alternative(&OER, alternative);
                     Some(vec![format!("to.tag(codec::{})?;", tag(t)), put])
                 }
-                Begin::Choice(_) => Some(vec![w.put(&OER, &alternative.ty, "value", true)]),
+                Begin::Choice(_) => {
+                    let put = w.put_alternative(&OER, alternative);
+                    Some(vec!["to.selected_tag(value.oer_tag())?;".to_owned(), put])
+                }
                 Begin::None => None,
             };
             of.alternatives.iter().map(lines).collect()
@@ -102,14 +105,53 @@ fn form(writer: &Writer<'_>, what: What<'_>, limits: &Limits, at: &Place) -> Opt
 /// More additions than these of one type have no bits.
 const ADDITIONS_MAX: usize = 64;
 
-/// How a CHOICE writes one of its alternatives.
+/// The tag in front of an alternative of a CHOICE (X.696 clause 20.1).
 enum Begin {
-    /// Behind its tag.
+    /// Its outermost tag.
     Tagged(WireTag),
-    /// As the CHOICE that it is, which has tags of its own.
+    /// The tag of the alternative selected in the untagged CHOICE that it is.
     Choice(DefId),
     /// It has no tag by which it could be known.
     None,
+}
+
+impl Model {
+    /// Finds the CHOICEs that are untagged alternatives of others.
+    pub(super) fn find_inner_choices(&mut self) {
+        let mut inner = vec![false; self.defs.len()];
+        let choices = self.defs.iter().filter_map(|def| match &def.shape {
+            Shape::Choice(of) => Some(&of.alternatives),
+            _ => None,
+        });
+        for alternative in choices.flatten() {
+            if let Begin::Choice(id) = self.oer_begin(alternative) {
+                inner[id] = true;
+            }
+        }
+        self.inner_choices = inner;
+    }
+
+    fn oer_begin(&self, alternative: &Field) -> Begin {
+        match alternative.ty.tagging {
+            Tagging::Implicit(t) | Tagging::Explicit(t) | Tagging::Raw(t) => Begin::Tagged(t),
+            Tagging::Own => {
+                let mut kind = &alternative.ty.kind;
+                for _ in 0..64 {
+                    let Kind::Named(id) = kind else { break };
+                    let def = &self.defs[*id];
+                    match &def.shape {
+                        Shape::Alias(of) => kind = &of.kind,
+                        Shape::Choice(_) if def.tag.is_none() => return Begin::Choice(*id),
+                        _ => break,
+                    }
+                }
+                match alternative.begins.as_deref() {
+                    Some([tag]) => Begin::Tagged(*tag),
+                    _ => Begin::None,
+                }
+            }
+        }
+    }
 }
 
 impl Writer<'_> {
@@ -205,29 +247,7 @@ impl Writer<'_> {
         }
     }
 
-    fn oer_begin(&self, alternative: &Field) -> Begin {
-        match alternative.ty.tagging {
-            Tagging::Implicit(t) | Tagging::Explicit(t) | Tagging::Raw(t) => Begin::Tagged(t),
-            Tagging::Own => {
-                let mut kind = &alternative.ty.kind;
-                for _ in 0..64 {
-                    let Kind::Named(id) = kind else { break };
-                    let def = &self.model.defs[*id];
-                    match &def.shape {
-                        Shape::Alias(of) => kind = &of.kind,
-                        Shape::Choice(_) if def.tag.is_none() => return Begin::Choice(*id),
-                        _ => break,
-                    }
-                }
-                match alternative.begins.as_deref() {
-                    Some([tag]) => Begin::Tagged(*tag),
-                    _ => Begin::None,
-                }
-            }
-        }
-    }
-
-    /// The alternative of a tag is a function of its own, for a CHOICE around this one that has read it.
+    /// The alternative of a tag is a function of its own, for a CHOICE around this one, which has read the tag.
     fn oer_decode_choice(&mut self, id: DefId, of: &Choice) {
         let model = self.model;
         let def = &model.defs[id];
@@ -268,20 +288,54 @@ impl Writer<'_> {
             writeln!(self, "}})");
         }
         writeln!(self, "}}");
+        if model.inner_choices[id] {
+            self.oer_tag(rust, of);
+        }
+        writeln!(self, "}}");
+    }
+
+    /// The tag of the selected alternative, for the CHOICE around this one.
+    fn oer_tag(&mut self, rust: &str, of: &Choice) {
+        writeln!(self);
+        writeln!(self, "/// Returns the outermost tag of the selected alternative, if it has one.");
+        writeln!(self, "pub fn oer_tag(&self) -> Option<codec::ber::Tag> {{");
+        writeln!(self, "match self {{");
+        for alternative in &of.alternatives {
+            let name = &alternative.names.rust;
+            match self.model.oer_begin(alternative) {
+                Begin::Tagged(t) => {
+                    let tag = tag(t);
+                    writeln!(self, "{rust}::{name}(_) => Some(codec::{tag}),");
+                }
+                Begin::Choice(_) => writeln!(self, "{rust}::{name}(value) => value.oer_tag(),"),
+                Begin::None => writeln!(self, "{rust}::{name}(_) => None,"),
+            }
+        }
+        if of.is_extensible {
+            writeln!(self, "{rust}::Unknown(value) => oer::tag_of(value.as_bytes()),");
+        } else if of.alternatives.is_empty() {
+            writeln!(self, "_ => None,");
+        }
+        writeln!(self, "}}");
         writeln!(self, "}}");
     }
 
     /// The condition of an alternative, and what reads it.
     fn oer_case<'f>(&self, alternative: &'f Field) -> Option<(String, String, &'f Field)> {
         let is = |t: &WireTag| format!("tag == codec::{}", tag(*t));
-        let (condition, read) = match self.oer_begin(alternative) {
+        let (condition, read) = match self.model.oer_begin(alternative) {
             Begin::None => return None,
             Begin::Tagged(t) => (is(&t), self.take_alternative(&OER, alternative)),
             Begin::Choice(inner) => {
                 let tags: Vec<_> = alternative.begins.iter().flatten().map(is).collect();
                 let boxed = if alternative.ty.is_boxed { ".map(Box::new)" } else { "" };
                 let (path, asn) = (self.path(inner), &alternative.names.asn);
-                let read = format!("|from| {path}::oer_alternative(tag, from){boxed}");
+                let read =
+                    format!("from.same_tag(tag)?; {path}::oer_alternative(tag, from){boxed}");
+                let read = match alternative.addition {
+                    Some(_) => format!("|from| from.counted(|from| {{ {read} }})"),
+                    None => format!("|from| {{ {read} }}"),
+                };
                 (tags.join(" || "), format!("from.field({asn:?}, {read})"))
             }
         };

@@ -17,12 +17,15 @@ impl<'a> World<'a> {
     /// The tags that are written at a type itself.
     pub(super) fn written_tags(&self, ty: &Ty<'a>) -> Vec<Step> {
         let default = self.modules[ty.env.module].ast.tags != TagDefault::Explicit;
-        let step = |tag: &'a Tag| {
+        let innermost = ty.ty.tags.len().saturating_sub(1);
+        let step = |(n, tag): (usize, &'a Tag)| {
             let number = self.integer(&tag.number, &ty.env).and_then(|n| u32::try_from(n).ok());
             let tag_ = WireTag { class: tag.class, number: number.unwrap_or(0) };
+            // X.680 clause 31.2.7 c.
+            let default = default && !(n == innermost && ty.is_dummy_reference());
             (tag_, tag.implicit.unwrap_or(default))
         };
-        ty.ty.tags.iter().map(step).collect()
+        ty.ty.tags.iter().enumerate().map(step).collect()
     }
 
     /// All tags of a type on the wire, outermost first; none for a CHOICE or an open type without any.

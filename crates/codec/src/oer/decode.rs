@@ -287,6 +287,18 @@ impl<'a, S: Source<'a>> Decoder<S> {
         Tag::from_parts(first >> 6, number).ok_or_else(|| Problem::BadTag.at(offset))
     }
 
+    /// The tag of an untagged CHOICE, which was read before: it stands in front of the CHOICE around it, too (20.1).
+    ///
+    /// # Errors
+    /// Truncated, malformed, or another tag than `expected`.
+    pub fn same_tag(&mut self, expected: Tag) -> Result<(), Error> {
+        let offset = self.position();
+        match self.tag()? {
+            found if found == expected => Ok(()),
+            found => Err(Problem::Tag { expected, found }.at(offset)),
+        }
+    }
+
     /// The error of a tag or number that the type does not have.
     #[cold]
     pub fn unknown(&self, found: Tag, type_name: &'static str) -> Error {

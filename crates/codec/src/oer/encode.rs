@@ -5,7 +5,7 @@ use crate::forward::Output;
 #[cfg(feature = "alloc")]
 use crate::forward::PutCounted;
 use crate::types::integer::signed_len;
-use crate::{Error, Sink};
+use crate::{Error, Problem, Sink};
 
 /// Writes COER to a sink.
 pub type Encoder<S> = Output<S, Coer>;
@@ -150,6 +150,18 @@ impl<S: Sink> Encoder<S> {
             let more = if group == 0 { 0 } else { 0x80 };
             self.sink.put(&[(number >> (7 * group)) as u8 & 0x7f | more])
         })
+    }
+
+    /// The tag in front of an alternative that is an untagged CHOICE: the outermost tag of the alternative selected
+    /// in it, which that CHOICE writes again itself (20.1).
+    ///
+    /// # Errors
+    /// The sink is full, or `tag` is `None` because the selected alternative has no tag.
+    pub fn selected_tag(&mut self, tag: Option<Tag>) -> Result<(), Error> {
+        match tag {
+            Some(tag) => self.tag(tag),
+            None => Err(self.error(Problem::Unsupported("an alternative without a tag"))),
+        }
     }
 
     /// INTEGERs without bounds, some at a time on the stack.

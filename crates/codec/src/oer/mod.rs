@@ -39,6 +39,11 @@ pub fn to_vec<T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     Encoder::apart(|to| value.encode(to))
 }
 
+/// Returns the tag that the encoding of a CHOICE begins with, if it begins with one.
+pub fn tag_of(bytes: &[u8]) -> Option<crate::ber::Tag> {
+    Decoder::new(SliceSource::new(bytes), Rules::Oer, Limits::default()).tag().ok()
+}
+
 /// Decodes a value that takes up all of `bytes`, within the default [`Limits`].
 ///
 /// # Errors
