@@ -9,7 +9,7 @@ use fusewire_asn1_example as generated;
 use fusewire_asn1_values::{Encoding, Error, Limits, Schema, notation};
 use fusewire_codec::ber::{self, Rules};
 use fusewire_codec::oer;
-use generated::{choices, implicit_stamps, stamps};
+use generated::{choices, implicit_stamps, plain_times, stamps, times};
 
 const MODULES: &str = include_str!("../asn1/Vectors.asn1");
 
@@ -81,6 +81,21 @@ fn agree(ty: &str, again: Again, encodings: &[&str], text: &str, expected: &str)
             assert!(decoded(ty, encoding, &expected[..len]).is_err(), "{ty} {encoding} at {len}");
         }
     }
+}
+
+/// An encoding that is valid, and not canonical.
+#[track_caller]
+fn refused_only_by(ty: &str, again: Again, canonical: &str, basic: &str, given: &str) {
+    let given = bytes(given);
+    assert_eq!(hex(&again(basic, &given).expect(basic)), hex(&given));
+    let text = decoded(ty, basic, &given).expect(basic);
+    assert_eq!(hex(&encoded(ty, basic, &text).expect(basic)), hex(&given));
+
+    let error = encoded(ty, canonical, &text).expect_err("the interpreter does not write it");
+    assert!(error.to_string().contains("not canonical"), "{error}");
+    let error = decoded(ty, canonical, &given).expect_err("the interpreter does not read it");
+    let found = again(canonical, &given).expect_err("generated code does not read it");
+    assert_eq!(error.offset, Some(found.offset()), "{error}; {found}");
 }
 
 #[track_caller]
@@ -188,4 +203,124 @@ fn tags_of_parameters_are_explicit() {
     let around = "a505 3003020102";
     let of_around: Again = |e, b| again::<implicit_stamps::OfAround>(e, b);
     agree("ImplicitStamps.OfAround", of_around, &der, "{ a 2 }", around);
+}
+
+/// X.690, 8.26 and X.696, 29, by asn1tools.
+#[test]
+fn useful_times_have_no_separators() {
+    use plain_times::Plain;
+    let ty = "PlainTimes.Plain";
+    let text = "{ day \"2024-02-29\", hour \"23:59:58\", moment \"2024-02-29T23:59:58\" }";
+    let der =
+        "30 25 1f1f08 3230323430323239 1f2006 323335393538 1f210e 3230323430323239323335393538";
+    agree(ty, |e, b| again::<Plain>(e, b), &["ber", "der"], text, der);
+    let oer = "0207e8021d 173b3a 0207e8021d173b3a";
+    agree(ty, |e, b| again::<Plain>(e, b), &OER, text, oer);
+
+    use times::{Days, Either, Entry};
+    let text = "{ \"1900-01-01\", \"9999-12-31\" }";
+    agree("Times.Days", |e, b| again::<Days>(e, b), &OER, text, "0102 02076c0101 02270f0c1f");
+    let text = "moment : \"2024-02-29T23:59:58\"";
+    agree("Times.Either", |e, b| again::<Either>(e, b), &OER, text, "82 0207e8021d173b3a");
+    let entry = "{ day \"2024-02-29\" }";
+    let der = "300a 8008 3230323430323239";
+    agree("Times.Entry", |e, b| again::<Entry>(e, b), &["der"], entry, der);
+    agree("Times.Entry", |e, b| again::<Entry>(e, b), &OER, entry, "00 0207e8021d");
+}
+
+#[test]
+fn useful_times_are_checked() {
+    use times::{Day, Hour, Moment};
+    let day = |e: &str, b: &[u8]| again::<Day>(e, b);
+    let hour = |e: &str, b: &[u8]| again::<Hour>(e, b);
+    let moment = |e: &str, b: &[u8]| again::<Moment>(e, b);
+    for wrong in ["40 08 3230323330323239", "40 0a 323032342d30322d3239", "40 06 6e6f64617465"] {
+        refused("Times.Day", day, &["ber", "der"], wrong);
+    }
+    refused("Times.Hour", hour, &["ber", "der"], "41 06 323435393538");
+    refused("Times.Moment", moment, &["ber", "der"], "42 0e 3230323430323239323335393631");
+    // A day that there is not, a year that takes more octets than it needs, and one that DATE does not have.
+    refused("Times.Day", day, &OER, "0207e7021d");
+    refused("Times.Day", day, &["coer"], "030007e8021d");
+    refused("Times.Day", day, &OER, "02062d0c1f");
+    refused("Times.Hour", hour, &OER, "180001");
+    for (ty, text) in [
+        ("Day", "nodate"),
+        ("Day", "2023-02-29"),
+        ("Day", "20240229"),
+        ("Hour", "24:59:58"),
+        ("Moment", "2024-02-29 23:59:58"),
+    ] {
+        for encoding in Encoding::ALL {
+            let error = encoded(&format!("Times.{ty}"), encoding.0, &format!("\"{text}\""));
+            let error = error.expect_err(text).to_string();
+            assert!(error.contains("such as") && error.contains(text), "{error}");
+        }
+    }
+}
+
+#[test]
+fn times_that_are_not_canonical_are_refused() {
+    use times::Stamp;
+    let stamp = |e: &str, b: &[u8]| again::<Stamp>(e, b);
+    let times = [
+        (0, "20240229235959.50Z"),
+        (0, "202402292359Z"),
+        (0, "20240229235959"),
+        (0, "20240229235959,5Z"),
+        (0, "20240229235959+0100"),
+        (1, "2402292359Z"),
+        (1, "240229235959+0100"),
+    ];
+    for (number, time) in times {
+        let len = time.len();
+        let contents = format!("{len:02x}{}", hex(time.as_bytes()));
+        let ber = format!("30{:02x}{:02x}{contents}", len + 2, 0x80 + number);
+        refused_only_by("Times.Stamp", stamp, "der", "ber", &ber);
+        let given = bytes(&ber);
+        let value = ber::from_bytes::<Stamp>(&given, Rules::Ber).expect("BER");
+        let error = ber::to_vec(&value, Rules::Der).expect_err("generated code does not write it");
+        assert!(error.to_string().contains("not canonical"), "{error}");
+        let oer = format!("{:02x}{contents}", 0x80 >> number);
+        refused_only_by("Times.Stamp", stamp, "coer", "oer", &oer);
+    }
+    let canonical = "3014 8012 32303234303232393233353935392e35355a";
+    let text = "{ g \"20240229235959.55Z\" }";
+    agree("Times.Stamp", stamp, &["ber", "der"], text, canonical);
+}
+
+#[test]
+fn characters_and_times_of_notation_are_checked() {
+    let file = File::parse(
+        0,
+        Source::new(
+            "m.asn1",
+            b"M DEFINITIONS ::= BEGIN G ::= GeneralizedTime U ::= UTCTime N ::= NumericString
+            P ::= PrintableString V ::= VisibleString I ::= IA5String Od ::= OBJECT IDENTIFIER END",
+        ),
+    );
+    let files = std::slice::from_ref(&file);
+    for (ty, text, place) in [
+        ("G", "\"hello\"", "input:1:1"),
+        ("G", "\"20241329235959Z\"", "input:1:1"),
+        ("U", "\"241329235959Z\"", "input:1:1"),
+        ("N", "\"12a\"", "input:1:1"),
+        ("P", "\"a@b\"", "input:1:1"),
+        ("I", "\"\u{e9}\"", "input:1:1"),
+        ("V", "\"a\tb\"", "input:1:1"),
+        ("N", "'41'H", "input:1:1"),
+        ("Od", "'80'H", "input:1:1"),
+    ] {
+        let input = notation::Text::new(1, "input", text, files, ty).expect("notation");
+        let world = World::new(files.iter().chain([input.file()]));
+        let mut schema = Schema::new(&world);
+        let id = schema.type_named(ty).expect("a type");
+        let error = notation::from_text(&mut schema, &input, id).expect_err(text).to_string();
+        assert!(error.starts_with(place), "{error}");
+        // Also a value that did not come from notation.
+        let raw = fusewire_asn1_values::Value::Text(vec![0xff]);
+        for (name, _, encoding) in Encoding::ALL {
+            assert!(encoding.encode(&schema, id, &raw).is_err(), "{ty} in {name}");
+        }
+    }
 }

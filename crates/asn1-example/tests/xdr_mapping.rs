@@ -102,8 +102,8 @@ fn alternatives_behind_their_tags() {
         assert_eq!(&back, value);
     };
     check(&Either::First(true), "81ff");
-    check(&Either::Nested(Inner::A(false)), "8200");
-    check(&Either::Nested(Inner::B(true)), "bf46ff");
+    check(&Either::Nested(Inner::A(false)), "828200");
+    check(&Either::Nested(Inner::B(true)), "bf46bf46ff");
     check(&Either::Added(()), "8900");
     // An alternative of a later version is kept as it came.
     let bytes = [0x89, 1, 0xaa];

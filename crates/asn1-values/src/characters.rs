@@ -1,8 +1,11 @@
 //! Character strings as Unicode, and back; times.
 
 use fusewire_asn1::ast::Simple;
+use fusewire_codec::types::NOT_CANONICAL_TIME;
 
 pub use fusewire_codec::types::characters::{Coding, decode, encode, is_unsafe};
+
+use crate::error::Error;
 
 /// The coding of a type of character strings.
 pub fn coding(simple: Simple) -> Coding {
@@ -25,7 +28,7 @@ pub fn of_tag(tag: u64, bytes: &[u8]) -> Option<String> {
 
 /// Whether bytes are a string of the type.
 pub fn holds(simple: Simple, bytes: &[u8]) -> bool {
-    use fusewire_codec::types as of;
+    use fusewire_codec::types::{self as of, Moment};
     match simple {
         Simple::Utf8String | Simple::OidIri | Simple::RelativeOidIri => {
             of::Utf8String::new(bytes).is_some()
@@ -35,6 +38,9 @@ pub fn holds(simple: Simple, bytes: &[u8]) -> bool {
         Simple::Ia5String => of::Ia5String::new(bytes).is_some(),
         Simple::UtcTime => of::UtcTime::new(bytes).is_some(),
         Simple::GeneralizedTime => of::GeneralizedTime::new(bytes).is_some(),
+        Simple::Date => of::Date::new(bytes).is_some(),
+        Simple::TimeOfDay => of::TimeOfDay::new(bytes).is_some(),
+        Simple::DateTime => of::DateTime::new(bytes).is_some(),
         Simple::UniversalString => of::UniversalString::new(bytes).is_some(),
         Simple::BmpString => of::BmpString::new(bytes).is_some(),
         Simple::TeletexString
@@ -43,6 +49,53 @@ pub fn holds(simple: Simple, bytes: &[u8]) -> bool {
         | Simple::GeneralString
         | Simple::ObjectDescriptor => true,
         _ => of::VisibleString::new(bytes).is_some(),
+    }
+}
+
+/// Checks that bytes are a string of the type.
+///
+/// # Errors
+/// They are not: the error shows what a value of the type looks like, and what was found.
+pub fn check(simple: Simple, bytes: &[u8]) -> Result<(), Error> {
+    if holds(simple, bytes) {
+        return Ok(());
+    }
+    let expected = match simple {
+        Simple::UtcTime => "a UTCTime such as 240229235958Z",
+        Simple::GeneralizedTime => "a GeneralizedTime such as 20240229235958Z",
+        Simple::Date => "a DATE such as 2024-02-29, of a year from 1582 to 9999",
+        Simple::TimeOfDay => "a TIME-OF-DAY such as 23:59:58",
+        Simple::DateTime => "a DATE-TIME such as 2024-02-29T23:59:58",
+        Simple::NumericString => "digits and spaces of a NumericString",
+        Simple::PrintableString => "letters, digits, spaces and '()+,-./:=? of a PrintableString",
+        Simple::Ia5String => "ASCII characters of an IA5String",
+        Simple::Utf8String | Simple::OidIri | Simple::RelativeOidIri => "UTF-8",
+        Simple::UniversalString => "four bytes for each character of a UniversalString",
+        Simple::BmpString => "two bytes for each character of a BMPString",
+        _ => "printing ASCII characters and spaces of a VisibleString",
+    };
+    let found: String = String::from_utf8_lossy(bytes).chars().take(40).collect();
+    Err(Error::of_value(format!("expected {expected}, found {found:?}")))
+}
+
+/// Checks that a time is in the one form that DER and COER have for it (X.690, 11.7 and 11.8).
+///
+/// # Errors
+/// It is not.
+pub fn check_canonical(simple: Simple, bytes: &[u8]) -> Result<(), Error> {
+    use fusewire_codec::types::{Generalized, Utc, canonical_time};
+    let is_canonical = match simple {
+        Simple::UtcTime => canonical_time::<Utc>(bytes),
+        Simple::GeneralizedTime => canonical_time::<Generalized>(bytes),
+        _ => true,
+    };
+    match is_canonical {
+        true => Ok(()),
+        false => {
+            let found = String::from_utf8_lossy(bytes).into_owned();
+            let message = format!("not canonical: {NOT_CANONICAL_TIME}, found {found:?}");
+            Err(Error::of_value(message))
+        }
     }
 }
 

@@ -71,6 +71,7 @@ impl Encoding {
         ty: TypeId,
         value: &Value,
     ) -> Result<Vec<u8>, Error> {
+        open::check(schema, value, ty, self)?;
         match self {
             Tagged(rules) => ber::encode(schema, ty, value, rules),
             Forward(syntax) => forward::encode(schema, ty, value, syntax),

@@ -108,6 +108,13 @@ impl Error {
         self
     }
 
+    /// Of what was read at an offset.
+    #[must_use]
+    pub fn found_at(mut self, offset: usize) -> Error {
+        self.offset = Some(offset);
+        self
+    }
+
     /// So many bytes further on.
     #[must_use]
     pub fn moved(mut self, by: usize) -> Error {

@@ -1,6 +1,7 @@
 //! Open types whose values' types other components say: decoded once these are known, which in a SET may be
 //! behind them.
 
+use crate::encoding::Encoding;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::schema::{Kind, Schema, Table, TypeId};
@@ -85,15 +86,93 @@ impl Walk<'_, '_, '_, '_, '_> {
     }
 }
 
+/// Checks the open types in a value that is to be encoded: a value that a table says the type of must be one of that
+/// type.
+///
+/// # Errors
+/// It is not.
+pub(crate) fn check(
+    schema: &Schema<'_, '_>,
+    value: &Value,
+    ty: TypeId,
+    encoding: Encoding,
+) -> Result<(), Error> {
+    Check { schema, encoding, frames: Vec::new() }.value(value, ty)
+}
+
+struct Check<'s, 'w, 'a, 'v> {
+    schema: &'s Schema<'w, 'a>,
+    encoding: Encoding,
+    /// The SEQUENCEs and SETs around, outermost first.
+    frames: Vec<(TypeId, &'v [Option<Value>])>,
+}
+
+impl<'v> Check<'_, '_, '_, 'v> {
+    fn value(&mut self, value: &'v Value, ty: TypeId) -> Result<(), Error> {
+        match (value, &self.schema.get(ty).kind) {
+            (Value::Structure(structure), Kind::Structure(of)) => {
+                self.frames.push((ty, &structure.members));
+                for (member, part) in of.members.iter().zip(&structure.members) {
+                    if let Some(part) = part {
+                        self.value(part, member.ty).map_err(|e| e.in_field(&member.name))?;
+                    }
+                }
+                self.frames.pop();
+                Ok(())
+            }
+            (Value::List(elements), Kind::List(of)) => elements
+                .iter()
+                .enumerate()
+                .try_for_each(|(n, e)| self.value(e, of.element).map_err(|e| e.in_element(n))),
+            (Value::Choice(index, inner), Kind::Choice(of)) => match of.alternatives.get(*index) {
+                Some(of) => self.value(inner, of.ty).map_err(|e| e.in_field(&of.name)),
+                None => Ok(()),
+            },
+            (Value::Open(open), Kind::Open(table)) => {
+                let expected = table.as_ref().and_then(|t| typed(self.schema, &self.frames, t));
+                self.open(open, expected)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&self, open: &Open, expected: Option<TypeId>) -> Result<(), Error> {
+        let Check { schema, encoding, .. } = *self;
+        if let Open::Typed(ty, inner) = open {
+            check(schema, inner, *ty, encoding)?;
+        }
+        let Some(expected) = expected else { return Ok(()) };
+        let name = &schema.get(expected).name;
+        let (bytes, found) = match open {
+            Open::Typed(ty, _) if *ty == expected => return Ok(()),
+            Open::Typed(ty, inner) => {
+                (&encoding.encode(schema, *ty, inner)?, &schema.get(*ty).name)
+            }
+            Open::Raw(bytes, _) => (bytes, &"octets".to_owned()),
+        };
+        // Two notations of one type are two types of the schema: the encoding decides.
+        match encoding.decode(schema, expected, bytes, Limits::default()) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Error::of_value(format!(
+                "expected a value of {name}, which the table gives the open type, found {found}: {error}"
+            ))),
+        }
+    }
+}
+
 /// The SEQUENCEs and SETs around a value, outermost first, each with the components that are known.
 pub(crate) type Frames = Vec<(TypeId, Vec<Option<Value>>)>;
 
 /// The type that a table gives, by the values of the components that it asks about.
-pub(crate) fn typed(schema: &Schema<'_, '_>, frames: &Frames, table: &Table) -> Option<TypeId> {
+pub(crate) fn typed(
+    schema: &Schema<'_, '_>,
+    frames: &[(TypeId, impl AsRef<[Option<Value>]>)],
+    table: &Table,
+) -> Option<TypeId> {
     let mut fingerprint = Vec::new();
     for path in &table.keys {
         let (ty, members) = frames.get(frames.len().checked_sub(path.up + 1)?)?;
-        let (mut ty, mut members) = (*ty, members.as_slice());
+        let (mut ty, mut members) = (*ty, members.as_ref());
         let mut found = None;
         for &at in &path.members {
             let Kind::Structure(of) = &schema.get(ty).kind else { return None };

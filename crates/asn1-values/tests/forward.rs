@@ -306,3 +306,41 @@ fn unknown_extensions_are_refused_where_nothing_may_follow() {
     assert!(refusal("OpenPick", "... [0] : '00'H", "oer").contains("has it"));
     assert!(refusal("OpenPick", "... 0 : '00'H", "xdr").contains("has it"));
 }
+
+#[test]
+fn values_of_open_types_are_checked_by_their_table() {
+    let module = file(
+        "M DEFINITIONS AUTOMATIC TAGS ::= BEGIN
+        CLS ::= CLASS { &id INTEGER UNIQUE, &Type } WITH SYNTAX { ID &id TYPE &Type }
+        Set CLS ::= { { ID 1 TYPE BOOLEAN } | { ID 2 TYPE Inner }, ... }
+        Inner ::= SEQUENCE { of Pair, name IA5String (SIZE (1..3)) }
+        Pair ::= SEQUENCE { id CLS.&id ({Set}), v CLS.&Type ({Set}{@id}) }
+        Pairs ::= SEQUENCE { pairs SEQUENCE OF Pair } END",
+    );
+    let encode = |text: &str, encoding: Encoding| {
+        let files = std::slice::from_ref(&module);
+        let input = notation::Text::new(1, "input", text, files, "Pairs").unwrap();
+        let world = World::new(files.iter().chain([input.file()]));
+        let mut schema = Schema::new(&world);
+        let id = schema.type_named("Pairs").unwrap();
+        let value = notation::from_text(&mut schema, &input, id).unwrap();
+        encoding.encode(&schema, id, &value).map_err(|e| e.to_string())
+    };
+    for (name, _, encoding) in Encoding::ALL {
+        let good = "{ pairs { { id 1, v BOOLEAN : TRUE }, { id 9, v NULL : NULL },
+            { id 2, v Inner : { of { id 1, v BOOLEAN : TRUE }, name \"a\" } } } }";
+        encode(good, encoding).unwrap_or_else(|e| panic!("{name}: {e}"));
+        for (wrong, path) in [
+            ("{ pairs { { id 1, v IA5String : \"abc\" } } }", "in pairs[0].v"),
+            ("{ pairs { { id 9, v 'FF'H }, { id 1, v 'AABBCCDDEE'H } } }", "in pairs[1].v"),
+            (
+                "{ pairs { { id 2, v Inner : { of { id 1, v IA5String : \"abc\" }, name \"a\" } } } }",
+                "in pairs[0].v.of.v",
+            ),
+        ] {
+            let error = encode(wrong, encoding).expect_err(name);
+            assert!(error.contains("expected a value of BOOLEAN"), "{name}: {error}");
+            assert!(error.ends_with(path), "{name}: {error}");
+        }
+    }
+}

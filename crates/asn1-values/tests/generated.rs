@@ -103,7 +103,7 @@ struct Making<'d, 'a> {
 
 impl Making<'_, '_> {
     fn leaf(&mut self) -> String {
-        const LEAVES: [&str; 44] = [
+        const LEAVES: [&str; 48] = [
             "INTEGER (1..3 | 7 | 20..30)",
             "INTEGER (ALL EXCEPT 0)",
             "INTEGER { few(3) } (few | 9..MAX)",
@@ -148,6 +148,10 @@ impl Making<'_, '_> {
             "BMPString",
             "UniversalString (SIZE (2))",
             "UTCTime",
+            "GeneralizedTime",
+            "DATE",
+            "TIME-OF-DAY",
+            "DATE-TIME",
         ];
         let leaf = |dice: &mut Dice<'_>| LEAVES[dice.roll(LEAVES.len() as u64) as usize];
         match self.dice.roll(10) {
@@ -211,8 +215,15 @@ impl Making<'_, '_> {
         }
         if !is_choice && marker > 3 {
             let tag = if self.is_automatic { "" } else { "[50] " };
-            let default = ["INTEGER DEFAULT 7", "BOOLEAN DEFAULT TRUE", "IA5String DEFAULT \"ab\""];
-            parts.push(format!("last {tag}{}", default[self.dice.roll(3) as usize]));
+            let default = [
+                "INTEGER DEFAULT 7",
+                "BOOLEAN DEFAULT TRUE",
+                "IA5String DEFAULT \"ab\"",
+                "DATE DEFAULT \"2024-02-29\"",
+                "GeneralizedTime DEFAULT \"20240229235958Z\"",
+            ];
+            let default = default[self.dice.roll(default.len() as u64) as usize];
+            parts.push(format!("last {tag}{default}"));
         }
         format!("{of} {{ {} }}", parts.join(", "))
     }
@@ -376,7 +387,7 @@ fn again(
             let text = std::str::from_utf8(bytes).map_err(|e| Error::of_value(e.to_string()))?;
             let value = jer::from_json(schema, text, ty)?;
             // Constraints are asked for when it is encoded.
-            Coding::Tagged(Rules::Der).encode(schema, ty, &value)?;
+            Coding::Tagged(Rules::Ber).encode(schema, ty, &value)?;
             let written = jer::to_json(schema, &value, ty).into_bytes();
             (value, written)
         }

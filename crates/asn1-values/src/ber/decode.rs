@@ -2,7 +2,7 @@
 
 use fusewire_codec::Problem;
 use fusewire_codec::ber::{DecodeContents, Decoder, Header, Rules};
-use fusewire_codec::types::{self, BitString, Oid, RelativeOid, real};
+use fusewire_codec::types::{self, BitString, Moment, Oid, RelativeOid, real};
 
 use fusewire_asn1::ast::Simple;
 
@@ -321,6 +321,9 @@ fn text(simple: Simple, from: &mut Decoder<'_>, header: Header) -> Result<Vec<u8
         Simple::GeneralString => of!(GeneralString),
         Simple::UniversalString => of!(UniversalString),
         Simple::BmpString => of!(BmpString),
+        Simple::Date => of!(Date),
+        Simple::TimeOfDay => of!(TimeOfDay),
+        Simple::DateTime => of!(DateTime),
         _ => of!(VisibleString),
     })
 }

@@ -1,9 +1,11 @@
 //! Values into bytes, last byte first: contents stand before their length is known.
 
+use fusewire_asn1::ast::Simple;
 use fusewire_codec::Limits;
 use fusewire_codec::ber::{Decoder, Rules, Tag};
 use fusewire_codec::types::BitString;
 
+use crate::characters;
 use crate::error::Error;
 use crate::number;
 use crate::schema::{Kind, List, Member, Schema, Structure as StructureType, TypeId};
@@ -89,8 +91,20 @@ impl Writer<'_, '_, '_> {
             (Kind::Bits(names, _), Value::Bits(bytes, unused)) => {
                 self.bits(bytes, *unused, self.der && !names.is_empty())?;
             }
+            (Kind::Text(simple, _), Value::Text(bytes)) => {
+                if self.der {
+                    characters::check_canonical(*simple, bytes)?;
+                }
+                match simple {
+                    // X.690, 8.26.
+                    Simple::Date | Simple::TimeOfDay | Simple::DateTime => {
+                        let digits = bytes.iter().copied().filter(u8::is_ascii_digit);
+                        self.put(&digits.collect::<Vec<_>>());
+                    }
+                    _ => self.put(bytes),
+                }
+            }
             (Kind::Octets(_), Value::Octets(bytes))
-            | (Kind::Text(..), Value::Text(bytes))
             | (Kind::Oid | Kind::RelativeOid, Value::Oid(bytes)) => self.put(bytes),
             (Kind::Structure(kind), Value::Structure(of)) => self.structure(kind, of)?,
             (Kind::List(kind), Value::List(elements)) => self.list(kind, elements)?,

@@ -1,5 +1,6 @@
 //! Bytes into values.
 
+use fusewire_asn1::ast::Simple;
 use fusewire_codec::Problem;
 use fusewire_codec::ber::{MAX_NUMBER, Tag};
 use fusewire_codec::types::{BitString, Oid, RelativeOid, real};
@@ -183,6 +184,11 @@ impl<'d> Reader<'_, '_, '_, 'd> {
                 Some(len) => self.fixed(len)?.to_vec(),
                 None => self.counted()?.to_vec(),
             }),
+            Kind::Text(simple @ (Simple::Date | Simple::TimeOfDay | Simple::DateTime), _)
+                if self.syntax.is_oer() =>
+            {
+                Value::Text(self.moment(*simple)?)
+            }
             Kind::Text(simple, size) => {
                 let len = layout::character_bytes(*simple).zip(size.fixed());
                 let len = len.and_then(|(a, b)| a.checked_mul(b)).filter(|_| self.syntax.is_oer());
@@ -193,6 +199,10 @@ impl<'d> Reader<'_, '_, '_, 'd> {
                 if !characters::holds(*simple, bytes) {
                     let message = format!("characters that {} does not have", of.name);
                     return Err(Error::at_value(message, offset));
+                }
+                if self.syntax == Syntax::Coer {
+                    let checked = characters::check_canonical(*simple, bytes);
+                    checked.map_err(|e| e.found_at(offset))?;
                 }
                 Value::Text(bytes.to_vec())
             }
@@ -232,6 +242,28 @@ impl<'d> Reader<'_, '_, '_, 'd> {
             1 => Ok(true),
             found => Err(Error::at(Problem::Boolean { found: found as u32 }, offset)),
         }
+    }
+
+    /// A DATE, TIME-OF-DAY or DATE-TIME in OER (X.696, 29), as notation.
+    fn moment(&mut self, simple: Simple) -> Result<Vec<u8>, Error> {
+        let offset = self.at;
+        let mut notation = String::new();
+        if simple != Simple::TimeOfDay {
+            let year = self.integer(&Integer::default())?;
+            let year = number::to_i128(&year).unwrap_or(-1);
+            let (month, day) = (self.octet()?, self.octet()?);
+            notation += &format!("{year:04}-{month:02}-{day:02}");
+        }
+        if simple == Simple::DateTime {
+            notation.push('T');
+        }
+        if simple != Simple::Date {
+            let (hour, minute, second) = (self.octet()?, self.octet()?, self.octet()?);
+            notation += &format!("{hour:02}:{minute:02}:{second:02}");
+        }
+        let checked = characters::check(simple, notation.as_bytes());
+        checked.map_err(|e| e.found_at(offset))?;
+        Ok(notation.into_bytes())
     }
 
     /// An INTEGER in as few bytes as it takes.

@@ -1,10 +1,12 @@
 //! Values into bytes.
 
+use fusewire_asn1::ast::Simple;
 use fusewire_codec::ber::Tag;
 use fusewire_codec::types::BitString;
 
 use super::Syntax;
 use super::layout::{self, Form};
+use crate::characters;
 use crate::error::Error;
 use crate::number;
 use crate::schema::{
@@ -112,7 +114,14 @@ impl<'s, 'w, 'a> Writer<'s, 'w, 'a> {
                 Some(len) => return Err(size_error(bytes.len(), len)),
                 None => self.counted(bytes)?,
             },
+            (
+                Kind::Text(simple @ (Simple::Date | Simple::TimeOfDay | Simple::DateTime), _),
+                Value::Text(bytes),
+            ) if self.syntax.is_oer() => self.moment(*simple, bytes)?,
             (Kind::Text(simple, size), Value::Text(bytes)) => {
+                if self.syntax == Syntax::Coer {
+                    characters::check_canonical(*simple, bytes)?;
+                }
                 let len = layout::character_bytes(*simple).zip(size.fixed()).map(|(a, b)| a * b);
                 match len.filter(|_| self.syntax.is_oer()) {
                     Some(len) if len == bytes.len() => self.fixed(bytes),
@@ -132,6 +141,20 @@ impl<'s, 'w, 'a> Writer<'s, 'w, 'a> {
                 return Err(Error::of_type(format!("{}: {reason}", of.name)));
             }
             _ => return Err(mismatch(&of.name)),
+        }
+        Ok(())
+    }
+
+    /// A DATE, TIME-OF-DAY or DATE-TIME in OER (X.696, 29): the year as an INTEGER without bounds, an octet for each of
+    /// the others.
+    fn moment(&mut self, simple: Simple, notation: &[u8]) -> Result<(), Error> {
+        let parts = notation.split(|c| !c.is_ascii_digit());
+        for (n, part) in parts.enumerate() {
+            let value = part.iter().fold(0, |value, c| 10 * value + i128::from(c - b'0'));
+            match n == 0 && simple != Simple::TimeOfDay {
+                true => self.counted(&number::of(value))?,
+                false => self.low(value, 1),
+            }
         }
         Ok(())
     }

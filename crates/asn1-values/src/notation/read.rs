@@ -269,9 +269,23 @@ impl<'a> Schema<'_, 'a> {
                 Ok(Value::Oid(oid.as_contents().to_vec()))
             }
             (Kind::Oid | Kind::RelativeOid, ValueKind::Hex(digits)) => {
-                Ok(Value::Oid(strings::of_hex(digits)))
+                let contents = strings::of_hex(digits);
+                let is_right = match kind {
+                    Kind::Oid => Oid::from_contents(contents.as_slice()).is_some(),
+                    _ => RelativeOid::from_contents(contents.as_slice()).is_some(),
+                };
+                match is_right {
+                    true => Ok(Value::Oid(contents)),
+                    false => Err(wrong("OBJECT IDENTIFIER")),
+                }
             }
-            (Kind::Text(simple, _), _) => self.text(*simple, value, env),
+            (Kind::Text(simple, _), _) => {
+                let read = self.text(*simple, value, env)?;
+                if let Value::Text(bytes) = &read {
+                    characters::check(*simple, bytes)?;
+                }
+                Ok(read)
+            }
             (Kind::Structure(of), ValueKind::Braced(braced)) => {
                 self.components(of, *braced, env, depth)
             }

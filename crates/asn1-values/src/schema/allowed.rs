@@ -187,11 +187,14 @@ impl Type {
         Some(format!("{found}: not what the constraint of {} allows", self.name))
     }
 
-    /// The same, for who writes it: an error.
+    /// Checks a value that is to be written: its characters, and by the constraints.
     ///
     /// # Errors
-    /// The constraints do not allow it.
+    /// The type does not have the characters, or the constraints do not allow the value.
     pub fn allows(&self, value: &Asn1Value) -> Result<(), Error> {
+        if let (Asn1Value::Text(bytes), Kind::Text(simple, _)) = (value, &self.kind) {
+            characters::check(*simple, bytes)?;
+        }
         self.objection(value).map_or(Ok(()), |objection| Err(Error::of_value(objection)))
     }
 }

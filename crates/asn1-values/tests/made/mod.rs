@@ -1,5 +1,6 @@
 //! Random values of types, made of a list of decisions.
 
+use fusewire_asn1::ast::Simple;
 use fusewire_asn1_values::schema::{Kind, Size, TypeId};
 use fusewire_asn1_values::value::{Real, Structure};
 use fusewire_asn1_values::{Schema, Value, characters, number};
@@ -89,7 +90,11 @@ pub fn a_value(schema: &Schema<'_, '_>, ty: TypeId, dice: &mut Dice<'_>) -> Valu
         }
         Kind::Text(simple, size) => {
             let text = match simple {
-                fusewire_asn1::ast::Simple::UtcTime => "991231235959Z".to_owned(),
+                Simple::UtcTime => "991231235959Z".to_owned(),
+                Simple::GeneralizedTime => "20240229235958.5Z".to_owned(),
+                Simple::Date => format!("20{:02}-02-28", dice.roll(100)),
+                Simple::TimeOfDay => format!("{:02}:59:58", dice.roll(24)),
+                Simple::DateTime => format!("1999-{:02}-28T23:59:60", 1 + dice.roll(12)),
                 _ => {
                     let coding = characters::coding(*simple);
                     let is_allowed = |c: char, len: usize| {

@@ -307,6 +307,9 @@ impl Sizes<'_> {
             "bool" => by(range(4, 4), range(4, 4), range(1, 1), range(3, 3)),
             "()" => by(range(0, 0), range(0, 0), range(0, 0), range(2, 2)),
             "f64" => by(range(8, 8), range(4, 8), range(1, 16), range(2, 16)),
+            "types::Date" => by(range(16, 16), range(16, 16), range(5, 5), range(11, 11)),
+            "types::TimeOfDay" => by(range(12, 12), range(12, 12), range(3, 3), range(9, 9)),
+            "types::DateTime" => by(range(24, 24), range(24, 24), range(8, 8), range(17, 17)),
             _ => match width(path) {
                 Some(width) => {
                     let bounds = limits.values.low().zip(limits.values.high());

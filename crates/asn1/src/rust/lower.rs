@@ -372,10 +372,12 @@ impl<'w, 'a> Lower<'w, 'a> {
             Simple::UtcTime => ("types::UtcTime", true, 23),
             Simple::GeneralizedTime => ("types::GeneralizedTime", true, 24),
             Simple::GraphicString => ("types::GraphicString", true, 25),
-            Simple::VisibleString | Simple::Time | Simple::Date | Simple::TimeOfDay => {
+            Simple::VisibleString | Simple::Time | Simple::Duration => {
                 ("types::VisibleString", true, 26)
             }
-            Simple::DateTime | Simple::Duration => ("types::VisibleString", true, 26),
+            Simple::Date => ("types::Date", false, 31),
+            Simple::TimeOfDay => ("types::TimeOfDay", false, 32),
+            Simple::DateTime => ("types::DateTime", false, 33),
             Simple::GeneralString => ("types::GeneralString", true, 27),
             Simple::UniversalString => ("types::UniversalString", true, 28),
             Simple::BmpString => ("types::BmpString", true, 30),

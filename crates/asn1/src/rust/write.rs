@@ -236,12 +236,18 @@ impl Writer<'_> {
                 format!("types::Octets::new(&{bytes:?})")
             }
             (Constant::Text(text), Kind::Plain(path, true))
-                if path.ends_with("String") && *path != "types::BitString" =>
+                if path.ends_with("String") && *path != "types::BitString"
+                    || matches!(*path, "types::UtcTime" | "types::GeneralizedTime") =>
             {
                 let escaped: String =
                     text.bytes().flat_map(|b| b.escape_ascii()).map(char::from).collect();
                 format!("{path}::from_constant(b\"{escaped}\")")
             }
+            // What is no such time does not compile.
+            (
+                Constant::Text(text),
+                Kind::Plain(path @ ("types::Date" | "types::TimeOfDay" | "types::DateTime"), _),
+            ) => format!("const {{ {path}::from_constant(b\"{}\") }}", text.escape_default()),
             (Constant::Oid(arcs), Kind::Plain("types::Oid", _)) => oid(arcs),
             _ => return None,
         })

@@ -2,7 +2,11 @@
 
 use super::scalar::values;
 use super::{Decode, Decoder, Encode, Encoder, Header, Rules, Tag};
-use crate::types::{Alphabet, Any, BitString, Octets, Oid, RelativeOid, Text, canonical_time};
+use crate::types::time::{digits_of, of_digits};
+use crate::types::{
+    Alphabet, Any, BitString, Date, DateTime, Moment, NOT_CANONICAL_TIME, Octets, Oid, RelativeOid,
+    Text, TimeOfDay, canonical_time,
+};
 use crate::{Error, Problem};
 
 impl<'a> Decoder<'a> {
@@ -140,11 +144,16 @@ values! {
     Octets<'a>, Tag::OCTET_STRING => |octets, to| to.put(octets), |from, header| from.string(header);
     #[inline(always)]
     Text<'a, A> [A: Alphabet], Tag::universal(A::TAG) =>
-        |text, to| to.put(text.as_bytes()),
+        |text, to| {
+            if to.rules() == Rules::Der && !canonical_time::<A>(text.as_bytes()) {
+                return Err(to.error(Problem::NotCanonical(NOT_CANONICAL_TIME)));
+            }
+            to.put(text.as_bytes())
+        },
         |from, header, offset| {
             let text = Text::<A>::decoded(from.string(header)?, offset)?;
             if from.rules == Rules::Der && !canonical_time::<A>(text.as_bytes()) {
-                return Err(Problem::NotCanonical("a time in UTC with seconds").at(offset));
+                return Err(Problem::NotCanonical(NOT_CANONICAL_TIME).at(offset));
             }
             Ok(text)
         },
@@ -163,6 +172,22 @@ values! {
         },
         |from, header| from.bits(header);
 }
+
+/// The useful time types: their digits (X.690, 8.26).
+macro_rules! moments {
+    ($($type:ty),*) => {
+        values! { $(
+            $type, Tag::universal(<$type as Moment>::TAG) =>
+                |moment, to| {
+                    let (digits, len) = digits_of(moment);
+                    to.put(&digits[..len])
+                },
+                |from, header, offset| of_digits(from.primitive(header)?, offset);
+        )* }
+    };
+}
+
+moments!(Date, TimeOfDay, DateTime);
 
 impl Encode for Any<'_> {
     fn encode(&self, to: &mut Encoder<'_>) -> Result<(), Error> {

@@ -3,7 +3,10 @@
 use super::{Decode, Decoder, Encode, Encoder};
 use crate::forward::{holders, values};
 use crate::types::characters::Coding;
-use crate::types::{Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, Text};
+use crate::types::time::of_notation;
+use crate::types::{
+    Alphabet, Any, BitString, Date, DateTime, Integer, Octets, Oid, RelativeOid, Text, TimeOfDay,
+};
 
 /// Numbers of the machine.
 macro_rules! numbers {
@@ -34,6 +37,13 @@ values! { []
     Text<'a, A> [A: Alphabet] =>
         |text, to| to.characters(Coding::of_tag(A::TAG.into()), text.as_bytes()),
         |from, offset| Text::decoded(from.characters(Coding::of_tag(A::TAG.into()))?, offset);
+    /// The useful time types: their notation.
+    Date => |date, to| to.string(date.as_str()),
+        |from, offset| of_notation(from.string()?.as_bytes(), offset);
+    TimeOfDay => |time, to| to.string(time.as_str()),
+        |from, offset| of_notation(from.string()?.as_bytes(), offset);
+    DateTime => |both, to| to.string(both.as_str()),
+        |from, offset| of_notation(from.string()?.as_bytes(), offset);
     /// An open type.
     Any<'a> => |any, to| to.open(any.as_bytes()), |from| from.open();
 }

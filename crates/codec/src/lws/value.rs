@@ -2,7 +2,11 @@
 
 use super::{Decode, Decoder, Encode, Encoder, Word};
 use crate::forward::{holders, values};
-use crate::types::{Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, Text};
+use crate::types::time::of_notation;
+use crate::types::{
+    Alphabet, Any, BitString, Date, DateTime, Integer, Moment, Octets, Oid, RelativeOid, Text,
+    TimeOfDay,
+};
 use crate::{Error, Problem, Sink, Source};
 
 #[cfg(feature = "alloc")]
@@ -129,6 +133,13 @@ values! { [W: Word]
             .enumerate()
             .try_for_each(|(i, text)| to.octets(text.as_bytes()).map_err(|e| e.in_element(i))),
         |count, from| from.texts(count);
+    /// The useful time types: as strings, their notation.
+    Date => |date, to| to.octets(date.as_bytes()),
+        |from, offset| of_notation(&from.octets()?, offset);
+    TimeOfDay => |time, to| to.octets(time.as_bytes()),
+        |from, offset| of_notation(&from.octets()?, offset);
+    DateTime => |both, to| to.octets(both.as_bytes()),
+        |from, offset| of_notation(&from.octets()?, offset);
     /// A count of bits, and the bits.
     BitString<'a> =>
         |bits, to| {

@@ -3,7 +3,8 @@
 use super::{Decode, Decoder, Encode, Encoder, Rules};
 use crate::forward::{holders, values};
 use crate::types::{
-    Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, Text, canonical_time, real,
+    Alphabet, Any, BitString, Date, DateTime, Integer, Moment, NOT_CANONICAL_TIME, Octets, Oid,
+    RelativeOid, Text, TimeOfDay, canonical_time, real,
 };
 use crate::{Error, Problem, Sink, Source};
 
@@ -158,7 +159,7 @@ values! { []
         |from, offset| {
             let text = Text::<A>::decoded(from.octets()?, offset)?;
             if from.rules() == Rules::Coer && !canonical_time::<A>(text.as_bytes()) {
-                return Err(Problem::NotCanonical("a time in UTC with seconds").at(offset));
+                return Err(Problem::NotCanonical(NOT_CANONICAL_TIME).at(offset));
             }
             Ok(text)
         };
@@ -175,6 +176,33 @@ values! { []
             let unused = from.octet()?;
             BitString::decoded(from.octets_fixed(len)?, unused, offset)
         };
+    /// The year as an INTEGER without bounds, month and day as an octet each (29).
+    Date =>
+        |date, to| {
+            to.integer(date.year().into())?;
+            to.put(&[date.month(), date.day()])
+        },
+        |from, offset| {
+            let year = u16::try_from(from.integer()?).ok();
+            let [month, day] = from.chunk()?;
+            year.and_then(|year| Date::of(year, month, day))
+                .ok_or_else(|| Problem::Contents(Date::NAME).at(offset))
+        };
+    /// An octet each (29).
+    TimeOfDay =>
+        |time, to| to.put(&[time.hour(), time.minute(), time.second()]),
+        |from, offset| {
+            let [hour, minute, second] = from.chunk()?;
+            TimeOfDay::of(hour, minute, second)
+                .ok_or_else(|| Problem::Contents(TimeOfDay::NAME).at(offset))
+        };
+    /// One after the other (29).
+    DateTime =>
+        |both, to| {
+            both.date().encode(to)?;
+            both.time().encode(to)
+        },
+        |from| Ok(DateTime::of(Date::decode(from)?, TimeOfDay::decode(from)?));
     /// As BER has its contents (21).
     Oid<'a> =>
         |oid, to| to.octets(oid.as_contents()), |from, offset| Oid::decoded(from.octets()?, offset);

@@ -11,17 +11,19 @@ mod octets;
 mod oid;
 pub mod real;
 mod text;
+pub(crate) mod time;
 
 pub use bits::BitString;
 pub use integer::Integer;
 pub use octets::{Any, Octets};
 pub use oid::{Oid, RelativeOid};
-pub(crate) use text::canonical_time;
 pub use text::{
-    Alphabet, Bmp, BmpString, GeneralString, GeneralizedTime, GraphicString, Ia5, Ia5String,
-    Numeric, NumericString, ObjectDescriptor, Printable, PrintableString, TeletexString, Text,
-    Universal, UniversalString, UtcTime, Utf8, Utf8String, VideotexString, Visible, VisibleString,
+    Alphabet, Bmp, BmpString, GeneralString, Generalized, GeneralizedTime, GraphicString, Ia5,
+    Ia5String, NOT_CANONICAL_TIME, Numeric, NumericString, ObjectDescriptor, Printable,
+    PrintableString, TeletexString, Text, Universal, UniversalString, Utc, UtcTime, Utf8,
+    Utf8String, VideotexString, Visible, VisibleString, canonical_time,
 };
+pub use time::{Date, DateTime, Moment, TimeOfDay};
 
 /// The elements of a SET OF: as a vector, but DER sorts their encodings.
 #[cfg(feature = "alloc")]

@@ -295,9 +295,13 @@ fn time(bytes: &[u8], year: usize) -> bool {
     }
 }
 
-/// The time is in the form that DER wants (X.690, 11.7 and 11.8): with seconds, in UTC, and no fraction that
-/// ends in zero.
-pub(crate) fn canonical_time<A: Alphabet>(bytes: &[u8]) -> bool {
+/// How a time that [`canonical_time`] refuses should be.
+pub const NOT_CANONICAL_TIME: &str =
+    "expected a time with seconds, in UTC (`Z`), without zeros at the end of a fraction";
+
+/// Returns `true` unless the bytes are a UTCTime or GeneralizedTime in another form than DER and COER have (X.690, 11.7
+/// and 11.8): with seconds, in UTC, and no fraction that ends in zero.
+pub fn canonical_time<A: Alphabet>(bytes: &[u8]) -> bool {
     let year = match A::TAG {
         23 => 2,
         24 => 4,

@@ -2,7 +2,11 @@
 
 use super::{Decode, Decoder, Encode, Encoder};
 use crate::forward::{holders, values};
-use crate::types::{Alphabet, Any, BitString, Integer, Octets, Oid, RelativeOid, Text};
+use crate::types::time::of_notation;
+use crate::types::{
+    Alphabet, Any, BitString, Date, DateTime, Integer, Moment, Octets, Oid, RelativeOid, Text,
+    TimeOfDay,
+};
 use crate::{Error, Problem, Sink, Source};
 
 /// Numbers: each has a function of the encoder and of the decoder, and of an array all are moved at once.
@@ -80,6 +84,13 @@ values! { []
     /// A string (4.11): the bytes of its encoding.
     Text<'a, A> [A: Alphabet] =>
         |text, to| to.opaque(text.as_bytes(), u32::MAX), |from| from.text(u32::MAX);
+    /// The useful time types: a string, their notation.
+    Date => |date, to| to.opaque(date.as_bytes(), u32::MAX),
+        |from, offset| of_notation(&from.octets(u32::MAX)?, offset);
+    TimeOfDay => |time, to| to.opaque(time.as_bytes(), u32::MAX),
+        |from, offset| of_notation(&from.octets(u32::MAX)?, offset);
+    DateTime => |both, to| to.opaque(both.as_bytes(), u32::MAX),
+        |from, offset| of_notation(&from.octets(u32::MAX)?, offset);
     /// How many bits of the last byte are none, and opaque data.
     BitString<'a> =>
         |bits, to| {
