@@ -28,7 +28,7 @@ impl Encoding {
     pub const ALL: [(&'static str, &'static str, Encoding); 8] = [
         ("ber", "X.690; in the shortest form when written", Tagged(Rules::Ber)),
         ("der", DER, Tagged(Rules::Der)),
-        ("oer", "X.696; canonical when written", Forward(Syntax::Oer)),
+        ("oer", "X.696; canonical when written, but for times", Forward(Syntax::Oer)),
         ("coer", COER, Forward(Syntax::Coer)),
         ("lws16", "Our light-weight syntax, of words of 16 bits", Forward(Syntax::Lws(2))),
         ("lws32", "Of 32 bits", Forward(Syntax::Lws(4))),

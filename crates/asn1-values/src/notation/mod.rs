@@ -2,7 +2,7 @@
 //!
 //! What the standard has no notation for is written as octets: the encoding of an open type of which nothing is
 //! known is `'…'H`. A component or alternative without a name, as modules of 1984 have them, goes by the name of
-//! its type. What a type's extension marker let pass is a comment.
+//! its type. An extension that the type does not know is `... '…'H` ([`fusewire_asn1::ast::Extension`]).
 
 mod print;
 mod read;

@@ -1,7 +1,7 @@
 //! OER and COER (X.696): octet-aligned, without tags but those of a CHOICE.
 //!
-//! [`Encoder`] writes forwards into a [`Sink`](crate::Sink), [`Decoder`] reads from a [`Source`](crate::Source). What is written is COER;
-//! [`Rules`] says whether what is read must be.
+//! [`Encoder`] writes forwards into a [`Sink`](crate::Sink), [`Decoder`] reads from a [`Source`](crate::Source). What is written is COER,
+//! except that times are written as they are given; [`Rules`] says whether what is read must be.
 //!
 //! The Rust type says which form an INTEGER has (clause 10): `u8` to `u64` and `i8` to `i32` are of a type that
 //! is constrained to them and have no length; `i64` and [`Integer`](crate::types::Integer) are of one without
