@@ -144,6 +144,17 @@ fn tags_of_choices_within_choices_must_be_the_same() {
     refused("Choices.Extended", |e, b| again::<Extended>(e, b), &OER, "83 03 840161");
 }
 
+/// X.680, 52.7: what is added to an extensible CHOICE may come where it is an alternative.
+#[test]
+fn unknown_tags_are_of_the_inner_choice_that_is_extensible() {
+    use choices::OfOpen;
+    let of_open = |e: &str, b: &[u8]| again::<OfOpen>(e, b);
+    agree("Choices.OfOpen", of_open, &OER, "open : ... [5] : '01FF'H", "85 85 02 01ff");
+    agree("Choices.OfOpen", of_open, &["ber", "der"], "open : ... '8501FF'H", "85 01 ff");
+    refused("Choices.OfOpen", of_open, &OER, "85 86 02 01ff");
+    refused("Choices.Outer", |e, b| again::<choices::Outer>(e, b), &["ber"], "85 01 ff");
+}
+
 /// The tags of BER are as they were.
 #[test]
 fn choices_within_choices_have_one_tag_in_ber() {

@@ -105,7 +105,7 @@ impl Walk<'_, '_, '_> {
             return Err(from.error(Problem::Missing).into());
         }
         let tag = from.peek()?;
-        let found = of.alternatives.iter().position(|a| self.schema.begins_with(a.ty, tag));
+        let found = self.schema.alternative_of(of, tag);
         match found {
             Some(index) => {
                 let alternative = &of.alternatives[index];

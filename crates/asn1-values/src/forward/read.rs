@@ -629,7 +629,7 @@ impl<'d> Reader<'_, '_, '_, 'd> {
     /// The alternative that begins with a tag.
     fn tagged(&mut self, of: &Choice, name: &str, tag: Tag, offset: usize) -> Result<Value, Error> {
         let schema = self.schema;
-        let found = of.alternatives.iter().position(|a| schema.begins_with(a.ty, tag));
+        let found = schema.alternative_of(of, tag);
         let Some(index) = found else {
             if of.is_extensible {
                 return Ok(Value::UnknownChoice(Unknown::Tagged(tag, self.counted()?.to_vec())));

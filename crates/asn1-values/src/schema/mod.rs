@@ -386,6 +386,25 @@ impl<'w, 'a> Schema<'w, 'a> {
         self.begins(id, tag, 0)
     }
 
+    /// The alternative that begins with a tag. A tag that none has is one of the untagged CHOICE that is extensible, if the
+    /// CHOICE is not extensible itself (X.680, 52.7).
+    pub fn alternative_of(&self, of: &Choice, tag: Tag) -> Option<usize> {
+        let known = of.alternatives.iter().position(|a| self.begins_with(a.ty, tag));
+        known.or_else(|| self.open_alternative(of, 0))
+    }
+
+    fn open_alternative(&self, of: &Choice, depth: u32) -> Option<usize> {
+        let is_open = |alternative: &Member| {
+            let ty = &self.types[alternative.ty];
+            let (Kind::Choice(inner), true) = (&ty.kind, ty.tags.is_empty()) else { return false };
+            inner.is_extensible || self.open_alternative(inner, depth + 1).is_some()
+        };
+        if of.is_extensible || depth > 32 {
+            return None;
+        }
+        of.alternatives.iter().position(is_open)
+    }
+
     fn begins(&self, id: TypeId, tag: Tag, depth: u32) -> bool {
         let ty = &self.types[id];
         match (ty.tags.first(), &ty.kind) {

@@ -379,9 +379,12 @@ impl Writer<'_> {
         }
         let case = |a| (self.begins(a, "tag"), step("required", a, "", ""), a);
         let cases: Vec<_> = of.alternatives.iter().map(case).collect();
-        let other = match of.is_extensible {
-            true => format!("ber::Decode::decode(from).map({rust}::Unknown)"),
-            false => format!("Err(from.unknown({rust:?}))"),
+        let other = match self.model.open_alternative(of) {
+            _ if of.is_extensible => format!("ber::Decode::decode(from).map({rust}::Unknown)"),
+            Some(open) => {
+                format!("{}.map({rust}::{})", step("required", open, "", ""), open.names.rust)
+            }
+            None => format!("Err(from.unknown({rust:?}))"),
         };
         self.ask_alternatives(rust, &cases, &other);
     }

@@ -131,6 +131,24 @@ impl Model {
         self.inner_choices = inner;
     }
 
+    /// The alternative that takes tags that no alternative has: the untagged CHOICE that is extensible, in a CHOICE that is
+    /// not extensible itself (X.680 clause 52.7).
+    pub(super) fn open_alternative<'f>(&self, of: &'f Choice) -> Option<&'f Field> {
+        self.open_alternative_within(of, 0)
+    }
+
+    fn open_alternative_within<'f>(&self, of: &'f Choice, depth: u32) -> Option<&'f Field> {
+        let is_open = |alternative: &&Field| {
+            let Begin::Choice(id) = self.oer_begin(alternative) else { return false };
+            let Shape::Choice(inner) = &self.defs[id].shape else { return false };
+            inner.is_extensible || self.open_alternative_within(inner, depth + 1).is_some()
+        };
+        if of.is_extensible || depth > 32 {
+            return None;
+        }
+        of.alternatives.iter().find(is_open)
+    }
+
     fn oer_begin(&self, alternative: &Field) -> Begin {
         match alternative.ty.tagging {
             Tagging::Implicit(t) | Tagging::Explicit(t) | Tagging::Raw(t) => Begin::Tagged(t),
@@ -279,9 +297,13 @@ impl Writer<'_> {
             writeln!(self, "from.nested(|from| {{");
         }
         let cases: Vec<_> = of.alternatives.iter().filter_map(|a| self.oer_case(a)).collect();
-        let other = match of.is_extensible {
-            true => format!("from.unknown_alternative(tag).map({rust}::Unknown)"),
-            false => format!("Err(from.unknown(tag, {rust:?}))"),
+        let open = self.model.open_alternative(of).and_then(|a| self.oer_case(a));
+        let other = match open {
+            _ if of.is_extensible => {
+                format!("from.unknown_alternative(tag).map({rust}::Unknown)")
+            }
+            Some((_, read, open)) => format!("{read}.map({rust}::{})", open.names.rust),
+            None => format!("Err(from.unknown(tag, {rust:?}))"),
         };
         self.ask_alternatives(rust, &cases, &other);
         if def.is_recursive {
