@@ -62,8 +62,7 @@ fn read(text: &str, ty: &str) {
     let world = World::new(MODULE.iter().chain([input.file()]));
     let mut schema = Schema::new(&world);
     let id = schema.type_named(ty).expect("a type of the module");
-    // An ENUMERATED's or CHOICE's part that the type does not know has no notation.
-    let _ = notation::from_text(&mut schema, &input, id);
+    notation::from_text(&mut schema, &input, id).unwrap_or_else(|e| panic!("{e}: {text}"));
 }
 
 /// A value of everything in each encoding.
