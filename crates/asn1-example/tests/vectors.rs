@@ -34,7 +34,7 @@ where
         "ber" => ber::to_vec(&ber::from_bytes::<T>(bytes, Rules::Ber)?, Rules::Ber),
         "der" => ber::to_vec(&ber::from_bytes::<T>(bytes, Rules::Der)?, Rules::Der),
         "oer" => oer::to_vec(&oer::from_bytes::<T>(bytes, oer::Rules::Oer)?),
-        _ => oer::to_vec(&oer::from_bytes::<T>(bytes, oer::Rules::Coer)?),
+        _ => oer::to_canonical_vec(&oer::from_bytes::<T>(bytes, oer::Rules::Coer)?),
     }
 }
 
@@ -294,6 +294,10 @@ fn times_that_are_not_canonical_are_refused() {
         assert!(error.to_string().contains("not canonical"), "{error}");
         let oer = format!("{:02x}{contents}", 0x80 >> number);
         refused_only_by("Times.Stamp", stamp, "coer", "oer", &oer);
+        let given = bytes(&oer);
+        let value = oer::from_bytes::<Stamp>(&given, oer::Rules::Oer).expect("OER");
+        let error = oer::to_canonical_vec(&value).expect_err("generated code does not write it");
+        assert!(error.to_string().contains("not canonical"), "{error}");
     }
     let canonical = "3014 8012 32303234303232393233353935392e35355a";
     let text = "{ g \"20240229235959.55Z\" }";

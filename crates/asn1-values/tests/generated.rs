@@ -42,7 +42,7 @@ where
         "ber" => ber::to_vec(&ber::from_bytes::<T>(bytes, ber::Rules::Ber)?, ber::Rules::Der),
         "der" => ber::to_vec(&ber::from_bytes::<T>(bytes, ber::Rules::Der)?, ber::Rules::Der),
         "oer" => oer::to_vec(&oer::from_bytes::<T>(bytes, oer::Rules::Oer)?),
-        "coer" => oer::to_vec(&oer::from_bytes::<T>(bytes, oer::Rules::Coer)?),
+        "coer" => oer::to_canonical_vec(&oer::from_bytes::<T>(bytes, oer::Rules::Coer)?),
         "xdr" => xdr::to_vec(&xdr::from_bytes::<T>(bytes)?),
         "lws2" => lws::to_vec::<u16, _>(&lws::from_bytes::<u16, T>(bytes)?),
         "lws4" => lws::to_vec::<u32, _>(&lws::from_bytes::<u32, T>(bytes)?),

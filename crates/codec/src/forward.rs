@@ -79,7 +79,7 @@ impl<R: Default> Output<Vec<u8>, R> {
 /// A syntax in which what its receiver may not know stands behind a count of its bytes: an open type, and what a version
 /// adds.
 #[cfg(feature = "alloc")]
-pub trait PutCounted: Default {
+pub trait PutCounted: Clone {
     /// Writes bytes behind their count.
     ///
     /// # Errors
@@ -97,7 +97,9 @@ impl<S: Sink, R: PutCounted> Output<S, R> {
         &mut self,
         write: impl FnOnce(&mut Output<Vec<u8>, R>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        R::put(self, &Output::apart(write)?)
+        let mut inner = Output { sink: Vec::new(), rules: self.rules.clone() };
+        write(&mut inner)?;
+        R::put(self, &inner.sink)
     }
 }
 

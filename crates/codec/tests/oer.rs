@@ -1,8 +1,10 @@
 //! OER and COER: forms of X.696, round trips, and that decoding is total.
 
 use fusewire_codec::ber::Tag;
-use fusewire_codec::oer::{Decode, Decoder, Encode, Encoder, Rules, from_bytes, to_vec};
-use fusewire_codec::types::{Any, BitString, Integer, Octets, Oid, PrintableString};
+use fusewire_codec::oer::{
+    Decode, Decoder, Encode, Encoder, Rules, from_bytes, to_canonical_vec, to_vec,
+};
+use fusewire_codec::types::{Any, BitString, Integer, Octets, Oid, PrintableString, UtcTime};
 use fusewire_codec::{Limits, Problem, SliceSource};
 use proptest::prelude::*;
 
@@ -114,4 +116,16 @@ proptest! {
         let _ = Decoder::new(SliceSource::new(&bytes), Rules::Oer, Limits::default()).tag();
         let _ = Decoder::new(SliceSource::new(&bytes), Rules::Oer, Limits::default()).additions();
     }
+}
+
+/// Also within an addition, which is encoded apart.
+#[test]
+fn canonical_encoders_refuse_other_times() {
+    let time = UtcTime::try_from("2402292359Z").expect("a time");
+    assert!(to_vec(&time).is_ok());
+    assert!(to_canonical_vec(&time).is_err());
+    let mut encoder = Encoder::canonical(Vec::new());
+    assert!(encoder.counted(|to| time.encode(to)).is_err());
+    let time = UtcTime::try_from("240229235958Z").expect("a time");
+    assert_eq!(to_canonical_vec(&time), to_vec(&time));
 }

@@ -49,7 +49,7 @@ macro_rules! words {
 words!(u16, u32, u64);
 
 /// What [`Encoder`] and [`Decoder`] know of their syntax: the word.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Words<W>(PhantomData<W>);
 
 crate::forward::traits!("LWS", W: Word);

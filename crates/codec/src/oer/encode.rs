@@ -7,17 +7,31 @@ use crate::forward::PutCounted;
 use crate::types::integer::signed_len;
 use crate::{Error, Problem, Sink};
 
-/// Writes COER to a sink.
+/// Writes COER to a sink, and times as they are given, unless made by [`Encoder::canonical`].
 pub type Encoder<S> = Output<S, Coer>;
 
-/// What [`Encoder`] knows of its syntax: nothing, for what is written is canonical.
-#[derive(Debug, Default)]
-pub struct Coer;
+/// The rules that an [`Encoder`] follows.
+#[derive(Clone, Debug, Default)]
+pub struct Coer {
+    /// Only canonical times are written.
+    has_canonical_times: bool,
+}
 
 impl<S: Sink> Encoder<S> {
     /// Writes to `sink`.
     pub fn new(sink: S) -> Self {
-        Output { sink, rules: Coer }
+        Output { sink, rules: Coer::default() }
+    }
+
+    /// Writes to `sink`, and refuses times that are not in the form that COER has for them (X.690, 11.7 and 11.8).
+    pub fn canonical(sink: S) -> Self {
+        Output { sink, rules: Coer { has_canonical_times: true } }
+    }
+
+    /// Returns `true` if times must be canonical.
+    #[inline(always)]
+    pub(super) fn has_canonical_times(&self) -> bool {
+        self.rules.has_canonical_times
     }
 
     /// Octets without a length, whose number the type says.

@@ -1,7 +1,7 @@
 //! OER and COER (X.696): octet-aligned, without tags but those of a CHOICE.
 //!
 //! [`Encoder`] writes forwards into a [`Sink`](crate::Sink), [`Decoder`] reads from a [`Source`](crate::Source). What is written is COER,
-//! except that times are written as they are given; [`Rules`] says whether what is read must be.
+//! except that times are written as they are given ([`Encoder::canonical`] refuses others than COER has); [`Rules`] says whether what is read must be.
 //!
 //! The Rust type says which form an INTEGER has (clause 10): `u8` to `u64` and `i8` to `i32` are of a type that
 //! is constrained to them and have no length; `i64` and [`Integer`](crate::types::Integer) are of one without
@@ -37,6 +37,17 @@ crate::forward::traits!("OER");
 #[cfg(feature = "alloc")]
 pub fn to_vec<T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     Encoder::apart(|to| value.encode(to))
+}
+
+/// The encoding of `value` in COER in a new vector. [`to_vec`] writes the same, and also times that COER has no form for.
+///
+/// # Errors
+/// The value is none of its type, or has a time that is not in UTC with seconds (X.690, 11.7 and 11.8).
+#[cfg(feature = "alloc")]
+pub fn to_canonical_vec<T: Encode + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
+    let mut encoder = Encoder::canonical(Vec::new());
+    value.encode(&mut encoder)?;
+    Ok(encoder.into_inner())
 }
 
 /// Returns the tag that the encoding of a CHOICE begins with, if it begins with one.

@@ -155,7 +155,12 @@ values! { []
     /// Character strings without a fixed size (27).
     #[inline(always)]
     Text<'a, A> [A: Alphabet] =>
-        |text, to| to.octets(text.as_bytes()),
+        |text, to| {
+            if to.has_canonical_times() && !canonical_time::<A>(text.as_bytes()) {
+                return Err(to.error(Problem::NotCanonical(NOT_CANONICAL_TIME)));
+            }
+            to.octets(text.as_bytes())
+        },
         |from, offset| {
             let text = Text::<A>::decoded(from.octets()?, offset)?;
             if from.rules() == Rules::Coer && !canonical_time::<A>(text.as_bytes()) {

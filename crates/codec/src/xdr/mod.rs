@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 crate::forward::traits!("XDR");
 
 /// What [`Encoder`] and [`Decoder`] know of their syntax: nothing, for all of it is in multiples of [`UNIT`].
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Units;
 
 /// All items are multiples of this many bytes (RFC 4506, section 3).
