@@ -156,8 +156,10 @@ impl Lexer<'_> {
         let digit = |b: u8| b.is_ascii_digit();
         self.take_while(digit);
         let mut kind = TokenKind::Number;
-        // "1..5" is a range, and so is "1...": a fraction needs no dot behind its own.
-        if self.peek(0) == b'.' && self.peek(1) != b'.' {
+        // "1..5" is a range of integers. "1...5" is a range from the real number "1.", because a lexical item is as long as
+        // it can be (X.680 12.1, 12.9); behind "1" no "..." can stand.
+        let dots = (0..4).take_while(|n| self.peek(*n) == b'.').count();
+        if dots == 1 || dots == 3 {
             self.at += 1;
             self.take_while(digit);
             kind = TokenKind::Real;

@@ -133,6 +133,16 @@ impl<'a> World<'a> {
         for file in files {
             for ast in &file.modules {
                 let id = world.modules.len();
+                if file
+                    .modules
+                    .iter()
+                    .take_while(|m| !std::ptr::eq(*m, ast))
+                    .any(|m| m.name.text == ast.name.text)
+                {
+                    let message = format!("the module `{}` is defined twice", ast.name.text);
+                    let error = Diagnostic::error(file.id, ast.name.span, message);
+                    world.say(error.about(&ast.name.text).help("give each module another name"));
+                }
                 world.by_name.entry(&ast.name.text).or_default().push(id);
                 let scope = world.scope(file, ast);
                 world.modules.push(scope);
@@ -205,7 +215,22 @@ impl<'a> World<'a> {
         let Scope { file, ast, .. } = self.modules[id];
         let mut imports: HashMap<&'a str, Imported<'a>> = HashMap::new();
         for import in &ast.imports {
+            if import.module.text == ast.name.text
+                && import.oid.is_none()
+                && import.oid_name.is_none()
+            {
+                let message = format!("{} imports from itself", ast.name.text);
+                let error = Diagnostic::error(file.id, import.module.span, message);
+                self.say(error.about(&ast.name.text).help("remove the import"));
+            }
             let picked = self.pick(id, import, 0);
+            if picked.is_none() {
+                let name = &import.module.text;
+                let message = format!("no module `{name}` is among the files");
+                let warning = Diagnostic::warning(file.id, import.module.span, message);
+                let help = "add its file; until then its types are opaque";
+                self.say(warning.about(name).help(help));
+            }
             for name in &import.symbols {
                 let target = match picked {
                     Some((module, exact)) => self.symbol_of(module, name, file, exact, 0),

@@ -18,7 +18,10 @@ impl<'a> Checker<'_, 'a> {
     /// A constraint on a type.
     pub(super) fn constraint(&mut self, constraint: &'a Constraint, ty: &Ty<'a>, env: &Env<'a>) {
         match &constraint.kind {
-            ConstraintKind::Set(spec) => self.set_spec(spec, ty, env),
+            ConstraintKind::Set(spec) => {
+                self.span = constraint.span;
+                self.set_spec(spec, ty, env);
+            }
             ConstraintKind::Table(reference, paths) => {
                 self.reference(reference, env);
                 for path in paths {
@@ -85,11 +88,17 @@ impl<'a> Checker<'_, 'a> {
     }
 
     fn element(&mut self, element: &'a Element, ty: &Ty<'a>, env: &Env<'a>) {
+        self.applies(element, ty, self.span);
         match element {
-            Element::Value(value) => self.value(value, ty, env),
+            Element::Value(value) => {
+                self.value(value, ty, env);
+                self.letters(value, ty);
+            }
             Element::Range(low, _, high, _) => {
                 self.value(low, ty, env);
                 self.value(high, ty, env);
+                self.letters(low, ty);
+                self.letters(high, ty);
                 let ends = (self.world.integer(low, env), self.world.integer(high, env));
                 if let (Some(low_number), Some(high_number)) = ends
                     && low_number > high_number
@@ -101,6 +110,7 @@ impl<'a> Checker<'_, 'a> {
             Element::Size(constraint) => {
                 let size = Ty { ty: &SIZE, env: env.clone() };
                 self.constraint(constraint, &size, env);
+                self.size(constraint, env);
             }
             Element::From(constraint) => self.constraint(constraint, ty, env),
             Element::Type(contained, _) => self.ty(contained, env),

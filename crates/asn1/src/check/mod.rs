@@ -1,6 +1,7 @@
 //! Files read together, and what is wrong with them: names that mean nothing, tags that are not distinct,
 //! values that are none of their type.
 
+mod applies;
 mod constraints;
 mod objects;
 pub(crate) mod tags;
@@ -9,7 +10,7 @@ mod values;
 
 use crate::ast::*;
 use crate::diagnostic::Diagnostic;
-use crate::names::{ModuleId, World};
+use crate::names::{ModuleId, Target, World};
 use crate::parser::File;
 use crate::resolve::{Base, Env, Ty};
 use crate::source::{Source, Span};
@@ -36,7 +37,8 @@ pub fn diagnose<'a>(files: impl IntoIterator<Item = &'a File, IntoIter: Clone>) 
     let files = files.into_iter();
     let world = World::new(files.clone());
     for module in world.own_modules() {
-        let mut checker = Checker { world: &world, module, enclosing: Vec::new() };
+        let mut checker =
+            Checker { world: &world, module, enclosing: Vec::new(), span: Span::default() };
         for assignment in &world.modules[module].ast.assignments {
             checker.assignment(assignment);
         }
@@ -72,6 +74,8 @@ struct Checker<'w, 'a> {
     module: ModuleId,
     /// The components that surround the type at hand, outermost first.
     enclosing: Vec<(&'a [Item], Env<'a>)>,
+    /// The constraint at hand.
+    span: Span,
 }
 
 impl<'a> Checker<'_, 'a> {
@@ -102,7 +106,12 @@ impl<'a> Checker<'_, 'a> {
                 self.governor(governor, &env);
                 match self.world.class_of(governor, &env) {
                     Some(class) => self.object(value, &class, &env),
-                    None => self.value(value, &Ty { ty: governor, env: env.clone() }, &env),
+                    None => {
+                        let ty = Ty { ty: governor, env: env.clone() };
+                        self.value(value, &ty, &env);
+                        self.within(value, &ty, &env);
+                        self.circular(&assignment.name, value, &env);
+                    }
                 }
             }
             AssignmentKind::Set(governor, spec) => {
@@ -117,6 +126,27 @@ impl<'a> Checker<'_, 'a> {
             }
             AssignmentKind::Class(class) => self.class(class, &env),
             AssignmentKind::Macro | AssignmentKind::Broken => {}
+        }
+    }
+
+    /// Refuses a value that is defined by its own name, through whatever other values.
+    fn circular(&self, name: &Name, value: &'a Value, env: &Env<'a>) {
+        let (mut value, mut env) = (value, env.clone());
+        let mut seen = std::collections::HashSet::new();
+        while let ValueKind::Reference(reference) = &value.kind {
+            if reference.module.is_none() && env.parameter(&reference.name.text).is_some() {
+                return;
+            }
+            let Some(Target::Def(def)) = self.world.lookup(env.module, &reference.name.text) else {
+                return;
+            };
+            if !seen.insert(def) {
+                let message = format!("`{}` is defined by itself alone", name.text);
+                return self.error(name.span, message, "give it a value");
+            }
+            let assignment = self.world.assignment(def);
+            let AssignmentKind::Value(_, next) = &assignment.kind else { return };
+            (value, env) = (next, Env::of(def.module, &assignment.parameters));
         }
     }
 

@@ -141,6 +141,23 @@ impl<'a> Checker<'_, 'a> {
         for member in members {
             let component = member.component;
             let outer = self.world.outer_tags(&Ty { ty: &component.ty, env: member.env.clone() });
+            // An open type may begin with any tag (X.680 25.6). ANY of older modules is a warning, because X.208 left the
+            // choice of its types to the text of a standard.
+            if let (Outer::Any, true, Some(other)) = (&outer, is_sequence, run.values().next()) {
+                let name = |c: &Component| {
+                    c.name.as_ref().map(|name| name.text.clone()).unwrap_or_default()
+                };
+                let message = format!(
+                    "`{}` may have the tag of `{}`, which may be absent",
+                    name(component),
+                    name(other.component)
+                );
+                let span = self.world.place(component.name.as_ref(), &component.ty);
+                match component.ty.kind {
+                    TypeKind::Any(_) => self.warn(span, message, "give it a tag"),
+                    _ => self.error(span, message, "give it a tag"),
+                }
+            }
             let Outer::Tags(tags) = outer else {
                 if is_sequence && matches!(component.presence, Presence::Required) {
                     run.clear();

@@ -68,7 +68,13 @@ impl<'a> Checker<'_, 'a> {
         };
         if !fits {
             let message = format!("this is no value of {}", described(&base.ty.kind));
-            self.error(value.span, message, "write a value of that type");
+            let help = match base.ty.kind {
+                TypeKind::SequenceOf(..) | TypeKind::SetOf(..) => {
+                    "write its values in braces (X.680 26.3, 28.3)"
+                }
+                _ => "write a value of that type",
+            };
+            self.error(value.span, message, help);
         }
     }
 
@@ -115,6 +121,31 @@ impl<'a> Checker<'_, 'a> {
                 let message = format!("`{}` needs its parameters", name.text);
                 self.error(name.span, message, "give a parameter for each in its definition");
             }
+            if let AssignmentKind::Value(governor, _) = &assignment.kind
+                && assignment.parameters.is_empty()
+            {
+                let of = Ty { ty: governor, env: Env::of(def.module, &assignment.parameters) };
+                self.same_type(name, &of, base);
+            }
+        }
+    }
+
+    /// Refuses the name of a value whose type is another than the one that is wanted. REAL is left out, because modules
+    /// give it integers.
+    fn same_type(&self, name: &Name, of: &Ty<'a>, wanted: &Ty<'a>) {
+        let Base::Known(of) = self.world.base(of) else { return };
+        let differ = match (&of.ty.kind, &wanted.ty.kind) {
+            (TypeKind::Simple(Simple::Real), _) | (_, TypeKind::Simple(Simple::Real)) => false,
+            (TypeKind::Simple(a), TypeKind::Simple(b)) => a != b,
+            (TypeKind::Simple(_), TypeKind::Integer(_) | TypeKind::BitString(_))
+            | (TypeKind::Integer(_) | TypeKind::BitString(_), TypeKind::Simple(_))
+            | (TypeKind::Integer(_), TypeKind::BitString(_))
+            | (TypeKind::BitString(_), TypeKind::Integer(_)) => true,
+            _ => false,
+        };
+        if differ {
+            let message = format!("`{}` is a value of another type", name.text);
+            self.error(name.span, message, "name a value of the type");
         }
     }
 

@@ -388,7 +388,14 @@ impl Parser<'_> {
         if self.sign(0, b'{') {
             oid = Some(self.oid()?);
         } else if self.kind(0) == TokenKind::Lower && !self.sign(1, b',') && !self.word(1, "FROM") {
-            // A value's name in the identifier's place, unless it is the first symbol of what comes next.
+            // A value's name in the identifier's place, unless it is the first symbol of what comes next. A symbol may be a
+            // parameterized reference: empty braces stand after it (X.680 13.1).
+            let is_symbol = self.sign(1, b'{')
+                && self.sign(2, b'}')
+                && (self.sign(3, b',') || self.word(3, "FROM"));
+            if is_symbol {
+                return Ok((module, oid, oid_name));
+            }
             let goes_on = match self.kind(1) {
                 TokenKind::Lower => {
                     self.sign(2, b',') || self.word(2, "FROM") || self.sign(2, b'{')

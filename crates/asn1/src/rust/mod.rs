@@ -11,7 +11,7 @@ mod fixed;
 mod forward;
 mod idents;
 mod jer;
-mod limits;
+pub(crate) mod limits;
 mod lines;
 mod lower;
 mod lws;
