@@ -1,11 +1,12 @@
 //! `fusewire xdr`: the XDR compiler.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use fusewire_xdr::rust::{Options, generate};
-use fusewire_xdr::{Checked, check};
+use fusewire_xdr::{Checked, Source, check_after};
 
 use crate::asn1::{self, verdict};
 use crate::output::{self, LOCAL_EXIT_CODES, Result};
@@ -24,9 +25,11 @@ pub enum Xdr {
 #[derive(Args)]
 #[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Check {
-    /// Files of the XDR language (RFC 4506), with or without programs (RFC 5531).
+    /// Files of the XDR language (RFC 4506), with or without programs (RFC 5531); each is read separately.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    supply: Supply,
     /// Print a line of JSON for each file.
     #[arg(long)]
     json: bool,
@@ -36,9 +39,11 @@ pub struct Check {
 #[derive(Args)]
 #[command(after_help = LOCAL_EXIT_CODES)]
 pub struct Compile {
-    /// Files of the XDR language (RFC 4506), with or without programs (RFC 5531); each stands for itself.
+    /// Files of the XDR language (RFC 4506), with or without programs (RFC 5531); each is compiled separately.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    supply: Supply,
     /// The folder to write into: FILE.rs for each FILE.x.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
@@ -53,11 +58,28 @@ pub struct Compile {
     json: bool,
 }
 
+/// Names that files use and do not declare.
+#[derive(Args)]
+struct Supply {
+    /// Read this file before each FILE, which then can use its declarations. The output holds them, too.
+    /// Repeat for several files.
+    #[arg(long = "with", value_name = "FILE")]
+    before: Vec<PathBuf>,
+    /// Define a constant before each FILE is read, for example RPCSEC_GSS=6; without a value, define a name
+    /// for `#ifdef` only. Repeat for several names.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = definition)]
+    definitions: Vec<Source>,
+}
+
+fn definition(text: &str) -> std::result::Result<Source, &'static str> {
+    fusewire_xdr::definition(text).ok_or("expected NAME or NAME=VALUE")
+}
+
 /// Does it.
 pub fn run(xdr: &Xdr) -> Result {
     match xdr {
         Xdr::Check(check) => {
-            let checked = read(&check.files)?;
+            let checked = read(&check.files, &check.supply)?;
             let wrong = say(&checked, check.json, &mut std::io::stdout().lock())?;
             if !check.json {
                 let files = output::count(checked.len() as u64, "file");
@@ -70,7 +92,7 @@ pub fn run(xdr: &Xdr) -> Result {
 }
 
 fn compile(compile: &Compile) -> Result {
-    let checked = read(&compile.files)?;
+    let checked = read(&compile.files, &compile.supply)?;
     let wrong = match compile.json {
         true => say(&checked, true, &mut std::io::stdout().lock())?,
         false => say(&checked, false, &mut std::io::stderr().lock())?,
@@ -84,23 +106,43 @@ fn compile(compile: &Compile) -> Result {
     asn1::write(&compile.output, compile.files.iter().zip(&checked).map(file).collect())
 }
 
-fn read(files: &[PathBuf]) -> Result<Vec<Checked>> {
+fn read(files: &[PathBuf], supply: &Supply) -> Result<Vec<Checked>> {
+    let mut before = supply.definitions.clone();
+    before.extend(asn1::sources(&supply.before)?);
+    let check = |file| check_after(before.clone(), file);
     Ok(asn1::sources(files)?.into_iter().map(check).collect())
 }
 
-/// Says what there is to say, and counts the files that are wrong.
+/// Reports all diagnostics, and returns the number of files that are wrong.
 fn say(checked: &[Checked], json: bool, out: &mut dyn Write) -> Result<usize> {
     let mut text = String::new();
+    // A file that was read before several others is reported once.
+    let mut seen = HashSet::new();
     for file in checked {
+        let sources = file.sources();
+        let last = sources.len() - 1;
         if json {
             let model = &file.model;
             let definitions = model.constants.len() + model.defs.len() + model.programs.len();
-            let diagnostics = file.diagnostics.iter();
-            let report = asn1::report(&file.source, file.is_ok(), definitions, diagnostics);
-            text += &format!("{report}\n");
+            for (id, source) in sources.iter().enumerate() {
+                let of = || file.diagnostics.iter().filter(|d| d.file == id);
+                let is_wrong = of().any(|d| d.is_error());
+                let report = if id == last {
+                    asn1::report(source, file.is_ok(), definitions, of())
+                } else {
+                    asn1::report(source, !is_wrong, 0, of())
+                };
+                let line = format!("{report}\n");
+                if id == last || (of().next().is_some() && seen.insert(line.clone())) {
+                    text += &line;
+                }
+            }
         } else {
             for diagnostic in &file.diagnostics {
-                text += &diagnostic.display(&file.source).to_string();
+                let shown = file.display(diagnostic).to_string();
+                if diagnostic.file == last || seen.insert(shown.clone()) {
+                    text += &shown;
+                }
             }
         }
     }

@@ -118,3 +118,28 @@ fn modules_are_checked_and_compiled() {
     assert!(block(), "a message by itself");
     compile(&["--message", "M.Blok"]).failed(2, "M.Blok");
 }
+
+#[test]
+fn xdr_takes_missing_names_from_another_file_and_from_definitions() {
+    let world = World::new();
+    let write = |name: &str, text: &str| {
+        let path = world.path(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let common = write("common.x", "typedef opaque netobj<1024>;");
+    let secinfo = write("nfs4.x", "union u switch (int f) { case RPCSEC_GSS: void; };");
+    let nlm = write("nlm.x", "struct nlm_lock { netobj fh; };");
+    let (out, supply) = (world.path("rust"), ["--with", &common, "-D", "RPCSEC_GSS=6"]);
+
+    let lines = world.run("alice", &["xdr", "check", "--json", &secinfo, &nlm]).failed(1, "");
+    for (line, help) in lines.lines().iter().zip(["-D NAME=NUMBER", "--with FILE"]) {
+        let found = line["diagnostics"][0]["help"].as_str().unwrap_or_default();
+        assert!(found.contains(help), "{line}");
+    }
+    let compile = ["xdr", "compile", &secinfo, &nlm, "-o", out.to_str().unwrap()];
+    world.run("alice", &[&compile[..], &supply].concat()).ok();
+    let text = std::fs::read_to_string(out.join("nlm.rs")).unwrap();
+    assert!(text.contains("pub fh: Netobj,"), "{text}");
+    world.run("alice", &["xdr", "check", &nlm, "-D", "1=2"]).failed(2, "NAME=VALUE");
+}

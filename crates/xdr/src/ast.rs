@@ -23,6 +23,8 @@ pub struct Name {
 pub enum Definition {
     /// `const NAME = VALUE;`, and a `#define` of a number.
     Constant(Name, Value),
+    /// `const NAME = "TEXT";`, and a `#define` of a string, as rpcgen accepts them.
+    Text(Name, String),
     /// `typedef`, and the short forms `enum NAME`, `struct NAME` and `union NAME`.
     Type(Declaration),
     /// `program NAME { … } = NUMBER;`

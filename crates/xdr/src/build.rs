@@ -11,7 +11,7 @@ use std::path::Path;
 pub use fusewire_asn1::build::Error;
 
 use crate::rust::{Options, generate};
-use crate::{Checked, Source, check};
+use crate::{Checked, Source, check_after};
 
 /// Compiles a file into one of that name in Cargo's output folder. Tells Cargo to run the script again when
 /// the file changes.
@@ -19,7 +19,29 @@ use crate::{Checked, Source, check};
 /// # Errors
 /// The file cannot be read or written, or is wrong.
 pub fn compile(file: impl AsRef<Path>, name: &str, options: &Options) -> Result<(), Error> {
-    fusewire_asn1::build::write(&[&file], name, || text_of(&file, options))
+    compile_after(&[] as &[&Path], &[], file, name, options)
+}
+
+/// Compiles a file as [`compile`] does, after others whose declarations it uses, and with definitions of the
+/// form `NAME=VALUE`. The output holds the declarations of all of them.
+///
+/// ```no_run
+/// # use fusewire_xdr::build;
+/// build::compile_after(&["x/common.x"], &["RPCSEC_GSS=6"], "x/nfs4.x", "nfs4.rs", &Default::default()).unwrap();
+/// ```
+///
+/// # Errors
+/// A file cannot be read or written, or is wrong, or a definition has another form.
+pub fn compile_after(
+    before: &[impl AsRef<Path>],
+    definitions: &[&str],
+    file: impl AsRef<Path>,
+    name: &str,
+    options: &Options,
+) -> Result<(), Error> {
+    let mut files: Vec<&Path> = before.iter().map(AsRef::as_ref).collect();
+    files.push(file.as_ref());
+    fusewire_asn1::build::write(&files, name, || text_of_all(&files, definitions, options))
 }
 
 /// The Rust of a file.
@@ -27,13 +49,27 @@ pub fn compile(file: impl AsRef<Path>, name: &str, options: &Options) -> Result<
 /// # Errors
 /// The file cannot be read, or is wrong.
 pub fn text_of(file: impl AsRef<Path>, options: &Options) -> Result<String, Error> {
-    let path = file.as_ref();
-    let bytes = std::fs::read(path).map_err(|e| Error::File(path.to_owned(), e))?;
-    let checked = check(Source::new(path.display().to_string(), &bytes));
+    text_of_all(&[file.as_ref()], &[], options)
+}
+
+fn text_of_all(files: &[&Path], definitions: &[&str], options: &Options) -> Result<String, Error> {
+    let mut sources = Vec::with_capacity(definitions.len() + files.len());
+    for &text in definitions {
+        let wrong = || Error::Wrong(format!("expected NAME or NAME=VALUE, found `{text}`"));
+        sources.push(crate::definition(text).ok_or_else(wrong)?);
+    }
+    for &path in files {
+        let bytes = std::fs::read(path).map_err(|e| Error::File(path.to_owned(), e))?;
+        sources.push(Source::new(path.display().to_string(), &bytes));
+    }
+    let checked = match sources.pop() {
+        Some(file) => check_after(sources, file),
+        None => return Ok(String::new()),
+    };
     generate(&checked, options).ok_or_else(|| Error::Wrong(wrong(&checked)))
 }
 
 fn wrong(checked: &Checked) -> String {
     let errors = checked.diagnostics.iter().filter(|d| d.is_error());
-    errors.map(|d| d.display(&checked.source).to_string()).collect()
+    errors.map(|d| checked.display(d).to_string()).collect()
 }

@@ -13,7 +13,9 @@ pub enum Kind {
     Word,
     /// Digits, with a minus sign or not, or with `0x`.
     Number,
-    /// `#define`, when a name and a number follow.
+    /// A string between quotation marks, which are part of the span.
+    Text,
+    /// `#define`, when a name and a number or a string follow.
     Define,
     /// Any other single sign.
     Sign(u8),
@@ -104,22 +106,26 @@ impl<'s> Lexer<'s> {
                     .push(Diagnostic::warning(0, span(start, start + 1), message).help(help));
             }
             self.after_percent = true;
-            self.at = end;
+            self.at = self.continued(end);
             return;
         }
         self.after_percent = false;
         let blanks = self.text[start..end].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
         if self.text.get(start + blanks) == Some(&b'#') {
-            // A backslash at its end goes on with the next line.
-            let mut end = end;
-            while end < self.text.len() && self.text[..end].ends_with(b"\\") {
-                end = self.line((end + 1).min(self.text.len()));
-            }
+            let end = self.continued(end);
             self.at = end;
             self.directive(start + blanks, end);
         } else if !self.reads() {
             self.at = end;
         }
+    }
+
+    /// Returns the end of a line of C that ends at `end` unless a backslash joins it with the next one.
+    fn continued(&self, mut end: usize) -> usize {
+        while end < self.text.len() && self.text[..end].ends_with(b"\\") {
+            end = self.line((end + 1).min(self.text.len()));
+        }
+        end
     }
 
     fn reads(&self) -> bool {
@@ -205,12 +211,17 @@ impl<'s> Lexer<'s> {
         let name = first_word(rest);
         self.defined.insert(name.to_owned());
         let value = rest[name.len()..].trim();
-        let value = value.split("/*").next().unwrap_or("").trim();
+        let text_len = text_len(value.as_bytes());
+        let value = match text_len {
+            Some(len) => &value[..len],
+            None => value.split("/*").next().unwrap_or("").trim(),
+        };
         if value.is_empty() {
             return;
         }
         let is_word = value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-        if name.is_empty() || rest[name.len()..].starts_with('(') || !is_word {
+        let is_constant = is_word || text_len.is_some();
+        if name.is_empty() || rest[name.len()..].starts_with('(') || !is_constant {
             let message = "this definition of the preprocessor is no constant and is passed over";
             let help = "run the C preprocessor first: cpp -P FILE.x";
             self.diagnostics.push(Diagnostic::warning(0, at, message).help(help));
@@ -221,7 +232,11 @@ impl<'s> Lexer<'s> {
         self.push(Kind::Define, start, start + 1);
         self.push(Kind::Word, place(name), place(name) + name.len());
         let is_number = value.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-        let kind = if is_number { Kind::Number } else { Kind::Word };
+        let kind = match is_number {
+            _ if text_len.is_some() => Kind::Text,
+            true => Kind::Number,
+            false => Kind::Word,
+        };
         self.push(kind, place(value), place(value) + value.len());
     }
 
@@ -249,6 +264,18 @@ impl<'s> Lexer<'s> {
                 self.at += 1 + rest[1..].iter().take_while(|b| word(b)).count();
                 self.push(Kind::Number, start, self.at);
             }
+            b'"' => match text_len(rest) {
+                Some(len) => {
+                    self.at += len;
+                    self.push(Kind::Text, start, self.at);
+                }
+                None => {
+                    self.at = self.line(start);
+                    let message = "this string has no end on its line";
+                    self.diagnostics
+                        .push(Diagnostic::error(0, span(start, self.at), message).help("add `\"`"));
+                }
+            },
             b if b.is_ascii_graphic() => {
                 self.at += 1;
                 self.push(Kind::Sign(b), start, self.at);
@@ -280,6 +307,19 @@ impl<'s> Lexer<'s> {
 
     fn push(&mut self, kind: Kind, start: usize, end: usize) {
         self.tokens.push(Token { kind, span: span(start, end) });
+    }
+}
+
+/// Returns the length of the string that the bytes begin with, including its quotation marks.
+fn text_len(bytes: &[u8]) -> Option<usize> {
+    let mut rest = bytes.strip_prefix(b"\"")?;
+    loop {
+        match rest {
+            [b'"', ..] => return Some(bytes.len() - rest.len() + 1),
+            [] | [b'\n' | b'\r', ..] => return None,
+            [b'\\', b'\n' | b'\r', ..] | [b'\\'] => return None,
+            [b'\\', _, after @ ..] | [_, after @ ..] => rest = after,
+        }
     }
 }
 

@@ -55,8 +55,15 @@ impl Lowering<'_> {
                     if let Some(number) = self.scope.number(value, &mut Vec::new()) {
                         let rust = constants.unique(shout(&name.text));
                         let names = Names { xdr: name.text.clone(), rust };
-                        self.model.constants.push(Constant { names, value: number });
+                        let value = ConstantValue::Number(number);
+                        self.model.constants.push(Constant { names, value });
                     }
+                }
+                Definition::Text(name, text) => {
+                    let rust = constants.unique(shout(&name.text));
+                    let names = Names { xdr: name.text.clone(), rust };
+                    let value = ConstantValue::Text(text.clone());
+                    self.model.constants.push(Constant { names, value });
                 }
                 Definition::Type(declaration) if !is_itself(declaration) => {
                     let rust = self.types.unique(camel(&declaration.name.text));

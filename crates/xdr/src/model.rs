@@ -30,8 +30,17 @@ pub struct Names {
 pub struct Constant {
     /// Its name.
     pub names: Names,
-    /// Its number, within 64 bits with or without sign.
-    pub value: i128,
+    /// Its value.
+    pub value: ConstantValue,
+}
+
+/// The value of a constant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConstantValue {
+    /// A number within 64 bits, with or without sign.
+    Number(i128),
+    /// A string.
+    Text(String),
 }
 
 /// A type with a name.

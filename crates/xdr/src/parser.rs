@@ -14,7 +14,8 @@ pub fn parse(
     tokens: &[Token],
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Specification {
-    let mut parser = Parser { source, tokens, at: 0, depth: 0, diagnostics };
+    let mut parser =
+        Parser { source, tokens, at: 0, depth: 0, namespaces: Vec::new(), diagnostics };
     parser.specification()
 }
 
@@ -43,7 +44,8 @@ const KEYWORDS: [&str; 20] = [
 ];
 
 /// Words that begin a definition.
-const BEGINNINGS: [&str; 6] = ["const", "typedef", "enum", "struct", "union", "program"];
+const BEGINNINGS: [&str; 7] =
+    ["const", "typedef", "enum", "struct", "union", "program", "namespace"];
 
 /// Types inside of types inside of types: more is refused.
 const DEPTH_MAX: u32 = 64;
@@ -58,6 +60,8 @@ struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
     depth: u32,
+    /// The namespaces that are open.
+    namespaces: Vec<Span>,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
 
@@ -161,6 +165,9 @@ impl<'a> Parser<'a> {
             if depth == 0 && begins {
                 return;
             }
+            if depth == 0 && self.is_sign(b'}') && !self.namespaces.is_empty() {
+                return;
+            }
             match self.next().kind {
                 Kind::Sign(b'{') => depth += 1,
                 Kind::Sign(b'}') => depth = depth.saturating_sub(1),
@@ -200,26 +207,68 @@ impl<'a> Parser<'a> {
         while !self.is_end() {
             let from = self.at;
             self.depth = 0;
+            if self.namespace() {
+                continue;
+            }
             match self.definition() {
                 Ok(definition) => definitions.push(definition),
                 Err(Wrong) => self.skip_definition(from),
             }
         }
+        for span in std::mem::take(&mut self.namespaces) {
+            let diagnostic = Diagnostic::error(0, span, "this namespace has no end");
+            self.diagnostics.push(diagnostic.help("add `}`"));
+        }
         Specification { definitions }
+    }
+
+    /// Reads the beginning or the end of a namespace, which the XDR compilers of some projects have. Returns
+    /// `false` if neither is next.
+    fn namespace(&mut self) -> bool {
+        if self.is_sign(b'}') && self.namespaces.pop().is_some() {
+            self.at += 1;
+            self.take_sign(b';');
+            return true;
+        }
+        let Some(open) = self.namespace_len().filter(|_| self.is_word("namespace")) else {
+            return false;
+        };
+        let span = self.token().span;
+        let message = "a namespace is not in RFC 4506, and its definitions are read without it";
+        self.warn(span, message, "names of all namespaces must differ from each other");
+        self.namespaces.push(span);
+        self.at += open;
+        true
+    }
+
+    /// Returns the number of tokens of `namespace NAME {`, where NAME can have parts with `::` between them.
+    fn namespace_len(&self) -> Option<usize> {
+        let kind = |n: usize| self.tokens.get(self.at + n).map(|token| token.kind);
+        let mut len = 1;
+        loop {
+            if kind(len) != Some(Kind::Word) {
+                return None;
+            }
+            match (kind(len + 1), kind(len + 2)) {
+                (Some(Kind::Sign(b'{')), _) => return Some(len + 2),
+                (Some(Kind::Sign(b':')), Some(Kind::Sign(b':'))) => len += 3,
+                _ => return None,
+            }
+        }
     }
 
     fn definition(&mut self) -> Read<Definition> {
         if self.token().kind == Kind::Define {
             self.at += 1;
             let name = self.name("a constant")?;
-            return Ok(Definition::Constant(name, self.value()?));
+            return self.constant(name);
         }
         let definition = match self.text() {
             "const" => {
                 self.at += 1;
                 let name = self.name("the constant")?;
                 self.sign(b'=', "write `const NAME = NUMBER;`")?;
-                Definition::Constant(name, self.value()?)
+                self.constant(name)?
             }
             "typedef" => {
                 self.at += 1;
@@ -235,6 +284,24 @@ impl<'a> Parser<'a> {
         };
         self.semicolon()?;
         Ok(definition)
+    }
+
+    /// The value of a constant: a number, another constant, or a string.
+    fn constant(&mut self, name: Name) -> Read<Definition> {
+        if self.token().kind != Kind::Text {
+            return Ok(Definition::Constant(name, self.value()?));
+        }
+        let text = self.text();
+        match unescaped(&text[1..text.len() - 1]) {
+            Ok(text) => {
+                self.at += 1;
+                Ok(Definition::Text(name, text))
+            }
+            Err(escape) => self.wrong(
+                format!("cannot read the escape `\\{escape}` in a string"),
+                "write \\n, \\t, \\\\ or \\\"",
+            ),
+        }
     }
 
     /// `enum NAME { … }`, `struct NAME { … }`, `union NAME switch (…) { … }`.
@@ -596,6 +663,24 @@ enum Bounds {
     None,
     Fixed(Value),
     Variable(Option<Value>),
+}
+
+/// Resolves the escapes of a string of C, or returns the character of one that is not supported.
+fn unescaped(text: &str) -> Result<String, char> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        out.push(match c {
+            '\\' => match chars.next() {
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some(c @ ('\\' | '"' | '\'')) => c,
+                other => return Err(other.unwrap_or(' ')),
+            },
+            c => c,
+        });
+    }
+    Ok(out)
 }
 
 /// RFC 4506, section 6.2 (4) to (6).

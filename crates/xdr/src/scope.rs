@@ -13,6 +13,8 @@ use crate::model::{DefId, Type};
 pub enum Meaning {
     /// A constant, an enumerator, `TRUE` or `FALSE`; none if its number could not be read.
     Number(Option<i128>),
+    /// A constant that is a string.
+    Text,
     /// A type.
     Type(DefId),
     /// A program.
@@ -23,6 +25,9 @@ pub enum Meaning {
 #[derive(Debug, Default)]
 pub struct Scope {
     names: HashMap<String, Meaning>,
+    /// Versions and procedures, which are constants in rpcgen's output; `None` if several have the name and their
+    /// numbers differ.
+    procedures: HashMap<String, Option<i128>>,
 }
 
 impl Scope {
@@ -47,6 +52,7 @@ impl Scope {
                     }
                     scope.declare(name, Meaning::Number(number.filter(fits)), diagnostics);
                 }
+                Definition::Text(name, _) => scope.declare(name, Meaning::Text, diagnostics),
                 Definition::Type(declaration) if is_itself(declaration) => {}
                 Definition::Type(declaration) => {
                     scope.declare(&declaration.name, Meaning::Type(types), diagnostics);
@@ -55,10 +61,22 @@ impl Scope {
                 }
                 Definition::Program(program) => {
                     scope.declare(&program.name, Meaning::Program, diagnostics);
+                    scope.procedures(program);
                 }
             }
         }
         scope
+    }
+
+    fn procedures(&mut self, program: &Program) {
+        for version in &program.versions {
+            let procedures = version.procedures.iter().map(|p| (&p.name, &p.number));
+            for (name, value) in procedures.chain([(&version.name, &version.number)]) {
+                let number = self.number(value, &mut Vec::new());
+                let found = self.procedures.entry(name.text.clone()).or_insert(number);
+                *found = found.filter(|n| Some(*n) == number);
+            }
+        }
     }
 
     fn declare(&mut self, name: &Name, meaning: Meaning, diagnostics: &mut Vec<Diagnostic>) {
@@ -145,7 +163,16 @@ impl Scope {
             Some(Meaning::Program) => {
                 ("is a program, and a number is expected", "write a constant's name")
             }
-            None => ("is not declared before this", "declare it: const NAME = NUMBER;"),
+            Some(Meaning::Text) => {
+                ("is a string, and a number is expected", "write a constant's name")
+            }
+            None => {
+                if let Some(Some(number)) = self.procedures.get(&name.text) {
+                    return Some(*number);
+                }
+                let help = "declare it before: const NAME = NUMBER; or supply it: -D NAME=NUMBER, or --with FILE";
+                ("is not declared before this", help)
+            }
         };
         let message = format!("`{}` {message}", name.text);
         diagnostics.push(Diagnostic::error(0, name.span, message).help(help));
@@ -173,6 +200,7 @@ impl Scope {
     pub fn named(&self, name: &Name, diagnostics: &mut Vec<Diagnostic>) -> Type {
         let (message, help) = match self.names.get(&name.text) {
             Some(Meaning::Type(id)) => return Type::named(*id),
+            Some(Meaning::Text) => ("is a string, and a type is expected", "write a type's name"),
             Some(Meaning::Number(_)) => {
                 ("is a number, and a type is expected", "write a type's name")
             }
@@ -187,7 +215,11 @@ impl Scope {
                     diagnostics.push(Diagnostic::warning(0, name.span, message).help(help));
                     return ty;
                 }
-                None => ("is not declared", "declare it with typedef, enum, struct or union"),
+                None => {
+                    let help =
+                        "declare it with typedef, enum, struct or union, or supply it: --with FILE";
+                    ("is not declared", help)
+                }
             },
         };
         let message = format!("`{}` {message}", name.text);

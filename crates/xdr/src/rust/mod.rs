@@ -9,7 +9,7 @@ mod types;
 use fusewire_asn1::rust::Lines;
 
 use crate::Checked;
-use crate::model::{Constant, Model};
+use crate::model::{Constant, ConstantValue, Model};
 
 /// How it is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub fn generate(checked: &Checked, options: &Options) -> Option<String> {
         return None;
     }
     let mut writer = Writer { model: &checked.model, options: *options, out: Lines::new() };
-    writer.file(checked.source.name());
+    writer.file(checked.source().name());
     Some(writer.out.into_text())
 }
 
@@ -67,7 +67,15 @@ impl Writer<'_> {
     }
 
     fn constant(&mut self, constant: &Constant) {
-        let value = constant.value;
+        writeln!(self);
+        writeln!(self, "/// `{}`", constant.names.xdr);
+        let value = match &constant.value {
+            ConstantValue::Number(value) => *value,
+            ConstantValue::Text(text) => {
+                writeln!(self, "pub const {}: &str = {text:?};", constant.names.rust);
+                return;
+            }
+        };
         let ty = match value {
             0.. if value <= u32::MAX.into() => "u32",
             0.. if value <= i64::MAX.into() => "i64",
@@ -75,8 +83,6 @@ impl Writer<'_> {
             _ if value >= i32::MIN.into() => "i32",
             _ => "i64",
         };
-        writeln!(self);
-        writeln!(self, "/// `{}`", constant.names.xdr);
         writeln!(self, "pub const {}: {ty} = {value};", constant.names.rust);
     }
 }
