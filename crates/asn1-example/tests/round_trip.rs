@@ -79,7 +79,10 @@ fn there_and_back_in_octets_and_units() {
 }
 
 /// What is wrong with a value, in each of the syntaxes.
-fn refusals(value: &Report<'_>) -> Vec<String> {
+fn refusals<T>(value: &T) -> Vec<String>
+where
+    T: ber::Encode + oer::Encode + jer::Encode + xdr::Encode + lws::Encode,
+{
     let mut told = Vec::new();
     for rules in [Rules::Ber, Rules::Der] {
         told.push(ber::to_vec(value, rules).expect_err("too much").to_string());
@@ -112,6 +115,25 @@ fn constraints_hold_when_encoding() {
     for told in refusals(&value) {
         assert!(told.contains("-1 is below 0"), "{told}");
     }
+}
+
+#[test]
+fn errors_of_encoding_have_the_whole_path() {
+    let wrong = geography::Place { latitude: 700_000, longitude: 0, name: None };
+    let is_at = |refusals: Vec<String>, path: &str| {
+        for told in refusals {
+            assert!(told.ends_with(&format!(", in {path}")), "{told}, not in {path}");
+        }
+    };
+    let mut value = report();
+    value.station.place = Some(wrong.clone());
+    is_at(refusals(&value), "station.place.latitude");
+    let mut value = report();
+    value.signer = Some(Station { name: text(""), ..value.station.clone() });
+    is_at(refusals(&value), "signer.name");
+    is_at(refusals(&geography::Site::Place(wrong.clone())), "place.latitude");
+    let right = geography::Place { latitude: 1, ..wrong.clone() };
+    is_at(refusals(&vec![right, wrong]), "[1].latitude");
 }
 
 #[test]

@@ -45,6 +45,21 @@ fn a_message_that_others_are_made_of_keeps_its_constraints() {
 }
 
 #[test]
+fn a_type_that_holds_fewer_numbers_than_its_module_allows_says_so() {
+    let of = |ty: &str| {
+        let module = format!("M DEFINITIONS ::= BEGIN N ::= {ty} END");
+        text(&checked(&module), &[]).contains("Rust's type holds 64 bits")
+    };
+    assert!(of("INTEGER { one(1) }"));
+    assert!(of("SEQUENCE OF INTEGER { one(1) }"));
+    assert!(of("CHOICE { version INTEGER { v1(0) } }"));
+    assert!(of("SEQUENCE { version INTEGER { v1(0) } DEFAULT v1 }"));
+    for whole in ["INTEGER", "INTEGER { one(1) } (0..MAX)", "INTEGER { one(1) } (-5..5)"] {
+        assert!(!of(whole), "{whole}");
+    }
+}
+
+#[test]
 fn a_size_that_no_machine_can_say_is_none() {
     let of = |outer: u32, inner: u32| {
         let module = format!(

@@ -178,7 +178,7 @@ impl Writer<'_> {
                 }
                 condition => (condition, format!("&{place}")),
             };
-            let step = encode_step(&field.ty, &value);
+            let step = self.named(encode_step(&field.ty, &value), field);
             match condition {
                 Some(condition) => {
                     writeln!(self, "if {condition} {{");
@@ -340,7 +340,7 @@ impl Writer<'_> {
     fn choice(&mut self, id: DefId, of: &Choice) {
         let model = self.model;
         let rust = model.defs[id].rust.as_str();
-        let lines = |a: &Field| Some(vec![encode_step(&a.ty, "value")]);
+        let lines = |a: &Field| Some(vec![self.named(encode_step(&a.ty, "value"), a)]);
         let lines: Vec<_> = of.alternatives.iter().map(lines).collect();
         let put = |w: &mut Self| {
             w.put_choice(rust, of, &lines, "ber::Encode::encode(value, to)", NOTHING);

@@ -75,7 +75,7 @@ impl Writer<'_> {
 
     /// What writes an alternative, `value`: behind its length where it is an addition.
     pub fn put_alternative(&self, syntax: &Entry, alternative: &Field) -> String {
-        let put = self.put(syntax, &alternative.ty, "value", true);
+        let put = self.put_named(syntax, alternative, "value", true);
         match alternative.addition {
             Some(_) => format!("to.counted(|to| {put})"),
             None => put,
@@ -477,12 +477,12 @@ impl Writer<'_> {
     pub fn forward_encode_field(&mut self, syntax: &Entry, field: &Field) {
         let place = format!("self.{}", field.names.rust);
         if field.presence == Presence::Optional {
-            let put = self.put(syntax, &field.ty, "value", true);
+            let put = self.put_named(syntax, field, "value", true);
             writeln!(self, "if let Some(value) = &{place} {{");
             writeln!(self, "{put}?;");
             return writeln!(self, "}}");
         }
-        let put = self.put(syntax, &field.ty, &place, false);
+        let put = self.put_named(syntax, field, &place, false);
         match self.is_there(field) {
             Some(condition) => {
                 writeln!(self, "if {condition} {{");

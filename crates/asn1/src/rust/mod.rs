@@ -84,7 +84,7 @@ pub struct Options {
     pub encodings: Vec<Encoding>,
     /// For crates without `std`: what allocates comes from `alloc`.
     pub no_std: bool,
-    /// An INTEGER without bounds has 64 bits, and not any width.
+    /// An INTEGER without bounds has 64 bits, not any width, and decoding refuses wider numbers.
     pub narrow_integers: bool,
     /// Types that are messages by themselves though others are made of them, as `Module.Type`, or `Type` of any
     /// module: one that is a Rust type with constraints gets a struct around that, which asks for them.

@@ -205,14 +205,14 @@ impl Writer<'_> {
                 writeln!(self, "let Some(value) = &self.{name} else {{");
                 writeln!(self, "return Err(to.error(codec::Problem::Missing).in_field({asn:?}));");
                 writeln!(self, "}};");
-                let put = self.put(&OER, &field.ty, "value", true);
+                let put = self.put_named(&OER, field, "value", true);
                 writeln!(self, "{put}?;");
             } else if field.is_grouped || field.presence == Presence::Optional {
                 self.forward_encode_field(&OER, field);
             } else {
                 // It is there: that is why this is written.
                 let place = format!("self.{}", field.names.rust);
-                let put = self.put(&OER, &field.ty, &place, false);
+                let put = self.put_named(&OER, field, &place, false);
                 writeln!(self, "{put}?;");
             }
         }

@@ -8,7 +8,7 @@ use super::encoding::{Entry, Form, Place, What};
 use super::limits::Limits;
 use super::lower::fitting;
 use super::model::*;
-use super::write::Writer;
+use super::write::{Writer, type_range};
 
 impl Writer<'_> {
     /// An expression that writes a value; `base` is its place, or a reference to it.
@@ -20,6 +20,28 @@ impl Writer<'_> {
                 let reference = if is_ref { "" } else { "&" };
                 format!("{}::Encode::encode({reference}{base}, to)", syntax.module)
             }
+        }
+    }
+
+    /// An expression that writes a component or an alternative, with its name in the errors.
+    ///
+    /// There is no name where only the sink can fail, so that numbers of the machine stay fast.
+    pub fn put_named(&self, syntax: &Entry, field: &Field, base: &str, is_ref: bool) -> String {
+        let put = self.put(syntax, &field.ty, base, is_ref);
+        if self.is_special(syntax, &field.ty) {
+            in_field(&put, field)
+        } else {
+            self.named(put, field)
+        }
+    }
+
+    /// Adds a name to the errors of an expression that writes a component or an alternative, unless each value of its
+    /// Rust type can be written.
+    pub fn named(&self, put: String, field: &Field) -> String {
+        match self.leaf(&field.ty).kind {
+            Kind::Plain("bool" | "()" | "f64", _) => put,
+            Kind::Plain(path, _) if type_range(path).is_some() => put,
+            _ => in_field(&put, field),
         }
     }
 
@@ -90,6 +112,11 @@ impl Writer<'_> {
         };
         Elements { module, is_special, all, read: self.take(syntax, of) }
     }
+}
+
+/// An expression whose errors have the name of a component or alternative.
+fn in_field(put: &str, field: &Field) -> String {
+    format!("{put}.map_err(|error| error.in_field({:?}))", field.names.asn)
 }
 
 /// The elements of a list.

@@ -55,6 +55,9 @@ impl Writer<'_> {
         let generics = self.generics(id, "'a");
         writeln!(self);
         writeln!(self, "/// `{}`", def.asn);
+        if let Shape::Alias(of) | Shape::Newtype(Newtype { inner: of, .. }) = &def.shape {
+            self.note_width(of);
+        }
         match &def.shape {
             Shape::Alias(of) => {
                 let of = self.ty(of, "'a");
@@ -66,6 +69,7 @@ impl Writer<'_> {
                 for field in &of.fields {
                     let ty = self.field_type(field);
                     writeln!(self, "/// `{}`", field.names.asn);
+                    self.note_width(&field.ty);
                     writeln!(self, "pub {}: {ty},", field.names.rust);
                 }
                 writeln!(self, "}}");
@@ -76,6 +80,7 @@ impl Writer<'_> {
                 for alternative in &of.alternatives {
                     let ty = self.ty(&alternative.ty, "'a");
                     writeln!(self, "/// `{}`", alternative.names.asn);
+                    self.note_width(&alternative.ty);
                     writeln!(self, "{}({ty}),", alternative.names.rust);
                 }
                 if of.is_extensible {
@@ -97,6 +102,25 @@ impl Writer<'_> {
                 self.named_numbers(id, of);
             }
             Shape::Pending => writeln!(self, "pub type {}<'a> = types::Any<'a>;", def.rust),
+        }
+    }
+
+    /// Documents an INTEGER whose Rust type does not hold all values that its constraints allow.
+    fn note_width(&mut self, ty: &Use) {
+        match &ty.kind {
+            Kind::Vec(of) | Kind::SetOf(of) => self.note_width(of),
+            Kind::Plain("i64", _) => {
+                let values = &ty.limits.values;
+                if values.low().is_none() || values.high().is_none() {
+                    writeln!(self, "///");
+                    writeln!(
+                        self,
+                        "/// The module gives no bounds, and Rust's type holds 64 bits: decoding refuses wider numbers"
+                    );
+                    writeln!(self, "/// with `IntegerTooWide`.");
+                }
+            }
+            _ => {}
         }
     }
 

@@ -124,7 +124,7 @@ impl Writer<'_> {
             return self.forward_encode_field(&XDR, field);
         }
         // A default is always there.
-        let put = self.put(&XDR, &field.ty, &place, false);
+        let put = self.put_named(&XDR, field, &place, false);
         writeln!(self, "{put}?;");
     }
 

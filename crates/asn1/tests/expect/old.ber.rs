@@ -55,11 +55,11 @@ impl<'a> ber::Decode<'a> for A<'a> {
 
 impl ber::EncodeContents for A<'_> {
     fn encode_contents(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {
-        ber::Encode::encode(&self.b, to)?;
+        ber::Encode::encode(&self.b, to).map_err(|error| error.in_field("b"))?;
         if let Some(value) = &self.component2 {
-            to.implicit(ber::Tag::context(0), value)?;
+            to.implicit(ber::Tag::context(0), value).map_err(|error| error.in_field("component2"))?;
         }
-        ber::Encode::encode(&self.component1, to)?;
+        ber::Encode::encode(&self.component1, to).map_err(|error| error.in_field("component1"))?;
         Ok(())
     }
 }
@@ -137,8 +137,8 @@ impl<'a> ber::Decode<'a> for B<'a> {
 
 impl ber::EncodeContents for B<'_> {
     fn encode_contents(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {
-        ber::Encode::encode(&self.value, to)?;
-        ber::Encode::encode(&self.kind, to)?;
+        ber::Encode::encode(&self.value, to).map_err(|error| error.in_field("value"))?;
+        ber::Encode::encode(&self.kind, to).map_err(|error| error.in_field("kind"))?;
         Ok(())
     }
 }

@@ -29,11 +29,11 @@ impl lws::Encode for A<'_> {
         let mut present_ = 0_u64;
         present_ |= u64::from(self.component2.is_some());
         to.presence(present_, 1)?;
-        lws::Encode::encode(&self.component1, to)?;
+        lws::Encode::encode(&self.component1, to).map_err(|error| error.in_field("component1"))?;
         if let Some(value) = &self.component2 {
-            lws::Encode::encode(value, to)?;
+            lws::Encode::encode(value, to).map_err(|error| error.in_field("component2"))?;
         }
-        lws::Encode::encode(&self.b, to)?;
+        lws::Encode::encode(&self.b, to).map_err(|error| error.in_field("b"))?;
         Ok(())
     }
 }
@@ -85,8 +85,8 @@ impl lws::Encode for B<'_> {
         &self,
         to: &mut lws::Encoder<SinkT, WordT>,
     ) -> Result<(), codec::Error> {
-        lws::Encode::encode(&self.kind, to)?;
-        lws::Encode::encode(&self.value, to)?;
+        lws::Encode::encode(&self.kind, to).map_err(|error| error.in_field("kind"))?;
+        lws::Encode::encode(&self.value, to).map_err(|error| error.in_field("value"))?;
         Ok(())
     }
 }

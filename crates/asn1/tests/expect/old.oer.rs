@@ -29,11 +29,11 @@ impl oer::Encode for A<'_> {
         let mut present_ = 0_u64;
         present_ |= u64::from(self.component2.is_some());
         to.presence(present_, 1)?;
-        oer::Encode::encode(&self.component1, to)?;
+        oer::Encode::encode(&self.component1, to).map_err(|error| error.in_field("component1"))?;
         if let Some(value) = &self.component2 {
-            oer::Encode::encode(value, to)?;
+            oer::Encode::encode(value, to).map_err(|error| error.in_field("component2"))?;
         }
-        oer::Encode::encode(&self.b, to)?;
+        oer::Encode::encode(&self.b, to).map_err(|error| error.in_field("b"))?;
         Ok(())
     }
 }
@@ -85,8 +85,8 @@ impl oer::Encode for B<'_> {
         &self,
         to: &mut oer::Encoder<SinkT>,
     ) -> Result<(), codec::Error> {
-        oer::Encode::encode(&self.kind, to)?;
-        oer::Encode::encode(&self.value, to)?;
+        oer::Encode::encode(&self.kind, to).map_err(|error| error.in_field("kind"))?;
+        oer::Encode::encode(&self.value, to).map_err(|error| error.in_field("value"))?;
         Ok(())
     }
 }

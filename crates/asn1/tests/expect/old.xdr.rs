@@ -26,12 +26,12 @@ impl xdr::Encode for A<'_> {
         &self,
         to: &mut xdr::Encoder<SinkT>,
     ) -> Result<(), codec::Error> {
-        xdr::Encode::encode(&self.component1, to)?;
+        xdr::Encode::encode(&self.component1, to).map_err(|error| error.in_field("component1"))?;
         to.bool(self.component2.is_some())?;
         if let Some(value) = &self.component2 {
-            xdr::Encode::encode(value, to)?;
+            xdr::Encode::encode(value, to).map_err(|error| error.in_field("component2"))?;
         }
-        xdr::Encode::encode(&self.b, to)?;
+        xdr::Encode::encode(&self.b, to).map_err(|error| error.in_field("b"))?;
         Ok(())
     }
 }
@@ -83,8 +83,8 @@ impl xdr::Encode for B<'_> {
         &self,
         to: &mut xdr::Encoder<SinkT>,
     ) -> Result<(), codec::Error> {
-        xdr::Encode::encode(&self.kind, to)?;
-        xdr::Encode::encode(&self.value, to)?;
+        xdr::Encode::encode(&self.kind, to).map_err(|error| error.in_field("kind"))?;
+        xdr::Encode::encode(&self.value, to).map_err(|error| error.in_field("value"))?;
         Ok(())
     }
 }

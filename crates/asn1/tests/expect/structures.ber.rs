@@ -64,7 +64,7 @@ impl ber::EncodeContents for A<'_> {
             ber::Encode::encode(&self.c, to)?;
         }
         if let Some(value) = &self.b {
-            to.implicit(ber::Tag::context(0), value)?;
+            to.implicit(ber::Tag::context(0), value).map_err(|error| error.in_field("b"))?;
         }
         ber::Encode::encode(&self.a, to)?;
         Ok(())
@@ -147,9 +147,9 @@ impl<'a> ber::Decode<'a> for B<'a> {
 impl ber::EncodeContents for B<'_> {
     fn encode_contents(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {
         if let Some(value) = &self.right {
-            to.implicit(ber::Tag::context(1), value)?;
+            to.implicit(ber::Tag::context(1), value).map_err(|error| error.in_field("right"))?;
         }
-        to.implicit(ber::Tag::context(0), &self.left)?;
+        to.implicit(ber::Tag::context(0), &self.left).map_err(|error| error.in_field("left"))?;
         Ok(())
     }
 }
@@ -217,10 +217,10 @@ impl ber::Encode for C<'_> {
     fn encode(&self, to: &mut ber::Encoder<'_>) -> Result<(), codec::Error> {
         match self {
             C::A(value) => {
-                to.implicit(ber::Tag::context(0), value)
+                to.implicit(ber::Tag::context(0), value).map_err(|error| error.in_field("a"))
             }
             C::B(value) => {
-                to.implicit(ber::Tag::context(1), value)
+                to.implicit(ber::Tag::context(1), value).map_err(|error| error.in_field("b"))
             }
             C::Unknown(value) => ber::Encode::encode(value, to),
         }

@@ -35,7 +35,7 @@ impl lws::Encode for A<'_> {
         to.presence(present_, 3)?;
         lws::Encode::encode(&self.a, to)?;
         if let Some(value) = &self.b {
-            lws::Encode::encode(value, to)?;
+            lws::Encode::encode(value, to).map_err(|error| error.in_field("b"))?;
         }
         if !self.c {
             lws::Encode::encode(&self.c, to)?;
@@ -123,9 +123,9 @@ impl lws::Encode for B<'_> {
         let mut present_ = 0_u64;
         present_ |= u64::from(self.right.is_some());
         to.presence(present_, 1)?;
-        lws::Encode::encode(&self.left, to)?;
+        lws::Encode::encode(&self.left, to).map_err(|error| error.in_field("left"))?;
         if let Some(value) = &self.right {
-            lws::Encode::encode(value, to)?;
+            lws::Encode::encode(value, to).map_err(|error| error.in_field("right"))?;
         }
         Ok(())
     }
@@ -182,11 +182,11 @@ impl lws::Encode for C<'_> {
         match self {
             C::A(value) => {
                 to.index(0)?;
-                lws::Encode::encode(value, to)
+                lws::Encode::encode(value, to).map_err(|error| error.in_field("a"))
             }
             C::B(value) => {
                 to.index(1)?;
-                lws::Encode::encode(value, to)
+                lws::Encode::encode(value, to).map_err(|error| error.in_field("b"))
             }
             C::Unknown(value) => to.octets_fixed(value.as_bytes()),
         }

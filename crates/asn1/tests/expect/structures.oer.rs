@@ -35,7 +35,7 @@ impl oer::Encode for A<'_> {
         to.presence(present_, 3)?;
         oer::Encode::encode(&self.a, to)?;
         if let Some(value) = &self.b {
-            oer::Encode::encode(value, to)?;
+            oer::Encode::encode(value, to).map_err(|error| error.in_field("b"))?;
         }
         if !self.c {
             oer::Encode::encode(&self.c, to)?;
@@ -122,9 +122,9 @@ impl oer::Encode for B<'_> {
         let mut present_ = 0_u64;
         present_ |= u64::from(self.right.is_some());
         to.presence(present_, 1)?;
-        oer::Encode::encode(&self.left, to)?;
+        oer::Encode::encode(&self.left, to).map_err(|error| error.in_field("left"))?;
         if let Some(value) = &self.right {
-            oer::Encode::encode(value, to)?;
+            oer::Encode::encode(value, to).map_err(|error| error.in_field("right"))?;
         }
         Ok(())
     }
@@ -181,11 +181,11 @@ impl oer::Encode for C<'_> {
         match self {
             C::A(value) => {
                 to.tag(codec::ber::Tag::context(0))?;
-                oer::Encode::encode(value, to)
+                oer::Encode::encode(value, to).map_err(|error| error.in_field("a"))
             }
             C::B(value) => {
                 to.tag(codec::ber::Tag::context(1))?;
-                oer::Encode::encode(value, to)
+                oer::Encode::encode(value, to).map_err(|error| error.in_field("b"))
             }
             C::Unknown(value) => to.put(value.as_bytes()),
         }

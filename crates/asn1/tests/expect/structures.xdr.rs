@@ -31,7 +31,7 @@ impl xdr::Encode for A<'_> {
         xdr::Encode::encode(&self.a, to)?;
         to.bool(self.b.is_some())?;
         if let Some(value) = &self.b {
-            xdr::Encode::encode(value, to)?;
+            xdr::Encode::encode(value, to).map_err(|error| error.in_field("b"))?;
         }
         xdr::Encode::encode(&self.c, to)?;
         if self.d.is_some() {
@@ -110,10 +110,10 @@ impl xdr::Encode for B<'_> {
         &self,
         to: &mut xdr::Encoder<SinkT>,
     ) -> Result<(), codec::Error> {
-        xdr::Encode::encode(&self.left, to)?;
+        xdr::Encode::encode(&self.left, to).map_err(|error| error.in_field("left"))?;
         to.bool(self.right.is_some())?;
         if let Some(value) = &self.right {
-            xdr::Encode::encode(value, to)?;
+            xdr::Encode::encode(value, to).map_err(|error| error.in_field("right"))?;
         }
         Ok(())
     }
@@ -170,11 +170,11 @@ impl xdr::Encode for C<'_> {
         match self {
             C::A(value) => {
                 to.uint(0)?;
-                xdr::Encode::encode(value, to)
+                xdr::Encode::encode(value, to).map_err(|error| error.in_field("a"))
             }
             C::B(value) => {
                 to.uint(1)?;
-                xdr::Encode::encode(value, to)
+                xdr::Encode::encode(value, to).map_err(|error| error.in_field("b"))
             }
             C::Unknown(value) => to.opaque_fixed(value.as_bytes()),
         }

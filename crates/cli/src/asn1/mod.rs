@@ -45,7 +45,7 @@ pub struct Compile {
     /// For crates without the standard library.
     #[arg(long)]
     no_std: bool,
-    /// An INTEGER without bounds has 64 bits, and not any width.
+    /// An INTEGER without bounds has 64 bits, not any width, and decoding refuses wider numbers.
     #[arg(long)]
     narrow_integers: bool,
     /// A type that is a message by itself though others are made of it: it keeps its constraints, as a struct. Once
