@@ -128,3 +128,63 @@ fn json_goes_both_ways() {
     assert_eq!(wrong(r#"{"boolean":1}"#), "`1` is not true or false, in boolean");
     assert_eq!(wrong(r#"{"nothing":1}"#), "the type has no component `nothing`");
 }
+
+/// `ContentInfo` and the others are of modules that are not given.
+const PARTS: &str = "P DEFINITIONS ::= BEGIN
+    IMPORTS ContentInfo, Extra, Kind FROM PKCS-7;
+    PFX ::= SEQUENCE { version INTEGER, authSafe ContentInfo, extra Extra OPTIONAL, end BOOLEAN }
+    Tagged ::= SEQUENCE { a [0] IMPLICIT Kind, b [1] EXPLICIT Kind OPTIONAL }
+    One ::= CHOICE { other Kind, number INTEGER }
+    Both ::= SET { other Kind, number INTEGER }
+END";
+
+#[test]
+fn a_component_of_a_missing_module_is_opaque() {
+    let files = files(&[("p.asn1", PARTS.as_bytes())]);
+    for (ty, bytes, part) in [
+        ("PFX", &[0x30, 11, 2, 1, 3, 0x30, 3, 2, 1, 5, 1, 1, 0xff][..], "authSafe '3003020105'H"),
+        ("PFX", &[0x30, 11, 2, 1, 3, 2, 1, 5, 5, 0, 1, 1, 0xff], "extra '0500'H"),
+        ("Tagged", &[0x30, 8, 0x80, 1, 9, 0xa1, 3, 2, 1, 7], "a '800109'H"),
+        ("Tagged", &[0x30, 8, 0x80, 1, 9, 0xa1, 3, 2, 1, 7], "b '020107'H"),
+        ("One", &[4, 1, 9], "other : '040109'H"),
+        ("One", &[2, 1, 9], "number : 9"),
+        ("Both", &[0x31, 6, 2, 1, 9, 4, 1, 7], "other '040107'H"),
+    ] {
+        for rules in [Rules::Ber, Rules::Der] {
+            let shown = round(&files, ty, bytes, rules);
+            assert!(shown.contains(part), "{shown}, not {part}");
+        }
+        let world = World::new(&files);
+        let mut schema = Schema::new(&world);
+        let id = schema.type_named(ty).unwrap();
+        let der = Encoding::Tagged(Rules::Der);
+        let value = der.decode(&schema, id, bytes, Limits::default()).unwrap();
+        let json = jer::to_json(&schema, &value, id);
+        let again = jer::from_json(&schema, &json, id).unwrap();
+        assert_eq!(der.encode(&schema, id, &again).unwrap(), bytes, "{json}");
+    }
+    let wrong = fails(&files, "Tagged", &[0x30, 3, 0x81, 1, 9], Rules::Ber);
+    assert!(wrong.contains("in a") && wrong.contains("[0]"), "{wrong}");
+}
+
+#[test]
+fn an_opaque_value_is_one_encoding_and_needs_one_that_says_its_length() {
+    let files = files(&[("p.asn1", PARTS.as_bytes())]);
+    let world = World::new(&files);
+    let mut schema = Schema::new(&world);
+    let id = schema.type_named("Tagged").unwrap();
+    let encode = |encoding: &str, octets: &str| {
+        let json = format!(r#"{{"a":{{"octets":"{octets}"}}}}"#);
+        let value = jer::from_json(&schema, &json, id).unwrap();
+        let encoding = Encoding::from_name(encoding).unwrap();
+        encoding.encode(&schema, id, &value).map_err(|e| e.to_string())
+    };
+    assert_eq!(encode("ber", "800109"), Ok(vec![0x30, 3, 0x80, 1, 9]));
+    for octets in ["", "80", "800109FF", "040109"] {
+        assert!(encode("ber", octets).is_err(), "{octets}");
+    }
+    for encoding in ["oer", "xdr", "lws32"] {
+        let told = encode(encoding, "800109").unwrap_err();
+        assert!(told.contains("`Kind` is of a module that is not there"), "{told}");
+    }
+}

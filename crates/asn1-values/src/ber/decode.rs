@@ -1,14 +1,14 @@
 //! Bytes into values, by the primitives that generated decoders are made of.
 
 use fusewire_codec::Problem;
-use fusewire_codec::ber::{DecodeContents, Decoder, Header, Rules};
+use fusewire_codec::ber::{DecodeContents, Decoder, Header, Rules, Tag};
 use fusewire_codec::types::{self, BitString, Moment, Oid, RelativeOid, real};
 
 use fusewire_asn1::ast::Simple;
 
 use crate::error::Error;
 use crate::limits::{Budget, Limits};
-use crate::schema::{Choice, Kind, List, Schema, Structure as StructureType, TypeId};
+use crate::schema::{Choice, Kind, List, Member, Schema, Structure as StructureType, TypeId};
 use crate::value::{Open, Place, Real, Structure, Unknown, Value};
 
 /// Reads a value that takes up all of `bytes`, its open types as they are.
@@ -73,7 +73,7 @@ impl Walk<'_, '_, '_> {
     ) -> Result<Value, Error> {
         let of = self.schema.get(ty);
         let header = from.header(of.tags[passed])?;
-        let has_own = !matches!(of.kind, Kind::Choice(_) | Kind::Open(_) | Kind::Unknown(_));
+        let has_own = of.kind.has_tag();
         if has_own && passed + 1 == of.tags.len() {
             return self.contents(ty, from, header);
         }
@@ -89,6 +89,18 @@ impl Walk<'_, '_, '_> {
             Kind::Choice(of) => self.choice(of, ty, from),
             Kind::Open(_) => {
                 let offset = from.position();
+                let bytes = from.any()?;
+                Ok(Value::Open(Open::Raw(bytes.to_vec(), Place(offset))))
+            }
+            Kind::Opaque(of) => {
+                let offset = from.position();
+                if let Some(expected) = of.tag
+                    && from.more()?
+                    && from.peek()? != expected
+                {
+                    let found = from.peek()?;
+                    return Err(Error::at(Problem::Tag { expected, found }, offset));
+                }
                 let bytes = from.any()?;
                 Ok(Value::Open(Open::Raw(bytes.to_vec(), Place(offset))))
             }
@@ -171,7 +183,7 @@ impl Walk<'_, '_, '_> {
                 false => self.sequence(of, from),
             })?,
             Kind::List(of) => inside(from, header, |from| self.list(of, from))?,
-            Kind::Choice(_) | Kind::Open(_) | Kind::Unknown(_) => {
+            Kind::Choice(_) | Kind::Open(_) | Kind::Opaque(_) | Kind::Unknown(_) => {
                 return Err(Error::at(Problem::BadTag, offset));
             }
         })
@@ -204,7 +216,7 @@ impl Walk<'_, '_, '_> {
             if of.unknown_at == Some(n) {
                 self.unknown(&of.members[n..], &mut structure, from)?;
             }
-            let is_there = from.more()? && self.schema.begins_with(member.ty, from.peek()?);
+            let is_there = from.more()? && self.is_there(&of.members[n..], from.peek()?);
             // What has to be there and has another tag says so itself.
             if !is_there && member.is_optional {
                 structure.members.push(None);
@@ -221,6 +233,20 @@ impl Walk<'_, '_, '_> {
             self.unknown(&[], &mut structure, from)?;
         }
         Ok(Value::Structure(structure))
+    }
+
+    /// Returns `true` if the first of the members begins with the tag, and none of those that may follow instead of it
+    /// has the tag (X.680, 25.6), if its own tag is not known.
+    fn is_there(&self, members: &[Member], tag: Tag) -> bool {
+        let Some((member, rest)) = members.split_first() else { return false };
+        if !member.is_optional || !self.schema.takes_any(member.ty) {
+            return self.schema.begins_with(member.ty, tag);
+        }
+        let required = rest.iter().position(|m| !m.is_optional);
+        let next = &rest[..required.map_or(rest.len(), |n| n + 1)];
+        let has_tag =
+            |m: &Member| !self.schema.takes_any(m.ty) && self.schema.begins_with(m.ty, tag);
+        !next.iter().any(has_tag)
     }
 
     fn member(
@@ -270,10 +296,11 @@ impl Walk<'_, '_, '_> {
             }
             last = Some(tag);
             let known = |n: &usize| self.schema.begins_with(of.members[*n].ty, tag);
-            let mut candidates = (0..of.members.len()).filter(known).peekable();
-            let any = candidates.peek().copied();
+            let mut candidates: Vec<usize> = (0..of.members.len()).filter(known).collect();
+            let any = candidates.first().copied();
             // An open type takes what no other does.
-            let free = candidates.find(|n| structure.members[*n].is_none());
+            candidates.sort_by_key(|n| self.schema.takes_any(of.members[*n].ty));
+            let free = candidates.into_iter().find(|n| structure.members[*n].is_none());
             match (free, any) {
                 (Some(n), _) => structure.members[n] = Some(self.member(of, n, from)?),
                 (None, Some(n)) => {

@@ -8,7 +8,7 @@ use fusewire_codec::types::BitString;
 use crate::characters;
 use crate::error::Error;
 use crate::number;
-use crate::schema::{Kind, List, Member, Schema, Structure as StructureType, TypeId};
+use crate::schema::{Kind, List, Member, Opaque, Schema, Structure as StructureType, TypeId};
 use crate::value::{Open, Structure, Unknown, Value};
 
 pub fn encode(
@@ -65,7 +65,7 @@ impl Writer<'_, '_, '_> {
         of.allows(value)?;
         self.contents(ty, value)?;
         let composite = matches!(of.kind, Kind::Structure(_) | Kind::List(_));
-        let has_own = !matches!(of.kind, Kind::Choice(_) | Kind::Open(_) | Kind::Unknown(_));
+        let has_own = of.kind.has_tag();
         for (n, tag) in of.tags.iter().enumerate().rev() {
             let is_innermost = n + 1 == of.tags.len();
             self.header(*tag, composite || !(is_innermost && has_own), start);
@@ -121,6 +121,7 @@ impl Writer<'_, '_, '_> {
             }
             (Kind::Open(_), Value::Open(Open::Raw(bytes, _))) => self.put(bytes),
             (Kind::Open(_), Value::Open(Open::Typed(ty, value))) => self.value(*ty, value)?,
+            (Kind::Opaque(of), Value::Open(Open::Raw(bytes, _))) => self.opaque(of, bytes)?,
             (Kind::Unknown(reason), _) => {
                 return Err(Error::of_type(format!("{}: {reason}", of.name)));
             }
@@ -180,6 +181,18 @@ impl Writer<'_, '_, '_> {
         }
         self.put(bytes);
         Ok(())
+    }
+
+    /// A value of a type that is not there: one encoding, with the tag that the type is known to have.
+    fn opaque(&mut self, of: &Opaque, bytes: &[u8]) -> Result<(), Error> {
+        let rules = if self.der { Rules::Der } else { Rules::Ber };
+        let found = Decoder::new(bytes, rules, Limits::default()).peek()?;
+        if let Some(expected) = of.tag.filter(|tag| *tag != found) {
+            let name = &of.name;
+            let message = format!("expected tag {expected} for `{name}`, found {found}");
+            return Err(Error::of_value(message));
+        }
+        self.unknown(bytes, &[])
     }
 
     fn member(&mut self, kind: &StructureType, of: &Structure, n: usize) -> Result<(), Error> {

@@ -224,6 +224,7 @@ impl<'d> Reader<'_, '_, '_, 'd> {
                 let place = self.at - self.syntax.fill(bytes.len()) - bytes.len();
                 Value::Open(Open::Raw(bytes.to_vec(), Place(place)))
             }
+            Kind::Opaque(of) => return Err(Error::at_type(of.reason(), offset)),
             Kind::Unknown(reason) => {
                 return Err(Error::at_type(format!("{}: {reason}", of.name), offset));
             }

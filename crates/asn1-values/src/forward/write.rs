@@ -137,6 +137,7 @@ impl<'s, 'w, 'a> Writer<'s, 'w, 'a> {
             (Kind::Open(_), Value::Open(Open::Typed(ty, value))) => {
                 self.within(|w| w.value(*ty, value))?;
             }
+            (Kind::Opaque(of), _) => return Err(Error::of_type(of.reason())),
             (Kind::Unknown(reason), _) => {
                 return Err(Error::of_type(format!("{}: {reason}", of.name)));
             }

@@ -162,6 +162,11 @@ impl Reader<'_, '_, '_> {
                 let bytes = read(text, what, Json::octets)?;
                 Ok(Value::Open(Open::Raw(bytes.into_vec(), Place::default())))
             }
+            Kind::Opaque(_) => {
+                let what = "the encoding of a type that is not there, as {\"octets\": \"…\"}";
+                let bytes = read(text, what, Json::octets)?;
+                Ok(Value::Open(Open::Raw(bytes.into_vec(), Place::default())))
+            }
             Kind::Unknown(reason) => Err(Error::of_type(reason.clone())),
         }
     }

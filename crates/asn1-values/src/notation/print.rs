@@ -179,6 +179,7 @@ fn scalar(value: &Value, kind: &Kind) -> String {
         }
         (Value::Text(bytes), Kind::Text(simple, _)) => strings::text(*simple, bytes),
         (Value::Text(bytes), _) => strings::hex(bytes),
+        (Value::Open(Open::Raw(bytes, _)), Kind::Opaque(_)) => strings::hex(bytes),
         (Value::Open(Open::Raw(bytes, _)), _) => raw(bytes),
         (Value::UnknownChoice(unknown), _) => extension(unknown),
         // A value that is none of its type, which no decoder gives.

@@ -323,6 +323,13 @@ impl<'a> Schema<'_, 'a> {
             (Kind::Open(_), _) => Err(Error::of_value(
                 "a value of an open type has its type before it: write `Type : value`, or its encoding as '…'H",
             )),
+            (Kind::Opaque(_), ValueKind::Hex(digits)) => {
+                Ok(Value::Open(Open::Raw(strings::of_hex(digits), Place::default())))
+            }
+            (Kind::Opaque(of), _) => Err(Error::of_value(format!(
+                "`{}` is of a module that is not there: write the encoding of its value as '…'H, or add its file",
+                of.name
+            ))),
             (Kind::Unknown(reason), _) => Err(Error::of_type(reason.clone())),
             (kind, _) => Err(wrong(described(kind))),
         }

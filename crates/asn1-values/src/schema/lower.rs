@@ -10,8 +10,8 @@ use fusewire_asn1::resolve::{Base, Bound, Env, Member as AstMember, Ty};
 
 use super::constraints::Constraints;
 use super::{
-    Choice, Enumerated, Integer, Job, Kind, List, Member, PendingDefault, RealForm, Schema, Size,
-    Structure, Type, TypeId, tables, tags,
+    Choice, Enumerated, Integer, Job, Kind, List, Member, Opaque, PendingDefault, RealForm, Schema,
+    Size, Structure, Type, TypeId, tables, tags,
 };
 
 /// References may go through so many others.
@@ -145,9 +145,17 @@ impl<'a> Schema<'_, 'a> {
                 let kind = self.signed(used, &ty.env);
                 self.set(id, steps, Some(16), kind);
             }
-            TypeKind::Reference(reference) => {
-                let reason = format!("`{}` is of a module that is not there", reference.name.text);
-                self.set(id, steps, None, unknown(&reason));
+            TypeKind::Reference(_) | TypeKind::Field(..) => {
+                // The tag of what cannot be looked into stays with it.
+                let is_own = steps.last().is_some_and(|step| step.1);
+                let name = self.notation(ty);
+                self.set(id, steps, None, Kind::Opaque(Opaque { name, tag: None }));
+                let ty = self.change(id);
+                if let Kind::Opaque(of) = &mut ty.kind
+                    && is_own
+                {
+                    of.tag = ty.tags.pop();
+                }
             }
             _ => self.set(id, steps, None, unknown("it is not of a kind that has values here")),
         }

@@ -70,8 +70,35 @@ pub enum Kind {
     Choice(Choice),
     /// ANY or an open type.
     Open(Option<Table>),
+    /// A type of a module that is not among the files.
+    Opaque(Opaque),
     /// It cannot be known, and why.
     Unknown(String),
+}
+
+/// A type of a module that is not among the files. In BER, its values are complete encodings.
+#[derive(Clone, Debug)]
+pub struct Opaque {
+    /// Its name, or the notation itself.
+    pub name: String,
+    /// The tag that its encodings begin with, if one is written that may be IMPLICIT. It is part of the value, because
+    /// EXPLICIT tags surround a CHOICE, and nothing says whether the type is one (X.680, 31.2.7).
+    pub tag: Option<Tag>,
+}
+
+impl Opaque {
+    /// Returns why a value cannot be used.
+    pub(crate) fn reason(&self) -> String {
+        let name = &self.name;
+        format!("`{name}` is of a module that is not there: add its file, or use BER or DER")
+    }
+}
+
+impl Kind {
+    /// Returns `true` if the type has a tag of its own, which IMPLICIT can replace.
+    pub(crate) fn has_tag(&self) -> bool {
+        !matches!(self, Kind::Choice(_) | Kind::Open(_) | Kind::Opaque(_) | Kind::Unknown(_))
+    }
 }
 
 /// An INTEGER's names and bounds.
@@ -386,10 +413,20 @@ impl<'w, 'a> Schema<'w, 'a> {
         self.begins(id, tag, 0)
     }
 
+    /// Returns `true` if the encodings of a type may begin with any tag, so that types with tags of their own come before
+    /// it.
+    pub fn takes_any(&self, id: TypeId) -> bool {
+        let ty = &self.types[id];
+        let is_open = matches!(ty.kind, Kind::Open(_) | Kind::Opaque(Opaque { tag: None, .. }));
+        ty.tags.is_empty() && is_open
+    }
+
     /// The alternative that begins with a tag. A tag that none has is one of the untagged CHOICE that is extensible, if the
     /// CHOICE is not extensible itself (X.680, 52.7).
     pub fn alternative_of(&self, of: &Choice, tag: Tag) -> Option<usize> {
-        let known = of.alternatives.iter().position(|a| self.begins_with(a.ty, tag));
+        let begins = |a: &Member| self.begins_with(a.ty, tag);
+        let known = of.alternatives.iter().position(|a| begins(a) && !self.takes_any(a.ty));
+        let known = known.or_else(|| of.alternatives.iter().position(begins));
         known.or_else(|| self.open_alternative(of, 0))
     }
 
@@ -412,7 +449,8 @@ impl<'w, 'a> Schema<'w, 'a> {
             (None, Kind::Choice(choice)) => {
                 depth < 32 && choice.alternatives.iter().any(|a| self.begins(a.ty, tag, depth + 1))
             }
-            (None, Kind::Open(_)) => true,
+            (None, Kind::Opaque(Opaque { tag: Some(first), .. })) => *first == tag,
+            (None, Kind::Open(_) | Kind::Opaque(_)) => true,
             _ => false,
         }
     }
