@@ -133,11 +133,18 @@ impl<'a> World<'a> {
         for file in files {
             for ast in &file.modules {
                 let id = world.modules.len();
+                // Object identifiers distinguish the versions of a module (X.680 13.2).
+                let text = |m: &'a Module| {
+                    let parts = m.oid.iter().flatten();
+                    parts.map(|part| file.source.slice(part.span)).collect::<Vec<_>>()
+                };
+                let is_version =
+                    |m: &'a Module| m.oid.is_some() && ast.oid.is_some() && text(m) != text(ast);
                 if file
                     .modules
                     .iter()
                     .take_while(|m| !std::ptr::eq(*m, ast))
-                    .any(|m| m.name.text == ast.name.text)
+                    .any(|m| m.name.text == ast.name.text && !is_version(m))
                 {
                     let message = format!("the module `{}` is defined twice", ast.name.text);
                     let error = Diagnostic::error(file.id, ast.name.span, message);

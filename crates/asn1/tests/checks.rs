@@ -14,7 +14,7 @@ fn errors(text: &str) -> Vec<String> {
 }
 
 /// Modules with automatic tags, by their bodies.
-const BODIES: [(&str, &str); 40] = [
+const BODIES: [(&str, &str); 49] = [
     // X.680 20.4 to 20.6: numbers of additional items.
     ("E ::= ENUMERATED { red, green, ..., blue(1) }", "1 is the number of `green` already"),
     ("E ::= ENUMERATED { a, b, ..., c, d(2) }", "2 is the number of `c` already"),
@@ -60,6 +60,16 @@ const BODIES: [(&str, &str); 40] = [
         "P ::= SEQUENCE { s SEQUENCE (SIZE (32)) OF OCTET STRING DEFAULT '00'H }",
         "no value of the SEQUENCE OF",
     ),
+    // X.680 annex F: names of values of most string types stand for values of the others.
+    ("T ::= SEQUENCE { c UTF8String DEFAULT c1 } c1 PrintableString ::= \"Cyprus\"", ""),
+    ("v IA5String ::= w w VisibleString ::= \"a\"", ""),
+    ("v GeneralizedTime ::= w w VisibleString ::= \"20260101000000Z\"", ""),
+    ("v GraphicString ::= w w TeletexString ::= \"a\"", "another type"),
+    ("A ::= REAL (0<..<1) B ::= REAL (0.5..0.7)", ""),
+    ("A ::= INTEGER (0<..<1)", "leave no value"),
+    ("A ::= IA5String (FROM (\"\"))", ""),
+    ("A ::= IA5String (SIZE (1)) (FROM (\"\"))", "leave no value"),
+    ("F{T, T:d} ::= SEQUENCE { a T DEFAULT d } G ::= F{INTEGER, 5}", ""),
     // Definitions by themselves.
     ("alpha INTEGER ::= beta beta INTEGER ::= alpha", "`alpha` is defined by itself"),
     (
@@ -93,6 +103,13 @@ fn duplicates_of_definitions_and_modules_are_refused() {
     let twice = "M DEFINITIONS ::= BEGIN A ::= INTEGER END";
     let other = "M DEFINITIONS ::= BEGIN A ::= BOOLEAN END";
     assert_eq!(errors(&format!("{twice}\n{other}")), ["the module `M` is defined twice"]);
+    let version =
+        |number: u32| format!("M {{ 1 2 {number} }} DEFINITIONS ::= BEGIN A ::= INTEGER END");
+    assert_eq!(errors(&format!("{}\n{}", version(3), version(4))), [""; 0]);
+    assert_eq!(
+        errors(&format!("{}\n{}", version(3), version(3))),
+        ["the module `M` is defined twice"]
+    );
     let body = "M DEFINITIONS ::= BEGIN A ::= INTEGER A ::= BOOLEAN END";
     assert_eq!(errors(body), ["`A` is defined twice"]);
 }

@@ -132,6 +132,6 @@ pub fn a_value(schema: &Schema<'_, '_>, ty: TypeId, dice: &mut Dice<'_>) -> Valu
             let index = dice.roll(of.alternatives.len() as u64) as usize;
             Value::Choice(index, Box::new(a_value(schema, of.alternatives[index].ty, dice)))
         }
-        Kind::Open(_) | Kind::Unknown(_) => panic!("none of these is made"),
+        Kind::Open(_) | Kind::Opaque(_) | Kind::Unknown(_) => panic!("none of these is made"),
     }
 }

@@ -98,9 +98,13 @@ impl<'a> Checker<'_, 'a> {
         {
             return;
         }
+        let Base::Known(base) = self.world.base(ty) else { return };
         let limits = self.world.limits(ty);
         let is_empty = |ranges: &Ranges| ranges.as_slice().is_empty();
-        if is_empty(&limits.values) || is_empty(&limits.sizes) || is_empty(&limits.letters) {
+        // Between two integers there are other REAL values, and without letters there is the empty string.
+        let has_no_value = matches!(base.ty.kind, TypeKind::Integer(_)) && is_empty(&limits.values);
+        let has_no_text = is_empty(&limits.letters) && limits.sizes.low().unwrap_or(0) > 0;
+        if has_no_value || is_empty(&limits.sizes) || has_no_text {
             let message = "the constraints leave no value of the type";
             self.error(constraint.span, message, "write constraints that have values in common");
         }

@@ -123,6 +123,7 @@ impl<'a> Checker<'_, 'a> {
                 if let (ValueKind::Reference(name), Base::Known(base)) =
                     (&value.kind, self.world.base(&ty))
                     && name.module.is_none()
+                    && inner.parameter(&name.name.text).is_none()
                     && matches!(base.ty.kind, TypeKind::Integer(_) | TypeKind::Enumerated(_))
                     && !self.world.gives_name(&base.ty.kind, &name.name.text)
                     && self.world.lookup(inner.module, &name.name.text).is_none()

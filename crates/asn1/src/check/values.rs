@@ -136,7 +136,9 @@ impl<'a> Checker<'_, 'a> {
         let Base::Known(of) = self.world.base(of) else { return };
         let differ = match (&of.ty.kind, &wanted.ty.kind) {
             (TypeKind::Simple(Simple::Real), _) | (_, TypeKind::Simple(Simple::Real)) => false,
-            (TypeKind::Simple(a), TypeKind::Simple(b)) => a != b,
+            (TypeKind::Simple(a), TypeKind::Simple(b)) => {
+                a != b && !compatible(*a).is_some_and(|group| compatible(*b) == Some(group))
+            }
             (TypeKind::Simple(_), TypeKind::Integer(_) | TypeKind::BitString(_))
             | (TypeKind::Integer(_) | TypeKind::BitString(_), TypeKind::Simple(_))
             | (TypeKind::Integer(_), TypeKind::BitString(_))
@@ -308,4 +310,24 @@ fn described(kind: &TypeKind) -> &'static str {
         TypeKind::Simple(simple) if simple.is_text() => "the string's type",
         _ => "the type",
     }
+}
+
+/// The group of types that a type shares its values with: the names of values of one type stand for values of the others
+/// (X.680 annex F). Tags do not matter for that, so that times go with the strings that they are.
+fn compatible(simple: Simple) -> Option<u32> {
+    use Simple as S;
+    Some(match simple {
+        S::Utf8String
+        | S::NumericString
+        | S::PrintableString
+        | S::Ia5String
+        | S::VisibleString
+        | S::UniversalString
+        | S::BmpString
+        | S::UtcTime
+        | S::GeneralizedTime => 0,
+        S::GraphicString | S::ObjectDescriptor => 1,
+        S::Time | S::Date | S::TimeOfDay | S::DateTime | S::Duration => 2,
+        _ => return None,
+    })
 }
