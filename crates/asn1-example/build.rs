@@ -6,7 +6,13 @@ use fusewire_asn1::rust::{Encoding, Options};
 fn main() -> Result<(), build::Error> {
     let options = Options { encodings: Encoding::all(), ..Options::default() };
     build::compile(
-        &["asn1/Telemetry.asn1", "asn1/Geography.asn1", "asn1/Mapping.asn1", "asn1/Vectors.asn1"],
+        &[
+            "asn1/Telemetry.asn1",
+            "asn1/Geography.asn1",
+            "asn1/Mapping.asn1",
+            "asn1/Vectors.asn1",
+            "asn1/Envelope.asn1",
+        ],
         "asn1.rs",
         &options,
     )?;

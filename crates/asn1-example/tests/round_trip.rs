@@ -1,6 +1,6 @@
 //! Values of the generated types go through every transfer syntax and come back; what breaks a constraint does not.
 
-use fusewire_asn1_example::{geography, mapping, telemetry};
+use fusewire_asn1_example::{envelope, geography, mapping, telemetry};
 use fusewire_codec::ber::{self, Rules};
 use fusewire_codec::types::{BitString, GeneralizedTime, Oid, PrintableString};
 use fusewire_codec::{Problem, jer, lws, oer, xdr};
@@ -251,6 +251,22 @@ where
     for name in required {
         assert!(missing.iter().any(|e| e.ends_with(&format!(", in {name}"))), "{missing:?}");
     }
+}
+
+#[test]
+fn known_types_come_before_types_of_missing_modules() {
+    // Neither the content nor what may follow it is known, but a BOOLEAN is no extra.
+    let without = b"\x30\x0b\x02\x01\x03\x30\x03\x02\x01\x05\x01\x01\xff";
+    let with = b"\x30\x0d\x02\x01\x03\x30\x03\x02\x01\x05\x05\x00\x01\x01\xff";
+    for (bytes, has_extra) in [(&without[..], false), (&with[..], true)] {
+        let letter = ber::from_bytes::<envelope::Letter>(bytes, Rules::Der).expect("a letter");
+        assert_eq!((letter.extra.is_some(), letter.sealed), (has_extra, true));
+        assert_eq!(letter.content.as_bytes(), b"\x30\x03\x02\x01\x05");
+        assert_eq!(ber::to_vec(&letter, Rules::Der).expect("a value"), bytes);
+    }
+    let page = |bytes| ber::from_bytes::<envelope::Page>(bytes, Rules::Der).expect("a page");
+    assert_eq!(page(b"\x02\x01\x07"), envelope::Page::Number(7.into()));
+    assert!(matches!(page(b"\x04\x01\x07"), envelope::Page::Other(_)));
 }
 
 #[test]

@@ -206,7 +206,10 @@ impl Writer<'_> {
             if of.unknown_at == Some(n) {
                 self.skip_unknown(of.fields.get(n));
             }
-            let step = self.decode_step(field);
+            let mut step = self.decode_step(field);
+            if let Some(condition) = self.is_another_next(of, n) {
+                step = format!("if {condition} {{ None }} else {{ {step} }}");
+            }
             let name = &field.names.rust;
             if self.is_checked(&field.ty) {
                 let ty = self.field_type(field);
@@ -226,6 +229,26 @@ impl Writer<'_> {
         let names: Vec<_> = of.fields.iter().map(|f| f.names.rust.as_str()).collect();
         writeln!(self, "Ok({rust} {{ {} }})", names.join(", "));
         writeln!(self, "}})");
+    }
+
+    /// Returns `true` if encodings of a component's type may begin with any tag.
+    fn takes_any(&self, field: &Field) -> bool {
+        let is_any = matches!(self.leaf(&field.ty).kind, Kind::Plain("types::Any", _));
+        is_any && matches!(field.ty.tagging, Tagging::Own)
+    }
+
+    /// For an OPTIONAL component that may begin with any tag: the condition that the next tag is that of a component which
+    /// can follow in its place. Their tags differ from its own (X.680 25.6), which is not known.
+    pub(super) fn is_another_next(&self, of: &Struct, n: usize) -> Option<String> {
+        let (field, rest) = of.fields[n..].split_first()?;
+        if field.presence != Presence::Optional || !self.takes_any(field) {
+            return None;
+        }
+        let required = rest.iter().position(|f| f.presence == Presence::Required);
+        let next = &rest[..required.map_or(rest.len(), |n| n + 1)];
+        let known = next.iter().filter(|f| !self.takes_any(f)).filter_map(|f| f.begins.as_ref());
+        let tags: Vec<_> = known.flatten().map(|t| format!("from.next_is({})", tag(*t))).collect();
+        (!tags.is_empty()).then(|| tags.join(" || "))
     }
 
     /// Passes what is not known in front of a component.
@@ -378,7 +401,9 @@ impl Writer<'_> {
             writeln!(self, "let _ = tag;");
         }
         let case = |a| (self.begins(a, "tag"), step("required", a, "", ""), a);
-        let cases: Vec<_> = of.alternatives.iter().map(case).collect();
+        let mut cases: Vec<_> = of.alternatives.iter().map(case).collect();
+        // Alternatives with tags of their own come before one that takes any tag.
+        cases.sort_by_key(|(_, _, alternative)| self.takes_any(alternative));
         let other = match self.model.open_alternative(of) {
             _ if of.is_extensible => format!("ber::Decode::decode(from).map({rust}::Unknown)"),
             Some(open) => {

@@ -162,7 +162,14 @@ impl Writer<'_> {
             }
             if self.is_placed(field) {
                 let step = into_step(field);
-                writeln!(self, "{step}?;");
+                match self.is_another_next(of, n) {
+                    Some(condition) => {
+                        writeln!(self, "if !({condition}) {{");
+                        writeln!(self, "{step}?;");
+                        writeln!(self, "}}");
+                    }
+                    None => writeln!(self, "{step}?;"),
+                }
                 continue;
             }
             let (name, step) = (&field.names.rust, self.decode_step(field));
