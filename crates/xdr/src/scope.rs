@@ -25,8 +25,8 @@ pub enum Meaning {
 #[derive(Debug, Default)]
 pub struct Scope {
     names: HashMap<String, Meaning>,
-    /// Versions and procedures, which are constants in rpcgen's output; `None` if several have the name and their
-    /// numbers differ.
+    /// Versions and procedures with their numbers, wherever the program stands: they are constants in rpcgen's output.
+    /// `None` if several have the name and their numbers differ.
     procedures: HashMap<String, Option<i128>>,
 }
 
@@ -36,6 +36,11 @@ impl Scope {
         let mut scope = Scope::default();
         for (name, number) in [("TRUE", 1), ("FALSE", 0)] {
             scope.names.insert(name.to_owned(), Meaning::Number(Some(number)));
+        }
+        for definition in &specification.definitions {
+            if let Definition::Program(program) = definition {
+                scope.procedures(program);
+            }
         }
         let mut types = 0;
         for definition in &specification.definitions {
@@ -61,7 +66,6 @@ impl Scope {
                 }
                 Definition::Program(program) => {
                     scope.declare(&program.name, Meaning::Program, diagnostics);
-                    scope.procedures(program);
                 }
             }
         }

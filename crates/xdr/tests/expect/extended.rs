@@ -12,11 +12,11 @@ pub const HEX_MODULUS: &str = "d4a0ba0250b6";
 /// `LIMIT`
 pub const LIMIT: u32 = 4;
 
-/// `HIGHEST`
-pub const HIGHEST: u32 = 3;
-
 /// `LATEST`
 pub const LATEST: u32 = 2;
+
+/// `HIGHEST`
+pub const HIGHEST: u32 = 3;
 
 /// `key`
 pub type Key = Vec<u8>;
