@@ -163,7 +163,8 @@ impl<'v> Check<'_, '_, '_, 'v> {
 /// The SEQUENCEs and SETs around a value, outermost first, each with the components that are known.
 pub(crate) type Frames = Vec<(TypeId, Vec<Option<Value>>)>;
 
-/// The type that a table gives, by the values of the components that it asks about.
+/// The type that a table gives, by the values of the components that it asks about. None for a type of a missing module,
+/// whose values stay as they are encoded.
 pub(crate) fn typed(
     schema: &Schema<'_, '_>,
     frames: &[(TypeId, impl AsRef<[Option<Value>]>)],
@@ -189,5 +190,6 @@ pub(crate) fn typed(
             return None;
         }
     }
-    table.rows.get(&fingerprint).copied()
+    let ty = table.rows.get(&fingerprint).copied();
+    ty.filter(|ty| !matches!(schema.get(*ty).kind, Kind::Opaque(_)))
 }

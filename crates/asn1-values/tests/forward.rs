@@ -308,6 +308,26 @@ fn unknown_extensions_are_refused_where_nothing_may_follow() {
 }
 
 #[test]
+fn an_open_type_of_a_missing_module_keeps_its_octets() {
+    let text = "M DEFINITIONS AUTOMATIC TAGS ::= BEGIN IMPORTS Missing FROM Elsewhere;
+        K ::= CLASS { &id INTEGER UNIQUE, &Type } WITH SYNTAX { &Type ID &id }
+        Set K ::= { { Missing ID 1 } | { BOOLEAN ID 2 }, ... }
+        T ::= SEQUENCE { id K.&id ({Set}), value K.&Type ({Set}{@id}) } END";
+    let files = [file(text)];
+    let world = World::new(&files);
+    let mut schema = Schema::new(&world);
+    let id = schema.type_named("T").unwrap();
+    let oer = Encoding::from_name("oer").unwrap();
+    for (bytes, shown) in [(&b"\x01\x01\x02\xab\xcd"[..], "'ABCD'H"), (b"\x01\x02\x01\xff", "TRUE")]
+    {
+        let value = oer.decode(&schema, id, bytes, Limits::default()).unwrap();
+        let text = notation::to_text(&schema, &value, id);
+        assert!(text.contains(shown), "{text}");
+        assert_eq!(oer.encode(&schema, id, &value).unwrap(), bytes);
+    }
+}
+
+#[test]
 fn values_of_open_types_are_checked_by_their_table() {
     let module = file(
         "M DEFINITIONS AUTOMATIC TAGS ::= BEGIN
