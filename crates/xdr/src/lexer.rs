@@ -211,7 +211,11 @@ impl<'s> Lexer<'s> {
         let name = first_word(rest);
         self.defined.insert(name.to_owned());
         let value = rest[name.len()..].trim();
-        let text_len = text_len(value.as_bytes());
+        // A string is a constant if only a comment follows it.
+        let text_len = text_len(value.as_bytes()).filter(|len| {
+            let after = value[*len..].trim_start();
+            after.is_empty() || after.starts_with("/*")
+        });
         let value = match text_len {
             Some(len) => &value[..len],
             None => value.split("/*").next().unwrap_or("").trim(),
