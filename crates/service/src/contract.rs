@@ -11,16 +11,17 @@ mod path;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fusewire_device::impair::Rules;
 use fusewire_session::{Allow, Identity, Terms};
+use fusewire_stack::{self as stack, Connection};
 
 use crate::profile::{self, Adu, Order, Profile};
-use crate::stream::{self, Listener, Stream};
+use crate::stream::{self, Listener, Sending, Stream};
 use crate::{Error, Result};
 use link::{Link, MARK, Wire};
 
@@ -32,6 +33,12 @@ pub const NUMBER_LEN: usize = 4;
 
 /// Types whose ADUs are worth something for longer are not waited for.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(10);
+
+/// How long an end waits for the next call before it looks whether the contract is over.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Calls that a contract repeats because the first ones expired on a busy machine.
+const TRIES: usize = 20;
 
 /// How much later than at its time something may happen here: threads wait for processors.
 const SLACK: Duration = Duration::from_secs(2);
@@ -116,6 +123,34 @@ impl<A: Profile, B: Profile> Pair<A, B> {
     }
 }
 
+/// Closes both ends of a session when a contract leaves its scope early, by an error or a panic. A thread that waits at either end
+/// then returns at once, whatever the link loses.
+struct Closing<A: Profile, B: Profile> {
+    ends: Option<(Sending<A>, Sending<B>)>,
+}
+
+impl<A: Profile, B: Profile> Closing<A, B> {
+    fn of(first: &Stream<A>, second: &Stream<B>) -> Closing<A, B> {
+        Closing { ends: Some((first.sending.clone(), second.sending.clone())) }
+    }
+
+    /// Leaves the session open: the contract goes on with it.
+    fn keep(mut self) {
+        self.ends = None;
+    }
+}
+
+impl<A: Profile, B: Profile> Drop for Closing<A, B> {
+    fn drop(&mut self) {
+        let Some((first, second)) = &self.ends else { return };
+        [first.connection(), second.connection()].into_iter().for_each(close);
+    }
+}
+
+fn close(connection: &Connection) {
+    connection.close(0);
+}
+
 /// Types that are sent by themselves, of those that a side sends: calls and their answers are not.
 fn messages(adus: &[Adu]) -> Vec<Adu> {
     let messages = adus.iter().filter(|adu| adu.answered_by.is_none() && !adu.is_answer);
@@ -152,33 +187,60 @@ fn asked<A: Profile, B: Profile>(
 ) -> std::result::Result<(), Broken> {
     let calls = calls(adus);
     let count = EACH * calls.len() as u32;
-    thread::scope(|scope| {
+    let broken = |what: String| Broken::Clause { adu: adus.first().map_or("", |a| a.name), what };
+    let is_over = AtomicBool::new(false);
+    let (expired, asked) = thread::scope(|scope| {
+        let (ours, theirs) = (Closing::of(from, to), Closing::of(from, to));
+        let is_over = &is_over;
         let answering = scope.spawn(move || {
-            let mut asked = BTreeSet::new();
-            for _ in 0..count {
-                let Some((number, body, answer)) = to.receiving.next_call()? else { break };
-                asked.insert(body.to_vec());
-                let by = adus.iter().find(|adu| adu.number == number).and_then(answer_to::<B>);
-                let by = by.ok_or(Error::Unknown { number })?;
-                answer.send_bytes(by.number, answering(by, body))?;
-            }
-            Ok::<_, Error>(asked.len())
+            let asked = answer_all(to, adus, is_over)?;
+            theirs.keep();
+            Ok::<_, Error>(asked)
         });
-        let called = call_all(from, &calls, count);
-        if called.is_err() {
-            // Nobody waits for what does not come any more.
-            from.connection().close(0);
+        let expired = call_all(from, &calls, count)?;
+        is_over.store(true, Ordering::Relaxed);
+        let asked = answering.join().map_err(|_| broken("was not answered".into()))??;
+        ours.keep();
+        Ok::<_, Broken>((expired, asked))
+    })?;
+    if let Some(times) = asked.values().find(|times| **times > 1) {
+        return Err(broken(format!("a call has come {times} times")));
+    }
+    // The peer may have been asked what has expired, or not.
+    let come = asked.len() as u32;
+    match (count - expired..=count).contains(&come) && expired <= count / 2 {
+        true => Ok(()),
+        false => {
+            Err(broken(format!("{come} of {count} calls have come, and {expired} have expired")))
         }
-        let name = adus.first().map_or("", |adu| adu.name);
-        let broken = |what: String| Broken::Clause { adu: name, what };
-        let answered = answering.join().map_err(|_| broken("was not answered".into()))?;
-        called?;
-        let asked = answered?;
-        match asked == count as usize {
-            true => Ok(()),
-            false => Err(broken(format!("{asked} of {count} calls have come"))),
+    }
+}
+
+/// Answers calls until `is_over`. Returns how often each has come.
+fn answer_all<B: Profile>(
+    to: &mut Stream<B>,
+    adus: &[Adu],
+    is_over: &AtomicBool,
+) -> Result<BTreeMap<Vec<u8>, u32>> {
+    let mut asked = BTreeMap::new();
+    while !is_over.load(Ordering::Relaxed) {
+        let (number, body, answer) = match to.receiving.next(Some(POLL)) {
+            Ok(Some(stream::Next::Call(number, body, answer))) => (number, body, answer),
+            Ok(Some(stream::Next::Adu(number, _))) => return Err(Error::Unknown { number }),
+            Ok(None) => break,
+            Err(Error::Stack(stack::Error::Elapsed)) => continue,
+            Err(error) => return Err(error),
+        };
+        *asked.entry(body.to_vec()).or_insert(0) += 1;
+        let by = adus.iter().find(|adu| adu.number == number).and_then(answer_to::<B>);
+        let by = by.ok_or(Error::Unknown { number })?;
+        match answer.send_bytes(by.number, answering(by, body)) {
+            // Its call has expired.
+            Err(Error::Stack(_)) | Ok(()) => {}
+            Err(error) => return Err(error),
         }
-    })
+    }
+    Ok(asked)
 }
 
 /// The type that answers one, of those that a role sends or takes.
@@ -192,22 +254,29 @@ fn answering<'a>(by: &Adu, request: &'a [u8]) -> &'a [u8] {
     &request[..request.len().min(by.len_max)]
 }
 
+/// Asks so often. Returns how many calls have expired; only those with a deadline may.
 fn call_all<A: Profile>(
     from: &mut Stream<A>,
     calls: &[Adu],
     count: u32,
-) -> std::result::Result<(), Broken> {
+) -> std::result::Result<u32, Broken> {
+    let mut expired = 0;
     for n in 0..count {
         let adu = &calls[n as usize % calls.len()];
         let mut body = vec![0; length(n, adu)];
         fill(n, &mut body);
         let by = answer_to::<A>(adu).ok_or(Error::Unknown { number: adu.number })?;
-        if from.sending.call_bytes(adu, &body)? != answering(by, &body) {
-            let what = format!("{n} has another answer than its own");
-            return Err(Broken::Clause { adu: adu.name, what });
+        match from.sending.call_bytes(adu, &body) {
+            Ok(answer) if answer == answering(by, &body) => {}
+            Ok(_) => {
+                let what = format!("{n} has another answer than its own");
+                return Err(Broken::Clause { adu: adu.name, what });
+            }
+            Err(Error::Expired { .. }) => expired += 1,
+            Err(error) => return Err(error.into()),
         }
     }
-    Ok(())
+    Ok(expired)
 }
 
 /// Every ADU arrives once, whole, and in the order that its clauses say, both ways.
@@ -235,6 +304,7 @@ fn one_way<A: Profile, B: Profile>(
     if adus.is_empty() {
         return Ok(());
     }
+    let (ours, theirs) = (Closing::of(from, to), Closing::of(from, to));
     thread::scope(|scope| {
         let sent = scope.spawn(move || {
             let mut body = vec![0; profile::len_max(adus)];
@@ -244,13 +314,14 @@ fn one_way<A: Profile, B: Profile>(
                 fill(n, &mut body[..len]);
                 from.sending.send_bytes(adu, &body[..len])?;
             }
+            theirs.keep();
             Ok::<(), Error>(())
         });
         let mut seen = Seen::of(adus);
         let found = seen.take_all(to);
-        if found.is_err() {
-            // Who still sends is not left waiting for room.
-            to.connection().close(0);
+        match found {
+            Ok(()) => ours.keep(),
+            Err(_) => drop(ours),
         }
         let sent = sent
             .join()
@@ -444,27 +515,55 @@ fn tells_late_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(),
     let Pair { mut first, mut second, .. } = Pair::<A, B>::of_one_specification(seed)?;
     let by = answer_to::<A>(adu).ok_or(Error::Unknown { number: adu.number })?;
     thread::scope(|scope| {
+        // Whatever comes of the calls, the other thread ends with them.
+        let _closing = Closing::of(&first, &second);
         let second = &mut second;
         scope.spawn(move || {
-            // The first at once, the second too late.
-            for after in [Duration::ZERO, deadline + deadline / 8] {
-                let Ok(Some((_, body, answer))) = second.receiving.next_call() else { return };
-                thread::sleep(after);
+            let mut count = 0;
+            while let Ok(Some((_, body, answer))) = second.receiving.next_call() {
+                count += 1;
+                // Calls without a byte say nothing: every second one is late.
+                if body.first().map_or(count % 2 == 0, |first| *first == LATE) {
+                    thread::sleep(deadline + deadline / 8);
+                }
                 let _ = answer.send_bytes(by.number, answering(by, body));
             }
         });
-        for is_late in [false, true] {
-            let asked = Instant::now();
-            first.sending.call_bytes(adu, &[7; NUMBER_LEN][..NUMBER_LEN.min(adu.len_max)])?;
-            // A machine that has no time for us makes the first late as well.
-            let is_late = is_late || asked.elapsed() > deadline;
-            if first.sending.is_late() != is_late {
+        for kind in [IN_TIME, LATE] {
+            let body = &[kind; NUMBER_LEN][..NUMBER_LEN.min(adu.len_max)];
+            let took = asked_again(&mut first, adu, body)?;
+            let is_said = first.sending.is_late();
+            // A machine that is busy makes the first late as well.
+            let is_late = kind == LATE || took > deadline;
+            if is_said != is_late {
                 let what = format!("its answer is late: {is_late}, which it does not say");
                 return Err(Broken::Clause { adu: adu.name, what });
             }
         }
         Ok(())
     })
+}
+
+/// First bytes of calls that are answered at once, and late.
+const IN_TIME: u8 = 7;
+/// See [`IN_TIME`].
+const LATE: u8 = 8;
+
+/// Asks until there is an answer: a call may expire on a machine that is busy. Returns how long the last call took.
+fn asked_again<A: Profile>(
+    first: &mut Stream<A>,
+    adu: &Adu,
+    body: &[u8],
+) -> std::result::Result<Duration, Broken> {
+    for _ in 0..TRIES {
+        let asked = Instant::now();
+        match first.sending.call_bytes(adu, body) {
+            Ok(_) => return Ok(asked.elapsed()),
+            Err(Error::Expired { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Broken::Clause { adu: adu.name, what: format!("{TRIES} calls have expired") })
 }
 
 /// An ADU that is longer than its clauses let it be is refused by who would send it, and by who gets it all the same.
@@ -514,28 +613,27 @@ fn hides_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Brok
     }
     for adu in A::SENDS.iter().filter(fits) {
         let broken = |what: &str| Broken::Clause { adu: adu.name, what: what.into() };
-        let sent = thread::scope(|scope| {
-            let receiving = &mut second.receiving;
-            let taking = scope.spawn(move || match answer_to::<A>(adu) {
-                Some(by) => match receiving.next_call()? {
-                    // Longer than the mark, so that an answer that may be so long shows it.
-                    Some((_, _, answer)) => answer.send_bytes(by.number, answering(by, MARK)),
-                    None => Ok(()),
-                },
-                None => receiving.recv().map(drop),
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (ours, theirs) = (Closing::of(&first, &second), Closing::of(&first, &second));
+            let (second, is_over) = (&mut second, &is_over);
+            let taking = scope.spawn(move || {
+                match adu.answered_by {
+                    Some(_) => answer_all(second, A::SENDS, is_over).map(drop),
+                    None => second.receiving.recv().map(drop),
+                }?;
+                theirs.keep();
+                Ok::<_, Error>(())
             });
-            let sent = match adu.answered_by {
-                Some(_) => first.sending.call_bytes(adu, MARK).map(drop),
-                None => first.sending.send_bytes(adu, MARK),
-            };
-            if sent.is_err() {
-                // Nobody waits for what does not come any more.
-                first.connection().close(0);
+            match adu.answered_by {
+                Some(_) => asked_again(&mut first, adu, MARK).map(drop)?,
+                None => first.sending.send_bytes(adu, MARK)?,
             }
-            let taken = taking.join().map_err(|_| broken("was not taken"))?;
-            Ok::<_, Broken>(sent.and(taken)?)
-        });
-        sent?;
+            is_over.store(true, Ordering::Relaxed);
+            taking.join().map_err(|_| broken("was not taken"))??;
+            ours.keep();
+            Ok::<_, Broken>(())
+        })?;
         if wire.shown.load(Ordering::Relaxed) > 0 || wire.frames.load(Ordering::Relaxed) == 0 {
             return Err(broken("is in the clear on the link"));
         }
@@ -578,6 +676,22 @@ mod tests {
                 const TAKES: &'static [Adu] = $takes;
             }
         };
+    }
+
+    /// A contract that ends early leaves no thread in a call that waits without end.
+    #[test]
+    fn contract_ends_when_a_call_fails() {
+        // To the one end all answers are late, to the other none.
+        const ASK: Adu = Adu { len_max: 8, answered_by: Some(1), ..Adu::new("Ask", 0) };
+        const STRICT: Adu = Adu { deadline: Some(Duration::from_micros(1)), ..ASK };
+        const LENIENT: Adu = Adu { deadline: Some(Duration::from_secs(5)), ..ASK };
+        const SAY: Adu = Adu { len_max: 8, is_answer: true, ..Adu::new("Say", 1) };
+        aloud!(Asks: Xtp, &[STRICT], &[SAY]);
+        aloud!(Says: Xtp, &[SAY], &[LENIENT]);
+        let (tell, told) = std::sync::mpsc::channel();
+        thread::spawn(move || tell.send(tells_late::<Asks, Says>()));
+        let outcome = told.recv_timeout(Duration::from_secs(60)).expect("the contract ends");
+        assert!(outcome.is_err(), "{outcome:?}");
     }
 
     #[test]

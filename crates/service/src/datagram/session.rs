@@ -213,10 +213,15 @@ impl<P: Profile> Listener<P> {
     where
         P: From<Session<P>>,
     {
-        Ok(self.accept_session()?.into())
+        Ok(self.accept_session(None)?.into())
     }
 
-    pub(crate) fn accept_session(&self) -> Result<Session<P>> {
+    /// [`Listener::accept`], for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Stack`] with [`stack::Error::Elapsed`] if no client has come by then.
+    pub(crate) fn accept_session(&self, timeout: Option<Duration>) -> Result<Session<P>> {
+        let begun = std::time::Instant::now();
         let waker = Waker::from(Arc::new(Parked(std::thread::current())));
         let mut cx = Context::from_waker(&waker);
         let mut meetings = self.meetings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,8 +246,12 @@ impl<P: Profile> Listener<P> {
                 meetings.push_back(Meeting::of(call?)?);
                 continue;
             }
-            match meetings.front() {
-                Some(first) => std::thread::park_timeout(first.left()),
+            let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+            if left == Some(Duration::ZERO) {
+                return Err(stack::Error::Elapsed.into());
+            }
+            match meetings.front().map(Meeting::left).into_iter().chain(left).min() {
+                Some(left) => std::thread::park_timeout(left),
                 None => std::thread::park(),
             }
         }
