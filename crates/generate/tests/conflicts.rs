@@ -627,3 +627,30 @@ fn reports_have_room_beside_what_is_sent() {
         assert!(choose(&passes.specification, None).is_ok(), "{name} = {value}");
     }
 }
+
+/// A request's deadline is kept until its answer has come, so it is checked for both ways.
+#[test]
+fn deadline_of_a_request_covers_the_round_trip() {
+    let text = |deadline: u32, with: &str| {
+        format!(
+            "network = {{rtt_ms = [40, 40], rate_mbit = [100, 10000], loss = 0}}\n\
+             adu.X = {{type = \"M.Small\", reply = \"Y\", order = \"none\", deadline_ms = {deadline}, {with}}}\n\
+             adu.Y = {{type = \"M.Mid\", from = \"b\", order = \"none\"}}\n"
+        )
+    };
+    for with in ["late = \"deliver\"", "reliability = \"prefer\""] {
+        let (checked, refusal) = refusal_of(&text(25, with));
+        assert!(refusal.why.contains("X: it takes 41 ms (way 20 + answer 20)"), "{}", refusal.why);
+        for name in ["network.rtt_ms", "adu.X.deadline_ms"] {
+            let one = refusal.clauses.iter().find(|one| one.clause.name == name);
+            let value = one.and_then(|one| one.passes.as_ref());
+            let value = value.unwrap_or_else(|| panic!("{name}: {refusal:#?}"));
+            let passes = checked_of(&support::with_value(&checked, name, value));
+            assert!(choose(&passes.specification, None).is_ok(), "{name} = {value}");
+        }
+        plan_of(&text(50, with));
+    }
+    // The answer's bytes take their time, and its packets may be lost as well.
+    let slow = text(50, "late = \"deliver\"").replace("[100, 10000]", "[1, 10]");
+    assert!(refusal_of(&slow).1.why.contains("answer 70"), "{}", refusal_of(&slow).1.why);
+}

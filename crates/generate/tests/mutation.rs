@@ -106,7 +106,7 @@ const UNSEEN: &[(&str, &[&str], &str)] = &[
      "its code point is seen, and that nothing packs: others are one in the code"),
     ("rate_millihertz", &["tcp", "xtp"], "not applied over streams: no sender is held to it"),
     ("rate_millihertz", &["group"], "of the most, rates of all that is sent once are in the code"),
-    ("ring_bytes", &["tcp", "xtp"], "a stream's buffers are the stack's own"),
+    ("ring_bytes", &["tcp"], "a stream's buffers are the stack's own"),
     ("sum", &["tcp", "datagram"], "there is one in any case"),
 ];
 

@@ -162,12 +162,15 @@ pub struct Time {
     pub correction: f64,
     /// For what is sent again.
     pub resends: f64,
+    /// For the answer to a request: its queue, bytes, way and jitter. A deadline of a request is kept for the round trip.
+    pub answer: f64,
 }
 
 impl Time {
     /// All of it.
     pub fn all(&self) -> f64 {
-        self.queue + self.bytes + self.way + self.jitter + self.correction + self.resends
+        let Time { queue, bytes, way, jitter, correction, resends, answer } = *self;
+        queue + bytes + way + jitter + correction + resends + answer
     }
 
     /// In words.
@@ -182,12 +185,22 @@ impl Time {
             ("way", self.way),
             ("jitter", self.jitter),
             ("correction", self.correction),
+            ("answer", self.answer),
             ("resending", self.resends),
         ];
         let parts =
             parts.iter().filter(|(_, ms)| *ms >= 0.5).map(|(name, ms)| format!("{name} {ms:.0}"));
         format!("{:.0} ms ({})", self.all(), parts.collect::<Vec<_>>().join(" + "))
     }
+}
+
+/// One way of a round trip.
+#[derive(Clone, Copy, Debug)]
+struct Leg {
+    /// Milliseconds until all of it has arrived, if nothing is lost.
+    ms: f64,
+    /// The share of ADUs of which something is lost.
+    loss: f64,
 }
 
 /// Why a way will not do.
@@ -367,8 +380,13 @@ impl Subject<'_> {
         for (bytes, hz) in loads {
             let packets = self.packets(bytes);
             let step = step_of(&steps, packets);
-            let first = first_loss(&channel, packets, step);
-            let figures = self.figures((bytes, hz), packets, step);
+            let mut first = first_loss(&channel, packets, step);
+            let mut figures = self.figures((bytes, hz), packets, step);
+            if let Some(answer) = self.answer(&channel) {
+                figures.time.answer = answer.ms;
+                // Either of the two is sent again.
+                first += (1.0 - first) * answer.loss;
+            }
             let is_bounded = self.adu().deadline_ms.value.is_some() || playout != M::NoPlayout;
             if is_bounded && !figures.time.queue.is_finite() {
                 return Err(self.too_much(&steps).unwrap_or_else(|| self.without_end()));
@@ -413,6 +431,24 @@ impl Subject<'_> {
         let playout = self.playout(playout, &figures);
         let fec = if fec == M::NoFec { Vec::new() } else { steps };
         Ok(Way { set, fec, playout, figures })
+    }
+
+    /// The type that answers this one, if it is a request.
+    fn reply(&self) -> Option<usize> {
+        let name = self.adu().reply.value.as_ref()?;
+        self.of.adus.iter().position(|adu| adu.name == *name)
+    }
+
+    /// The answer to a request at the worst corner, as a stream carries it.
+    fn answer(&self, channel: &Channel) -> Option<Leg> {
+        let place = self.reply().filter(|_| matches!(self.carrier.machine, M::Tcp | M::Xtp))?;
+        let reply = Subject { place, ..*self };
+        let legs = reply.loads().into_iter().map(|load| {
+            let packets = reply.packets(load.0);
+            let ms = reply.figures(load, packets, Fec::None).time.all();
+            Leg { ms, loss: first_loss(channel, packets, Fec::None) }
+        });
+        legs.reduce(|a, b| Leg { ms: a.ms.max(b.ms), loss: a.loss.max(b.loss) })
     }
 
     /// How many a second come at most at a corner: where nobody says how quality and frequency go together, at the largest.
@@ -537,6 +573,7 @@ impl Subject<'_> {
             jitter: network.jitter_ms.value,
             correction,
             resends: 0.0,
+            answer: 0.0,
         };
         Figures { bytes, packets, load, time, ..Figures::default() }
     }
@@ -602,8 +639,14 @@ impl Subject<'_> {
         }
         let network = ["rtt_ms", "rate_mbit", "jitter_ms"];
         let mut clauses = self.clauses(&["deadline_ms"], &network);
+        if let Some(place) = self.reply().filter(|_| figures.time.answer > 0.0) {
+            let reply = &self.of.adus[place].name;
+            clauses.extend(self.clauses(&["reply"], &[]));
+            clauses.push(format!("adu.{reply}.size_bytes"));
+        }
         let again = match (resend, adu.late.value) {
             (M::NoResend | M::UntilDeadline, _) => String::new(),
+            _ if figures.resends == 0 => String::new(),
             (_, Late::Deliver | Late::Drop) => {
                 clauses.extend(self.clauses(&["reliability"], &["loss"]));
                 format!(

@@ -187,7 +187,7 @@ pub const ADU: &[Key] = &[
         "deadline_ms",
         "milliseconds",
         "none",
-        "from when it is given to the sender to when it is of no more use",
+        "from when it is given to the sender to when it is of no more use; of a request until its answer has come",
     )
     .taps("msgLifetime, 9.1.3.1"),
     key(
