@@ -68,6 +68,9 @@ pub fn run(options: &Generate) -> Result {
         let message = format!("{file}: {}", output::count(wrong, "error"));
         return Err(Failure::new(Code::Failed, message).into());
     }
+    if !options.json {
+        std::io::stderr().lock().write_all(checked.warnings().as_bytes())?;
+    }
     let machine = match &options.machine {
         Some(file) => Some(crate::machine::machine(Some(file))?),
         None => make::machine(&options.specification, &checked.specification).map_err(failure)?,

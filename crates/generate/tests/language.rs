@@ -121,9 +121,40 @@ fn what_is_no_utf8_is_said_with_its_place() {
     assert!(check(Source::new("s.toml", &text), module()).is_ok());
 }
 
-/// A type of a module that no ADU carries is named where the module defines it.
+/// A bracket that is not closed makes each line that follows it wrong: that one is reported, and nothing else.
 #[test]
-fn a_type_that_nothing_carries_is_named() {
+fn unclosed_bracket_gives_one_error() {
+    let adus = "[adu.X]\ntype = \"M.A\"\nrate_hz = [1, 2]\nreliability = \"avoid\"\n\n[adu.Y]\ntype = \"M.A\"\n";
+    let whole = format!("{HEAD}{adus}");
+    for (from, to, expected) in [
+        ("\"b\"]", "\"b\"", "1:9 `[` is not closed (write `]`)"),
+        ("loss = 0.1}", "loss = 0.1", "2:11 `{` is not closed (write `}`"),
+        ("[adu.X]", "[adu.X", "3:1 `[` is not closed (write `]`)"),
+        ("[1, 2]", "[1, 2", "5:11 `[` is not closed (write `]`)"),
+    ] {
+        let said = said(&whole.replacen(from, to, 1));
+        assert!(said.len() == 1 && said[0].starts_with(expected), "{to}: {said:#?}");
+    }
+    // Nor does another error of TOML bring others with it.
+    let said = said(&whole.replacen("\"avoid\"", "\"avoid", 1));
+    assert!(said.len() == 1 && said[0].starts_with("6:"), "{said:#?}");
+}
+
+/// Many peers of a pair have a session each: only if the first role sends to all at once it is a group.
+#[test]
+fn receivers_of_a_pair_are_advised_by_who_sends() {
+    for (from, advises) in [("a", true), ("b", false), ("both", false)] {
+        let adu = format!("adu.X = {{type = \"M.A\", from = \"{from}\"}}\n");
+        let said = said(&format!("{HEAD}peers = {{receivers = 500}}\n{adu}"));
+        assert_eq!(said.len(), 1, "{said:#?}");
+        assert_eq!(said[0].contains("shape = \"group\""), advises, "{said:#?}");
+        assert!(said[0].contains("a `b` accepts any number of peers"), "{said:#?}");
+    }
+}
+
+/// Modules are shared by specifications: a type that no ADU carries is a warning, where the module defines it.
+#[test]
+fn type_that_nothing_carries_is_a_warning() {
     let module = MODULE.replace(" END", "\nB ::= SEQUENCE { a A } END");
     let modules = vec![Source::new("M.asn1", module.as_bytes())];
     let text = format!("{HEAD}adu.X = {{type = \"M.A\"}}\n");
@@ -138,6 +169,7 @@ fn a_type_that_nothing_carries_is_named() {
         })
         .collect();
     assert_eq!(said, ["M.asn1:2:1 no ADU carries `M.B`"]);
+    assert!(checked.is_ok() && checked.warnings().contains("M.asn1:2:1: warning"));
     // What an ADU's type is made of is carried with it.
     let text = format!("{HEAD}adu.X = {{type = \"M.B\"}}\n");
     let modules = vec![Source::new("M.asn1", module.as_bytes())];

@@ -50,17 +50,29 @@ fn shared(reader: &mut Reader<'_>, of: &Specification) {
     let is_group = peers.shape.value == Shape::Group;
     for clause in [&peers.receivers as &dyn Clausal, &peers.floor_kbit] {
         if is_written(clause) && !is_group && !is_unread(&[&peers.shape]) {
-            against(
-                reader,
-                clause,
-                "is of a group, and there is none",
-                "write `shape = \"group\"`",
-            );
+            let help = group_help(of);
+            against(reader, clause, "is of a group, and there is none", &help);
         }
     }
     if is_group && peers.foreign.is_demanding() {
         let why = "asks for peers that are not ours, and groups are XTP's";
         against(reader, &peers.foreign, why, "leave it out, or be a pair");
+    }
+}
+
+/// What to do about a clause of groups in a pair.
+fn group_help(of: &Specification) -> String {
+    let [first, second] = &of.roles;
+    let pair = format!(
+        "leave it out: a `{second}` accepts any number of peers, each with a session of its own"
+    );
+    let is_sent_one_way =
+        of.adus.iter().all(|adu| adu.from.value == Sender::Role(0) && adu.reply.value.is_none());
+    match is_sent_one_way {
+        true => {
+            format!("{pair}; or write `shape = \"group\"` if one `{first}` sends the same to all")
+        }
+        false => format!("{pair}; in a group only `{first}` sends"),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The language of specifications: TOML beside ASN.1, in the terms of TAPS (RFC 9622). `docs/generate.md` has all of it.
 //!
-//! A file is read to its end whatever is wrong with it; what is wrong is a [`Diagnostic`] with its place, what was
-//! expected, and the nearest word. How places and diagnostics look is the ASN.1 compiler's to say.
+//! A file is read to its end whatever is wrong with it, unless it is no TOML; what is wrong is a [`Diagnostic`] with its place,
+//! what was expected, and the nearest word. How places and diagnostics look is the ASN.1 compiler's to say.
 
+mod brackets;
 mod contradictions;
 pub mod keys;
 pub(crate) mod names;
@@ -34,10 +35,19 @@ impl Checked {
         !self.diagnostics.iter().any(Diagnostic::is_error)
     }
 
-    /// What is wrong, as it is shown.
+    /// The errors, as they are shown.
     pub fn wrong(&self) -> String {
-        let errors = self.diagnostics.iter().filter(|d| d.is_error());
-        errors.map(|d| d.display(&self.sources[d.file]).to_string()).collect()
+        self.shown(true)
+    }
+
+    /// The warnings, as they are shown.
+    pub fn warnings(&self) -> String {
+        self.shown(false)
+    }
+
+    fn shown(&self, errors: bool) -> String {
+        let shown = self.diagnostics.iter().filter(|d| d.is_error() == errors);
+        shown.map(|d| d.display(&self.sources[d.file]).to_string()).collect()
     }
 
     /// `file:line` of a clause.
@@ -86,6 +96,11 @@ pub fn check(source: Source, modules: Vec<Source>) -> Checked {
 pub fn check_files(source: Source, files: Vec<Result<Source, Absent>>) -> Checked {
     let mut reader = Reader::new(&source);
     let read = read::read(&mut reader, &source);
+    if let Some(error) = reader.broken.take() {
+        let sources = std::iter::once(source.clone()).chain(files.into_iter().flatten());
+        let specification = read.specification;
+        return Checked { sources: sources.collect(), specification, diagnostics: vec![error] };
+    }
     let read::Read { mut specification, asn1_spans, role_spans } = read;
     let mut parsed: Vec<File> = Vec::new();
     let mut is_whole = true;

@@ -7,6 +7,7 @@ use fusewire_asn1::{Diagnostic, Source, Span};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::brackets;
 use super::keys::{Key, Word};
 use super::value::{Bounds, Clausal, Clause, Looser, Origin, Range, Value, as_it_stands};
 
@@ -15,6 +16,8 @@ pub struct Reader<'s> {
     source: &'s Source,
     /// What is wrong with it.
     pub diagnostics: Vec<Diagnostic>,
+    /// Why the file is no TOML: the first error. What else is found in such a file follows from it.
+    pub broken: Option<Diagnostic>,
 }
 
 /// A table whose keys are known.
@@ -34,7 +37,7 @@ pub type Item<'t> = Spanned<DeValue<'t>>;
 impl<'s> Reader<'s> {
     /// Reads this file.
     pub fn new(source: &'s Source) -> Reader<'s> {
-        Reader { source, diagnostics: Vec::new() }
+        Reader { source, diagnostics: Vec::new(), broken: None }
     }
 
     /// The file's table; what is no TOML is said.
@@ -55,6 +58,10 @@ impl<'s> Reader<'s> {
                 _ => "write TOML, version 1".to_owned(),
             };
             self.error(span, error.message(), help);
+            if error.message() != "duplicate key" && self.broken.is_none() {
+                let first = self.diagnostics.last().cloned();
+                self.broken = brackets::unclosed(self.source).or(first);
+            }
         }
         document
     }

@@ -154,9 +154,10 @@ fn unused(
                     continue;
                 }
                 let message = format!("no ADU carries `{name}`");
-                let error = Diagnostic::error(file.id, assignment.name.span, message);
-                let help = "carry it by a type of ADU, or remove it from the module";
-                reader.diagnostics.push(error.about(&assignment.name.text).help(help));
+                // Other programs may use the same module.
+                let warning = Diagnostic::warning(file.id, assignment.name.span, message);
+                let help = "carry it by a type of ADU, or remove it if no other specification uses the module";
+                reader.diagnostics.push(warning.about(&assignment.name.text).help(help));
             }
         }
     }
