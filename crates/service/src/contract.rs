@@ -21,7 +21,7 @@ use fusewire_session::{Allow, Identity, Terms};
 use fusewire_stack::{self as stack, Connection};
 
 use crate::profile::{self, Adu, Order, Profile};
-use crate::stream::{self, Listener, Sending, Stream};
+use crate::stream::{self, Listener, Stream};
 use crate::{Error, Result};
 use link::{Link, MARK, Wire};
 
@@ -125,30 +125,53 @@ impl<A: Profile, B: Profile> Pair<A, B> {
 
 /// Closes both ends of a session when a contract leaves its scope early, by an error or a panic. A thread that waits at either end
 /// then returns at once, whatever the link loses.
-struct Closing<A: Profile, B: Profile> {
-    ends: Option<(Sending<A>, Sending<B>)>,
+struct Closing {
+    ends: Vec<Arc<Connection>>,
 }
 
-impl<A: Profile, B: Profile> Closing<A, B> {
-    fn of(first: &Stream<A>, second: &Stream<B>) -> Closing<A, B> {
-        Closing { ends: Some((first.sending.clone(), second.sending.clone())) }
+impl Closing {
+    fn of<A: Profile, B: Profile>(first: &Stream<A>, second: &Stream<B>) -> Closing {
+        Closing { ends: vec![first.sending.shared(), second.sending.shared()] }
+    }
+
+    /// Only this end: its peer takes all that was sent before.
+    fn of_one<A: Profile>(first: &Stream<A>) -> Closing {
+        Closing { ends: vec![first.sending.shared()] }
     }
 
     /// Leaves the session open: the contract goes on with it.
-    fn keep(mut self) {
-        self.ends = None;
+    fn keep(self) {
+        self.end(true);
+    }
+
+    /// Leaves the session open if all went well.
+    fn end(mut self, is_well: bool) {
+        if is_well {
+            self.ends.clear();
+        }
     }
 }
 
-impl<A: Profile, B: Profile> Drop for Closing<A, B> {
+impl Drop for Closing {
     fn drop(&mut self) {
-        let Some((first, second)) = &self.ends else { return };
-        [first.connection(), second.connection()].into_iter().for_each(close);
+        self.ends.iter().for_each(|end| end.close(0));
     }
 }
 
-fn close(connection: &Connection) {
-    connection.close(0);
+/// Both outcomes of the two ends, or the error that is no consequence of the other one: the end that fails first closes the session.
+fn both<T, U>(
+    one: std::result::Result<T, Broken>,
+    other: std::result::Result<U, Broken>,
+) -> std::result::Result<(T, U), Broken> {
+    let is_closed = |error: &Broken| {
+        let Broken::End(Error::Stack(error)) = error else { return false };
+        matches!(error, stack::Error::Closed | stack::Error::PeerClosed { .. })
+    };
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(error), Err(cause)) if is_closed(&error) => Err(cause),
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    }
 }
 
 /// Types that are sent by themselves, of those that a side sends: calls and their answers are not.
@@ -197,11 +220,11 @@ fn asked<A: Profile, B: Profile>(
             theirs.keep();
             Ok::<_, Error>(asked)
         });
-        let expired = call_all(from, &calls, count)?;
+        let expired = call_all(from, &calls, count);
+        ours.end(expired.is_ok());
         is_over.store(true, Ordering::Relaxed);
-        let asked = answering.join().map_err(|_| broken("was not answered".into()))??;
-        ours.keep();
-        Ok::<_, Broken>((expired, asked))
+        let asked = answering.join().map_err(|_| broken("was not answered".into()))?;
+        both(expired, asked.map_err(Broken::from))
     })?;
     if let Some(times) = asked.values().find(|times| **times > 1) {
         return Err(broken(format!("a call has come {times} times")));
@@ -304,7 +327,7 @@ fn one_way<A: Profile, B: Profile>(
     if adus.is_empty() {
         return Ok(());
     }
-    let (ours, theirs) = (Closing::of(from, to), Closing::of(from, to));
+    let (ours, theirs) = (Closing::of(from, to), Closing::of_one(from));
     thread::scope(|scope| {
         let sent = scope.spawn(move || {
             let mut body = vec![0; profile::len_max(adus)];
@@ -319,15 +342,11 @@ fn one_way<A: Profile, B: Profile>(
         });
         let mut seen = Seen::of(adus);
         let found = seen.take_all(to);
-        match found {
-            Ok(()) => ours.keep(),
-            Err(_) => drop(ours),
-        }
+        ours.end(found.is_ok());
         let sent = sent
             .join()
             .map_err(|_| Broken::Clause { adu: adus[0].name, what: "was not sent".into() })?;
-        found?;
-        sent?;
+        both(found, sent.map_err(Broken::from))?;
         seen.complete()
     })
 }
@@ -625,14 +644,14 @@ fn hides_once<A: Profile, B: Profile>(seed: u64) -> std::result::Result<(), Brok
                 theirs.keep();
                 Ok::<_, Error>(())
             });
-            match adu.answered_by {
-                Some(_) => asked_again(&mut first, adu, MARK).map(drop)?,
-                None => first.sending.send_bytes(adu, MARK)?,
-            }
+            let sent = match adu.answered_by {
+                Some(_) => asked_again(&mut first, adu, MARK).map(drop),
+                None => first.sending.send_bytes(adu, MARK).map_err(Broken::from),
+            };
+            ours.end(sent.is_ok());
             is_over.store(true, Ordering::Relaxed);
-            taking.join().map_err(|_| broken("was not taken"))??;
-            ours.keep();
-            Ok::<_, Broken>(())
+            let taken = taking.join().map_err(|_| broken("was not taken"))?;
+            both(sent, taken.map_err(Broken::from))
         })?;
         if wire.shown.load(Ordering::Relaxed) > 0 || wire.frames.load(Ordering::Relaxed) == 0 {
             return Err(broken("is in the clear on the link"));

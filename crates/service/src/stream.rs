@@ -290,6 +290,11 @@ impl<P: Profile> Sending<P> {
         &self.connection
     }
 
+    /// The same, to be kept by a caller that outlives a borrow of the end.
+    pub(crate) fn shared(&self) -> Arc<Connection> {
+        self.connection.clone()
+    }
+
     /// Sends an ADU; returns when it is on its way, and in memory until it has arrived.
     ///
     /// # Errors

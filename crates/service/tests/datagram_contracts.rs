@@ -438,3 +438,16 @@ fn packets_are_too_long_with_copies_that_come_late() {
     end!(Takes: SHORT, SHORT, RATES);
     says(datagrams::fits::<Copies, Takes>(), ["Sound: ", "bytes, and 1200 fit"]);
 }
+
+/// ADUs that are late only after seconds are waited for, and those that come seldom.
+#[test]
+fn late_is_judged_of_long_deadlines_and_rare_types() {
+    const SLOW: Adu = Adu { deadline: Some(ms(5000)), hz: 10.0, ..Adu::as_it_comes("Slow", 8) };
+    const RARE: Adu = Adu { deadline: Some(ms(9000)), hz: 0.1, ..Adu::as_it_comes("Rare", 8) };
+    end!(Patient: &[SLOW, RARE], &[SLOW, RARE], (400_000, 400_000));
+    datagrams::judges_late::<Patient, Patient>().unwrap();
+    // Without the deadline at the receiver nothing is told.
+    const ENDLESS: Adu = Adu { deadline: None, ..SLOW };
+    end!(Deaf: &[SLOW], &[ENDLESS], (400_000, 400_000));
+    says(datagrams::judges_late::<Deaf, Deaf>(), ["Slow: ", "old, and not told to be late"]);
+}

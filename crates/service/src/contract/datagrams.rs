@@ -21,7 +21,7 @@ mod packets;
 pub use super::Broken;
 use super::link::{Link, MARK, Wire};
 use super::path::Path;
-use super::{identity, loopback, with_seeds};
+use super::{DEADLINE_MAX, identity, loopback, with_seeds};
 use crate::datagram::session::{self, Listener, Session};
 use crate::datagram::{End, Event};
 use crate::lifetime::Why;
@@ -53,8 +53,8 @@ const UNEVEN: Duration = Duration::from_millis(2);
 /// ADUs behind the fastest, which may come later than the first, and as many as tell how even they are at least.
 const SETTLED: usize = 50;
 const EVEN_LEAST: usize = 20;
-/// How long they are waited for at most: rarer ones are not looked at.
-const EVEN_LONG: f64 = 240.0;
+/// How long ADUs of a type are waited for at most: rarer ones are not looked at.
+const LONG: f64 = 240.0;
 
 fn broken<T>(adu: &Adu, what: String) -> std::result::Result<T, Broken> {
     Err(Broken::Clause { adu: adu.name, what })
@@ -294,7 +294,9 @@ fn stream<A: Profile, B: Profile>(
     let mut world = World::<A, B>::new(rules, burst, seed)?;
     let application = std::cell::RefCell::new(Application::new(A::SENDS.len()));
     let mut came: Vec<Came> = A::SENDS.iter().map(|_| Came::default()).collect();
-    for (sends, long) in [(true, long), (false, TAIL)] {
+    // What is made last arrives however long its way is.
+    let tail = TAIL + 2 * A::NETWORK.one_way + A::NETWORK.jitter;
+    for (sends, long) in [(true, long), (false, tail)] {
         world.run(
             long,
             |now, end| {
@@ -418,16 +420,24 @@ pub fn judges_late<A: Profile, B: Profile>() -> Kept {
 }
 
 fn judges_late_once<A: Profile, B: Profile>(seed: u64) -> Kept {
-    let Some(longest) = A::SENDS.iter().filter_map(|adu| adu.deadline).max() else { return Ok(()) };
-    let good = Rules { delay: A::NETWORK.one_way, ..Rules::NONE };
+    let is_seen = |adu: &&Adu| {
+        adu.deadline.is_some_and(|long| long <= DEADLINE_MAX) && 2.0 / of_hz(adu) <= LONG
+    };
+    let deadlines = A::SENDS.iter().filter(is_seen).filter_map(|adu| adu.deadline);
+    let Some(longest) = deadlines.max() else { return Ok(()) };
+    // Two of each type are made, and what is made last may still come.
+    let rarest = A::SENDS.iter().filter(is_seen).map(|adu| 2.0 / of_hz(adu)).fold(0.0, f64::max);
+    let delay = A::NETWORK.one_way;
+    let made = Duration::from_secs(3).max(Duration::from_secs_f64(rarest)) + delay;
+    let good = Rules { delay, ..Rules::NONE };
     let mut world = World::<A, B>::new(good, 1.0, seed)?;
     let application = std::cell::RefCell::new(Application::new(A::SENDS.len()));
     let mut told = vec![0; A::SENDS.len()];
-    let worse = Rules { delay: A::NETWORK.one_way + longest + 10 * SLACK, ..good };
-    for rules in [good, worse] {
+    let worse = Rules { delay: delay + longest + 10 * SLACK, ..good };
+    for (rules, long) in [(good, made), (worse, made + longest + 10 * SLACK)] {
         world.forth.rules = rules;
         world.run(
-            Duration::from_secs(3),
+            long,
             |now, end| application.borrow_mut().push(now, end),
             |_, event| {
                 if let Event::Target { made, .. } = event {
@@ -458,8 +468,7 @@ fn judges_late_once<A: Profile, B: Profile>(seed: u64) -> Kept {
             },
         )?;
     }
-    let silent =
-        A::SENDS.iter().zip(&told).find(|(adu, told)| adu.deadline.is_some() && **told == 0);
+    let silent = A::SENDS.iter().zip(&told).find(|(adu, told)| is_seen(adu) && **told == 0);
     match silent {
         Some((adu, _)) => broken(adu, "nothing is told to be late".into()),
         None => Ok(()),
@@ -480,7 +489,7 @@ pub fn evens<A: Profile, B: Profile>() -> Kept {
         };
         let least = (SETTLED + EVEN_LEAST) as f64;
         let long = |(_, (sent, _)): (usize, (&Adu, &Adu))| least / of_hz(sent) + 1.0;
-        let long = takes().filter(is_even).map(long).fold(10.0, f64::max).min(EVEN_LONG);
+        let long = takes().filter(is_even).map(long).fold(10.0, f64::max).min(LONG);
         let (sent, came) = stream::<A, B>(rules, 1.0, seed, Duration::from_secs_f64(long))?;
         for (lane, (sends, adu)) in takes().filter(is_even) {
             if sent.pushed[lane].len() < SETTLED + EVEN_LEAST {

@@ -32,11 +32,14 @@ fn through_the_dark<A: Profile, B: Profile>(
     let good = Rules { delay: A::NETWORK.one_way, ..Rules::NONE };
     let mut world = World::<A, B>::new(good, 1.0, seed)?;
     let application = RefCell::new(Application::new(A::SENDS.len()));
+    // What is sent last is known to have come, or not, when its deadline is over.
+    let longest = A::SENDS.iter().filter_map(|adu| adu.deadline).max().unwrap_or_default();
+    let tail = TAIL.max(longest + Duration::from_secs(1));
     for (loss, sends, long) in [
         (0.0, true, Duration::from_secs(2)),
         (1.0, true, DARK),
         (0.0, true, Duration::from_secs(2)),
-        (0.0, false, TAIL),
+        (0.0, false, tail),
     ] {
         darken(&mut world, loss);
         world.run(
