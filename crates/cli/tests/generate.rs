@@ -58,11 +58,11 @@ fn what_cannot_be_had_is_refused_with_what_would_pass() {
     let path = changed(&world, "rpc", "deadline_ms = 250", "deadline_ms = 100");
     let done = world.run("alice", &["generate", "rpc.toml"]).failed(3, "refused: Get: it takes");
     assert!(done.out.is_empty(), "{}", done.out);
-    let clause = "\n  rpc.toml:3:60: `adu.Get.deadline_ms = 100`, and would pass as 230\n";
+    let clause = "\n  rpc.toml:3:60: `adu.Get.deadline_ms = 100`, and would pass as 250\n";
     assert!(done.err.contains(clause), "{}", done.err);
     // It does.
     let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.replace("deadline_ms = 100", "deadline_ms = 230")).unwrap();
+    fs::write(&path, text.replace("deadline_ms = 100", "deadline_ms = 250")).unwrap();
     world.run("alice", &["generate", "rpc.toml"]).ok();
     fs::write(&path, text).unwrap();
     let done = world.run("alice", &["generate", "rpc.toml", "--json"]).failed(3, "refused");
@@ -70,7 +70,7 @@ fn what_cannot_be_had_is_refused_with_what_would_pass() {
     assert_eq!(refused["clauses"][1]["clause"], "adu.Get.deadline_ms", "{refused}");
     assert_eq!(
         (&refused["clauses"][1]["line"], &refused["clauses"][1]["passes"]),
-        (&3.into(), &"230".into())
+        (&3.into(), &"250".into())
     );
 }
 

@@ -30,8 +30,10 @@ pub struct Clause {
     pub passes_without_code: bool,
     /// Without it, all else being as it is, it could be had.
     pub goes: bool,
-    /// If there is none: the nearest value with which this conflict would end, though another stands behind it.
+    /// If there is none: the nearest value with which this conflict would end, though it would still be refused.
     pub ends: Option<String>,
+    /// Why it would still be refused then, or without the clause.
+    pub then: Option<String>,
 }
 
 /// What cannot be had.
@@ -43,6 +45,8 @@ pub struct Refused {
     pub clauses: Vec<Clause>,
     /// Clauses that are not written and play a part as well.
     pub defaults: Vec<Clause>,
+    /// `size_bytes` of types for which only ASN.1 says a size, with values that would pass.
+    pub sizes: Vec<Clause>,
 }
 
 /// Something that is wrong.
@@ -124,12 +128,14 @@ pub fn refused(checked: &Checked, refusal: &Refusal) -> Refused {
             passes_without_code: one.is_without_code,
             goes: one.goes,
             ends: one.ends.clone(),
+            then: one.then.clone(),
         }
     };
     Refused {
         why: refusal.why.clone(),
         clauses: refusal.clauses.iter().map(clause).collect(),
         defaults: refusal.defaults.iter().map(clause).collect(),
+        sizes: refusal.sizes.iter().map(clause).collect(),
     }
 }
 
@@ -143,7 +149,9 @@ impl Refused {
             _ if self.clauses.iter().chain(&self.defaults).all(|one| one.goes) => {
                 text += "\nthese clauses do not go together; without any one of them the others do:"
             }
-            _ => text += "\nthese clauses do not go together, and behind them is another conflict:",
+            _ => {
+                text += "\nthese clauses do not go together; after a change that does not pass, the next refusal is given:"
+            }
         }
         for one in &self.clauses {
             let Clause { clause, value, line, column, .. } = one;
@@ -156,16 +164,24 @@ impl Refused {
             let (of, clause, value) = (one.origin, &one.clause, &one.value);
             let _ = write!(text, "\n  {of}: `{clause} = {value}`{}", passes(one));
         }
+        if !self.sizes.is_empty() {
+            text += "\nor with shorter ADUs:";
+        }
+        for one in &self.sizes {
+            let Clause { clause, value, .. } = one;
+            let _ = write!(text, "\n  from ASN.1: `{clause} = {value}`{}", passes(one));
+        }
         text
     }
 }
 
 fn passes(of: &Clause) -> String {
     let code = if of.passes_without_code { ", of which no code is made yet" } else { "" };
+    let then = of.then.as_deref().unwrap_or_default();
     match (&of.passes, &of.ends) {
         (Some(value), _) => format!(", and would pass as {value}{code}"),
-        (None, Some(value)) => format!(", and as {value} there would be another conflict"),
-        (None, None) if of.goes => ", and no value of it would pass, but none at all".to_owned(),
-        (None, None) => ", without which there would be another conflict".to_owned(),
+        (None, Some(value)) => format!(", and as {value} is refused: {then}"),
+        (None, None) if of.goes => ", and passes only without it".to_owned(),
+        (None, None) => format!(", and without it is refused: {then}"),
     }
 }

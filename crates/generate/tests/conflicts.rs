@@ -427,6 +427,7 @@ fn a_refusal_says_what_is_so() {
         assert_eq!(choose(&without, None).is_ok(), one.goes, "{}: {text}", one.clause.name);
     }
     assert!(text.lines().skip(2).all(|line| line.contains(", ") || line.ends_with(':')), "{text}");
+    assert!(!text.contains("another conflict"), "{text}");
     assert!(!text.contains("explicit delayed"), "{text}");
 }
 
@@ -653,4 +654,45 @@ fn deadline_of_a_request_covers_the_round_trip() {
     // The answer's bytes take their time, and its packets may be lost as well.
     let slow = text(50, "late = \"deliver\"").replace("[100, 10000]", "[1, 10]");
     assert!(refusal_of(&slow).1.why.contains("answer 70"), "{}", refusal_of(&slow).1.why);
+}
+
+/// A refusal because of bytes offers a size that passes, though only ASN.1 says one.
+#[test]
+fn refusal_for_size_offers_size_bytes() {
+    let (checked, refusal) = refusal_of(
+        "network = {rtt_ms = 10, rate_mbit = [0.1, 10], loss = 0}\n\
+         adu.X = {type = \"M.Large\", deadline_ms = 1000, late = \"deliver\"}\n",
+    );
+    let [size] = &refusal.sizes[..] else { panic!("{refusal:#?}") };
+    let text = fusewire_generate::report::refused(&checked, &refusal).text("s.toml");
+    assert!(text.contains("or with shorter ADUs:\n  from ASN.1: `adu.X.size_bytes = [2, 60016]`, and would pass as [2, "), "{text}");
+    let value = size.passes.as_ref().unwrap();
+    let passes = checked_of(&support::with_value(&checked, "adu.X.size_bytes", value));
+    assert!(choose(&passes.specification, None).is_ok(), "{value}");
+    // A deadline below the way's is not met by any size.
+    let (_, refusal) = refusal_of(
+        "network = {rtt_ms = 200, rate_mbit = [0.1, 10], loss = 0}\n\
+         adu.X = {type = \"M.Large\", deadline_ms = 50, late = \"deliver\"}\n",
+    );
+    assert_eq!(refusal.sizes, [], "{}", refusal.why);
+}
+
+/// How long a type takes is said of the specification as it is: raised to that, its deadline passes.
+#[test]
+fn time_that_is_said_does_not_grow_with_the_deadline() {
+    let text = |deadline: u32| {
+        format!(
+            "network = {{rtt_ms = [40, 800], rate_mbit = [0.05, 20], loss = 0.05, loss_burst = 3, jitter_ms = 200}}\n\
+             adu.X = {{type = \"M.Small\", rate_hz = [0.1, 1], reliability = \"avoid\", loss = 0.2, order = \"newest\", deadline_ms = 5000}}\n\
+             adu.Y = {{type = \"M.Short\", deadline_ms = {deadline}, late = \"deliver\"}}\n"
+        )
+    };
+    let takes = |deadline: u32| {
+        let why = refusal_of(&text(deadline)).1.why;
+        let takes = why.split_once("it takes ").and_then(|(_, of)| of.split_once(" ms"));
+        takes.and_then(|(ms, _)| ms.parse::<u32>().ok()).unwrap_or_else(|| panic!("{why}"))
+    };
+    let first = takes(10_000);
+    assert_eq!((takes(51_000), takes(first - 1000)), (first, first));
+    plan_of(&text(first + 1));
 }

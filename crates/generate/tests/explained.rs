@@ -24,3 +24,42 @@ fn explanations_are_those_that_were_read() {
         assert_eq!(found, kept, "{path} differs");
     }
 }
+
+/// Why a mechanism was not chosen is what stands against it beside what was chosen before it, and no other combination's reason.
+#[test]
+fn reasons_are_those_of_the_choice() {
+    let checked = support::case("game", "", "");
+    let choice = choose(&checked.specification, None).expect("it can be had");
+    let explanation = explain(&checked, &choice);
+    let why = |function: &str, mechanism: &str| {
+        let decision = explanation.shared.iter().find(|one| one.function == function);
+        let mut others = decision.expect("a function").alternatives.iter();
+        others.find(|other| other.mechanism == mechanism).expect("a mechanism").why.clone()
+    };
+    // Words of four bytes make too much for the slowest rate; datagrams were chosen whatever the codec.
+    let lws = why("codec", "lws");
+    assert!(lws.starts_with("Snapshot: ") && lws.ends_with("at the slowest rate"), "{lws}");
+    assert_eq!(
+        why("sum", "cxor"),
+        "cxor needs machine xtp or group, and machine datagram was chosen"
+    );
+    let xtp = why("machine", "xtp");
+    assert!(!xtp.contains("acknowledgement"), "{xtp}");
+    assert_eq!(why("nonce", "stream offset"), "machine datagram needs nonce number");
+}
+
+/// Clauses that change nothing are listed, before everything else.
+#[test]
+fn clauses_without_effect_are_listed_first() {
+    let from = "type = \"Game.Snapshot\"";
+    let checked = support::case("game", from, &format!("{from}\nprofile = \"scavenger\""));
+    let choice = choose(&checked.specification, None).expect("it can be had");
+    let text = explain(&checked, &choice).markdown();
+    let section = text.split("\n## ").nth(1).expect("a section");
+    assert!(section.starts_with("Not applied"), "{section}");
+    for clause in ["adu.Snapshot.profile = \"scavenger\"", "adu.Event.priority = 3"] {
+        assert!(section.contains(clause), "{clause}: {section}");
+    }
+    // A priority that orders something has an effect.
+    assert!(!section.contains("adu.Voice.priority"), "{section}");
+}

@@ -1,9 +1,10 @@
 //! What cannot be had: the fewest clauses that cannot hold together, and the nearest values with which they would.
 
-use super::adu::{Failure, Told};
+use super::adu::{ADU_BYTES_MAX, Failure, Told};
 use super::rank::{any, least};
 use super::rules::Candidates;
-use crate::language::value::{Clause, Origin};
+use crate::language::specification::Adu;
+use crate::language::value::{Clausal, Clause, Origin, Range};
 use crate::language::{Specification, holds_together};
 
 /// Why there is no plan.
@@ -15,6 +16,8 @@ pub struct Refusal {
     pub clauses: Vec<Conflicting>,
     /// Clauses that are not written and play a part as well.
     pub defaults: Vec<Conflicting>,
+    /// `size_bytes` of types for which only ASN.1 says a size, with values for which there would be a plan.
+    pub sizes: Vec<Conflicting>,
 }
 
 /// A clause of a conflict.
@@ -28,8 +31,10 @@ pub struct Conflicting {
     pub passes: Option<String>,
     /// Of what would be chosen with that no code is made yet.
     pub is_without_code: bool,
-    /// If there is none: the nearest value with which this conflict would end, though another stands behind it.
+    /// If there is none: the nearest value with which this conflict would end, though it would still be refused.
     pub ends: Option<String>,
+    /// Why it would still be refused then, or without the clause.
+    pub then: Option<String>,
     /// Without it there would be a plan, all others being as they are.
     pub goes: bool,
 }
@@ -44,6 +49,41 @@ const ENDING_MAX: usize = 64;
 /// The fewest clauses of what cannot be had. Where another conflict stands behind the first that is found, they are those of what
 /// comes nearest to what is asked for, if more of them have a value that would do.
 pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
+    let refusal = nearest_conflict(of, failure);
+    Refusal { sizes: sizes(of, &refusal), ..refusal }
+}
+
+/// Shorter ADUs with which there would be a plan, of types that a refusal is about and whose size is not written.
+fn sizes(of: &Specification, refusal: &Refusal) -> Vec<Conflicting> {
+    let is_about = |adu: &Adu| {
+        let own = format!("adu.{}.", adu.name);
+        let mut all = refusal.clauses.iter().chain(&refusal.defaults);
+        all.any(|one| one.clause.name.starts_with(&own))
+            || refusal.why.starts_with(&format!("{}: ", adu.name))
+    };
+    let size_of = |(place, adu): (usize, &Adu)| {
+        let low = adu.extents.iter().map(|extent| extent.low).min()?.max(1) as f64;
+        let high = adu.extents.iter().map(|of| of.high.map_or(ADU_BYTES_MAX, |n| n as f64));
+        let high = high.fold(low, f64::max);
+        let mut whole = of.clone();
+        whole.adus[place].size_bytes.value = Some(Range::new(low, high));
+        let clause = &whole.adus[place].size_bytes.clause;
+        let found = nearest(&whole, &whole, &clause.name)?;
+        Some(Conflicting {
+            clause: clause.clone(),
+            value: whole.adus[place].size_bytes.text(),
+            passes: Some(found.text),
+            is_without_code: found.is_without_code,
+            ends: None,
+            then: None,
+            goes: false,
+        })
+    };
+    let about = of.adus.iter().enumerate().filter(|(_, adu)| is_about(adu));
+    about.filter(|(_, adu)| adu.size_bytes.value.is_none()).filter_map(size_of).collect()
+}
+
+fn nearest_conflict(of: &Specification, failure: Failure) -> Refusal {
     let first = conflict(of, failure.clone(), Told::First, &[]);
     let all = |of: &Refusal| of.clauses.iter().chain(&of.defaults).cloned().collect::<Vec<_>>();
     if all(&first).iter().all(|one| one.goes) {
@@ -132,17 +172,22 @@ fn conflict(of: &Specification, failure: Failure, told: Told, ending: &[String])
         let passes = nearest(of, of, name);
         let mut without = of.clone();
         without.clause_mut(name)?.relax();
+        let ends = if passes.is_none() { nearest(&left, of, name) } else { None };
+        if let Some(nearest) = &ends {
+            without = of.clone();
+            without.clause_mut(name)?.loosen(nearest.share);
+        }
+        let then = fails(&without).filter(|_| passes.is_none());
+        without = of.clone();
+        without.clause_mut(name)?.relax();
         Some(Conflicting {
             clause: clause.clause().clone(),
             value: clause.text(),
-            ends: if passes.is_none() {
-                nearest(&left, of, name).map(|(text, _)| text)
-            } else {
-                None
-            },
-            is_without_code: passes.as_ref().is_some_and(|(_, is_without_code)| *is_without_code),
+            ends: ends.map(|nearest| nearest.text),
+            then: then.map(|failure| failure.why),
+            is_without_code: passes.as_ref().is_some_and(|nearest| nearest.is_without_code),
             goes: fails(&without).is_none(),
-            passes: passes.map(|(text, _)| text),
+            passes: passes.map(|nearest| nearest.text),
         })
     };
     // What the others need to be told is no part of the conflict, unless it alone would end it.
@@ -153,16 +198,39 @@ fn conflict(of: &Specification, failure: Failure, told: Told, ending: &[String])
         }
         one.goes || fails(&without).is_none()
     };
-    let all: Vec<_> = kept.iter().filter_map(conflicting).filter(is_part).collect();
+    let mut all: Vec<_> = kept.iter().filter_map(conflicting).filter(is_part).collect();
+    // The numbers that were found first are those of the specification as it is, if they are of these clauses, or of the same
+    // demand: what is left without the other clauses demands less, and its numbers are smaller.
+    let is_first = kept.iter().all(|name| first.clauses.contains(name))
+        || subject(&first.why) == subject(&why.why);
+    let why = if is_first { first.why } else { why.why };
+    // A clause without which all is refused as before is no cause of it.
+    let changes = |one: &Conflicting| one.goes || one.then.as_ref() != Some(&why);
+    if all.iter().any(changes) {
+        all.retain(changes);
+    }
     let (clauses, defaults) = all.into_iter().partition(|c| c.clause.origin == Origin::Written);
-    // The numbers that were found first are those of the specification as it is, if they are of these clauses.
-    let is_first = kept.iter().all(|name| first.clauses.contains(name));
-    Refusal { why: if is_first { first.why } else { why.why }, clauses, defaults }
+    Refusal { why, clauses, defaults, sizes: Vec::new() }
+}
+
+/// The words of a refusal up to its first number: which type, and what is demanded of it.
+fn subject(why: &str) -> (&str, &str) {
+    let (name, rest) = why.split_once(": ").unwrap_or(("", why));
+    (name, rest.split(|c: char| c.is_ascii_digit()).next().unwrap_or_default())
+}
+
+/// A value of a clause with which there is a plan.
+struct Nearest {
+    text: String,
+    /// How far it is from what is written, as [`Clausal::loosen`](crate::language::value::Clausal::loosen) takes it.
+    share: f64,
+    /// No code is made of what would be chosen.
+    is_without_code: bool,
 }
 
 /// The nearest value of a clause with which there is a plan, if it has an order or other words and there is one that contradicts
-/// nothing of the whole specification, of which `of` may be a part; and whether no code is made of what would be chosen.
-fn nearest(of: &Specification, whole: &Specification, name: &str) -> Option<(String, bool)> {
+/// nothing of the whole specification, of which `of` may be a part.
+fn nearest(of: &Specification, whole: &Specification, name: &str) -> Option<Nearest> {
     let loosened = |of: &Specification, share: f64| {
         let mut loosened = of.clone();
         loosened.clause_mut(name)?.loosen(share);
@@ -191,5 +259,6 @@ fn nearest(of: &Specification, whole: &Specification, name: &str) -> Option<(Str
     }
     let (text, loosened) = best;
     let chosen = least(&loosened, &Candidates::of(&loosened));
-    Some((text, chosen.is_ok_and(|chosen| chosen.score.is_without_code)))
+    let is_without_code = chosen.is_ok_and(|chosen| chosen.score.is_without_code);
+    Some(Nearest { text, share: passes, is_without_code })
 }

@@ -21,6 +21,10 @@ impl Explanation {
         for cause in &self.unmet {
             let _ = writeln!(text, "Not met: {}.", named(cause));
         }
+        if !self.not_applied.is_empty() {
+            text += "\n## Not applied\n\nGenerated ends keep what is promised without these:\n\n";
+            figures(&mut text, &self.not_applied);
+        }
         let title = match self.adus.len() {
             1 => "The association",
             _ => "What all types of ADU share",
@@ -37,10 +41,6 @@ impl Explanation {
             figures(&mut text, &adu.figures);
             let _ = writeln!(text, "- data pass: {}", adu.execution);
             decisions(&mut text, &adu.decisions);
-        }
-        if !self.not_applied.is_empty() {
-            text += "\n## Not applied\n\nGenerated ends keep what is promised without these:\n\n";
-            figures(&mut text, &self.not_applied);
         }
         text
     }

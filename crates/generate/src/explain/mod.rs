@@ -12,14 +12,15 @@ use serde::Serialize;
 
 use crate::catalogue::{Function, Mechanism, Set};
 use crate::choice::adu::Failure;
-use crate::choice::plans::plan;
+use crate::choice::plans::{plan, without_wire};
 use crate::choice::rank::{self, Combination, Score, profiled};
-use crate::choice::rules::any_of;
+use crate::choice::rules::{Candidates, any_of};
 use crate::choice::{Choice, broken, preferred};
 use crate::language::specification::{Prefer, Specification};
 use crate::language::value::{Clausal, Origin};
 use crate::language::{Checked, keys::Word};
-use crate::rust::{not_applied, why_no_code};
+use crate::plan::{Execution, Plan, Profile};
+use crate::rust::{has_priority, not_applied, why_no_code};
 
 /// A clause that something comes of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -123,7 +124,7 @@ pub struct Explanation {
     pub shared: Vec<Decision>,
     /// Each type.
     pub adus: Vec<AduExplanation>,
-    /// What generated ends do not apply, without which every promise is kept all the same.
+    /// What changes nothing, and what generated ends do not apply, without which every promise is kept all the same.
     pub not_applied: Vec<Figure>,
 }
 
@@ -149,8 +150,64 @@ pub fn explain(checked: &Checked, choice: &Choice) -> Explanation {
         figures: why.shared_figures(),
         shared: functions(false).map(|f| why.decision(f, None)).collect(),
         adus: adus.collect(),
-        not_applied: not_applied(checked, &choice.plan),
+        not_applied: without_effect(checked, choice)
+            .into_iter()
+            .chain(not_applied(checked, &choice.plan))
+            .collect(),
     }
+}
+
+/// Clauses that are written, promise nothing by themselves, and change nothing in this choice.
+fn without_effect(checked: &Checked, choice: &Choice) -> Vec<Figure> {
+    let of = &checked.specification;
+    let is_guide = |clause: &&dyn Clausal| {
+        let key = clause.clause().name.rsplit('.').next().unwrap_or_default();
+        clause.clause().origin == Origin::Written
+            && ["prefer", "profile", "control", "floor_kbit"].contains(&key)
+    };
+    let is_idle = |clause: &&dyn Clausal| {
+        let mut without = of.clone();
+        let name = &clause.clause().name;
+        let Some(own) = without.clause_mut(name) else { return false };
+        let before = own.text();
+        own.relax();
+        if own.text() == before {
+            return false;
+        }
+        for adu in &mut without.adus {
+            // A priority by the profile goes with it.
+            if adu.priority.clause.origin == Origin::Profile && *name == adu.profile.clause.name {
+                adu.priority.value = 100.0;
+            }
+        }
+        match rank::least(&without, &Candidates::of(&without)) {
+            Ok(found) => visible(&without_wire(&without, &found, None).0) == visible(&choice.plan),
+            Err(_) => false,
+        }
+    };
+    let says = "changes nothing here: without it the same is chosen";
+    let idle = of.clauses().into_iter().filter(is_guide).filter(is_idle);
+    idle.map(|clause| Figure {
+        of: "no effect",
+        says: says.to_owned(),
+        causes: vec![cause(checked, clause)],
+    })
+    .collect()
+}
+
+/// A plan without what no end shows: what the choice counts with, names of profiles, and priorities that order nothing.
+fn visible(plan: &Plan) -> Plan {
+    let mut plan = Plan { wire: Vec::new(), digest: [0; 32], ..plan.clone() };
+    plan.network.is_reserved = false;
+    let orders: Vec<bool> = plan.adus.iter().map(|adu| has_priority(&plan, adu)).collect();
+    for (adu, orders) in plan.adus.iter_mut().zip(orders) {
+        adu.profile = Profile::Default;
+        adu.execution = Execution::Integrated;
+        if !orders {
+            adu.priority = 0;
+        }
+    }
+    plan
 }
 
 struct Why<'w> {
@@ -202,14 +259,17 @@ impl Why<'_> {
             return of(Outcome::Breaks, removal.why.clone(), &removal.clauses);
         }
         match rank::least(self.of, &candidates.with_only(other, place)) {
-            // Of what the chosen ones need it is enough to say which does, not why no other is left.
-            Err(Failure { why, clauses, .. }) => {
-                of(Outcome::Breaks, self.clash(other).unwrap_or(why), &clauses)
+            Err(failure) => {
+                let Failure { why, clauses, .. } = self.reason(other, place).unwrap_or(failure);
+                of(Outcome::Breaks, why, &clauses)
             }
             Ok(found)
                 if found.score.is_without_code
                     && !self.choice.combination.score.is_without_code =>
             {
+                if let Some(Failure { why, clauses, .. }) = self.reason(other, place) {
+                    return of(Outcome::Breaks, why, &clauses);
+                }
                 let plan = plan(self.of, &found, None).0;
                 let (why, clause) = why_no_code(self.of, &plan).unwrap_or_default();
                 let clauses: Vec<_> = clause.into_iter().collect();
@@ -222,16 +282,39 @@ impl Why<'_> {
         }
     }
 
-    /// What was chosen for all and does not go together with another mechanism, by the catalogue.
-    fn clash(&self, other: Mechanism) -> Option<String> {
+    /// Why another mechanism does not go with what was chosen for the functions before it, in the order of [`Function::ALL`]. A
+    /// choice is explained by earlier ones alone: otherwise two would explain each other.
+    fn reason(&self, other: Mechanism, place: Option<usize>) -> Option<Failure> {
         let function = other.entry().function;
-        let chosen = Function::ALL.into_iter().filter(|f| !f.is_of_adu());
-        chosen.map(|f| rank::of_function(self.choice.combination.shared, f)).find_map(|one| {
-            let is_about =
-                |need: &&&[Mechanism]| need.iter().any(|n| n.entry().function == function);
-            let need = one.entry().needs.iter().find(|n| is_about(n) && !n.contains(&other))?;
-            Some(format!("{} {} needs {}", one.entry().function.name(), one.name(), any_of(need)))
-        })
+        let is_before = |f: &Function| *f != function;
+        let before: Vec<Function> = match place {
+            // What all types share is settled before what a type has for itself.
+            Some(_) => {
+                let own = Function::ALL.into_iter().filter(|f| f.is_of_adu()).take_while(is_before);
+                Function::ALL.into_iter().filter(|f| !f.is_of_adu()).chain(own).collect()
+            }
+            None => {
+                let shared = Function::ALL.into_iter().filter(|f| !f.is_of_adu());
+                shared.take_while(is_before).collect()
+            }
+        };
+        let mut candidates = self.choice.candidates.clone();
+        let mut clash = None;
+        for function in before {
+            let at = if function.is_of_adu() { place } else { None };
+            let one = rank::of_function(self.set(&self.choice.combination, at), function);
+            clash = clash.or_else(|| why_apart(one, other));
+            candidates = candidates.with_only(one, at);
+        }
+        let candidates = candidates.with_only(other, place);
+        let failure = rank::least(self.of, &candidates).err()?;
+        if clash.is_none() && candidates.missing().is_some() {
+            // Clauses leave no other for a later function, and that one does not go with it.
+            let all = Function::ALL.into_iter().filter(|f| !f.is_of_adu() && *f != function);
+            let mut chosen = all.map(|f| rank::of_function(self.choice.combination.shared, f));
+            clash = chosen.find_map(|one| why_apart(one, other));
+        }
+        Some(Failure { why: clash.unwrap_or(failure.why), ..failure })
     }
 
     /// The first thing in which a combination is worse than the one that was chosen, and preferences that it breaks.
@@ -284,6 +367,30 @@ impl Why<'_> {
     fn cause(&self, clause: &dyn Clausal) -> Cause {
         cause(self.checked, clause)
     }
+}
+
+/// Why two mechanisms do not go together by the catalogue: the first that was chosen, and another one.
+fn why_apart(chosen: Mechanism, other: Mechanism) -> Option<String> {
+    let named = |one: Mechanism| format!("{} {}", one.entry().function.name(), one.name());
+    let needs = |one: Mechanism, of: Mechanism| {
+        let function = of.entry().function;
+        let is_about = |need: &&&[Mechanism]| need.iter().any(|n| n.entry().function == function);
+        one.entry().needs.iter().find(|need| is_about(need) && !need.contains(&of))
+    };
+    if let Some(need) = needs(chosen, other) {
+        return Some(format!("{} needs {}", named(chosen), any_of(need)));
+    }
+    if let Some(need) = needs(other, chosen) {
+        return Some(format!(
+            "{} needs {}, and {} was chosen",
+            other.name(),
+            any_of(need),
+            named(chosen)
+        ));
+    }
+    let excludes = |a: Mechanism, b: Mechanism| a.entry().excludes.contains(&b);
+    (excludes(chosen, other) || excludes(other, chosen))
+        .then(|| format!("{} excludes it", named(chosen)))
 }
 
 /// A clause with its place.

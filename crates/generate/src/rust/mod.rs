@@ -29,7 +29,7 @@ use crate::plan::{AduPlan, Codec, Plan};
 pub(crate) use datagrams::{RATE_MAX, RATE_MIN};
 pub use files::{drift, write_files};
 pub use manifest::Against;
-pub(crate) use supported::{has_code, not_applied, why_no_code};
+pub(crate) use supported::{has_code, has_priority, not_applied, why_no_code};
 
 /// What a crate is made of.
 #[derive(Clone, Debug)]

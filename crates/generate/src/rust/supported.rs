@@ -400,9 +400,17 @@ fn datagrams_not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
             let says = "goes beside datagrams, as fast as CUBIC lets it: much of it takes their rate, and is held to none of its own";
             say("congestion control", &adu.reliability, says);
             if is_written(&adu.priority) {
-                say("priority", &adu.priority, "is none to what goes in datagrams");
+                say(
+                    "priority",
+                    &adu.priority,
+                    "has no effect: it goes in a stream, and datagrams may go first",
+                );
             }
             continue;
+        }
+        if is_written(&adu.priority) && !has_priority(plan, of) {
+            let says = "orders nothing: no other type of its role goes in datagrams with another";
+            say("priority", &adu.priority, says);
         }
         if is_written(&adu.rate_hz) && adu.adapt.value.is_empty() {
             let says = "an end is held to the rates of all its types together, none to its own";
@@ -417,6 +425,13 @@ fn datagrams_not_applied(checked: &Checked, plan: &Plan) -> Vec<Figure> {
         ordered(plan, (adu, of), &mut say);
     }
     all
+}
+
+/// Whether the priority of a type orders anything: another type of its role goes in datagrams with another one.
+pub(crate) fn has_priority(plan: &Plan, of: &AduPlan) -> bool {
+    let is_lane = |adu: &AduPlan| plan.machine == Machine::Datagram && !is_beside(plan, adu);
+    let mut others = plan.adus.iter().filter(|other| is_lane(other) && shares(of, other));
+    is_lane(of) && others.any(|other| other.priority != of.priority)
 }
 
 /// What is chosen or written and has no effect in ends, without which every promise of the specification is

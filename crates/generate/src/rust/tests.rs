@@ -67,6 +67,8 @@ const PACKETS: u64 = 320;
 const RATES: std::ops::RangeInclusive<u32> = 10_000..=10_000_000;
 /// Nor are there of types that a test would wait for longer, in microseconds.
 const DEADLINE_US_MAX: u64 = 10_000_000;
+/// Nor of types of which two take longer than so many seconds.
+const RARE_S: u64 = 240;
 
 fn is_told_apart(plan: &Plan, adu: &AduPlan) -> bool {
     is_message(plan, adu) && adu.size_bytes.1 >= NUMBER_LEN && !is_slow(plan, adu)
@@ -123,7 +125,7 @@ const DATAGRAMS: &[Test] = &[
     (
         "what_comes_late_is_dropped_or_told",
         "judges_late",
-        |plan, adu| is_lane(plan, adu) && adu.deadline_us.is_some(),
+        |plan, adu| is_lane(plan, adu) && is_soon(adu) && !is_rare(adu),
         Way::Each,
     ),
     (
@@ -161,6 +163,11 @@ const DATAGRAMS: &[Test] = &[
 
 fn is_lane(plan: &Plan, adu: &AduPlan) -> bool {
     !is_beside(plan, adu)
+}
+
+/// Of what comes so seldom that a test would wait long for two of them.
+fn is_rare(adu: &AduPlan) -> bool {
+    adu.rate_millihertz.is_some_and(|(_, most)| most * RARE_S < 2_000)
 }
 
 /// Than another that the same role sends.

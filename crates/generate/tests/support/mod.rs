@@ -33,6 +33,19 @@ pub fn with_text(name: &str, text: &str) -> Checked {
     check(source, modules)
 }
 
+/// One of `tests/cases`, one text of it replaced; as it is where that is empty.
+pub fn case(name: &str, from: &str, to: &str) -> Checked {
+    let folder = format!("{}/tests/cases", env!("CARGO_MANIFEST_DIR"));
+    let read = |file: &str| std::fs::read(format!("{folder}/{file}")).expect("a case");
+    let text = String::from_utf8(read(&format!("{name}.toml"))).expect("text");
+    assert!(from.is_empty() || text.contains(from), "{name} has no `{from}`");
+    let text = if from.is_empty() { text } else { text.replacen(from, to, 1) };
+    let source = Source::new(format!("{name}.toml"), text.as_bytes());
+    let modules = files(&source).into_iter().map(|module| Source::new(&module, &read(&module)));
+    let modules = modules.collect();
+    check(source, modules)
+}
+
 /// An example, one text of it replaced; as it is where that is empty.
 pub fn changed(name: &str, from: &str, to: &str) -> Checked {
     let whole = text(name);
