@@ -521,15 +521,14 @@ fn what_fills_the_path_leaves_no_time() {
     };
     let drops = ", deadline_ms = 500";
     plan_of(&text(150, drops));
-    plan_of(&text(300, ""));
+    // Without a deadline it is lost all the same: nothing of it yields.
+    let (_, refusal) = refusal_of(&text(300, ""));
+    assert!(refusal.why.starts_with("types that do not adapt make up to"), "{}", refusal.why);
     let (_, refusal) = refusal_of(&text(300, drops));
-    assert!(refusal.why.contains("without end: Y"), "{}", refusal.why);
     let names: Vec<_> = refusal.clauses.iter().map(|one| one.clause.name.as_str()).collect();
-    assert!(
-        names.contains(&"adu.X.deadline_ms") && names.contains(&"network.rate_mbit"),
-        "{names:?}"
-    );
-    assert!(refusal.clauses.iter().all(|one| one.goes), "{refusal:#?}");
+    for name in ["network.rate_mbit", "adu.Y.rate_hz"] {
+        assert!(names.contains(&name), "{}: {names:?}", refusal.why);
+    }
 }
 
 /// What adapts takes all that others may make and do not: what is less important has nothing of its own.
@@ -695,4 +694,23 @@ fn time_that_is_said_does_not_grow_with_the_deadline() {
     let first = takes(10_000);
     assert_eq!((takes(51_000), takes(first - 1000)), (first, first));
     plan_of(&text(first + 1));
+}
+
+/// Types that do not adapt are sent at the worst corner as fast as they are made, beside the least of what adapts: otherwise one of
+/// the two is lost.
+#[test]
+fn fixed_types_have_room_beside_what_adapts() {
+    let checked = support::case("adapt1", "", "");
+    let choice = choose(&checked.specification, None).unwrap();
+    let fits = |rate: &str| {
+        let checked = support::case("adapt1", "rate_mbit = [1, 50]", rate);
+        choose(&checked.specification, None).map(|_| ()).map_err(|refusal| refusal.why)
+    };
+    // All of Screen with its parity, and the least of Camera.
+    let [camera, screen] = &choice.plan.adus[..] else { panic!("two types") };
+    let all = screen.load_bits_per_s.1.unwrap() + camera.load_bits_per_s.0;
+    assert!((350_000..450_000).contains(&all), "{all}");
+    assert_eq!(fits("rate_mbit = [0.5, 50]"), Ok(()));
+    let why = fits("rate_mbit = [0.4, 50]").unwrap_err();
+    assert!(why.starts_with("types that do not adapt make up to"), "{why}");
 }

@@ -451,3 +451,59 @@ fn late_is_judged_of_long_deadlines_and_rare_types() {
     end!(Deaf: &[SLOW], &[ENDLESS], (400_000, 400_000));
     says(datagrams::judges_late::<Deaf, Deaf>(), ["Slow: ", "old, and not told to be late"]);
 }
+
+/// Frames that adapt come in time next to a bulky type that does not: the rate never falls below what both need.
+#[test]
+fn frames_come_in_time_beside_long_adus() {
+    const CAMERA: Adu = Adu {
+        order: Order::Newest,
+        deadline: Some(ms(600)),
+        len_max: 65_548,
+        priority: 20,
+        fec: Fec::Parity(&[
+            Step { packets_max: 4, repairs: 0 },
+            Step { packets_max: 8, repairs: 1 },
+        ]),
+        adapted: Some(Adapted {
+            bits: (100_000, 2_500_000),
+            hz: (5.0, 30.0),
+            order: &[Yields::Quality, Yields::Frequency],
+        }),
+        hz: 30.0,
+        loss_max: 0.05,
+        ..Adu::new("Camera", 0)
+    };
+    const SCREEN: Adu = Adu {
+        order: Order::Newest,
+        deadline: Some(ms(500)),
+        len_max: 12_500,
+        priority: 10,
+        fec: Fec::Parity(&[
+            Step { packets_max: 4, repairs: 0 },
+            Step { packets_max: 8, repairs: 1 },
+            Step { packets_max: 9, repairs: 2 },
+        ]),
+        fixed_bits: 200_000,
+        hz: 2.0,
+        loss_max: 0.05,
+        ..Adu::new("Screen", 1)
+    };
+    struct Shares(#[expect(dead_code)] Session<Shares>);
+    impl From<Session<Shares>> for Shares {
+        fn from(session: Session<Shares>) -> Shares {
+            Shares(session)
+        }
+    }
+    impl Profile for Shares {
+        const NAME: &'static str = "tested";
+        const MACHINE: Machine = Machine::Datagram;
+        const SENDS: &'static [Adu] = &[CAMERA, SCREEN];
+        const TAKES: &'static [Adu] = Self::SENDS;
+        const MTU: usize = 1500;
+        // All that does not adapt at most, and the least of what does.
+        const RATES: (u64, u64) = (390_000, 3_328_480);
+        const NETWORK: Network =
+            Network { one_way: ms(75), jitter: ms(30), loss: 0.02, loss_burst: 2.0, rate: 125_000 };
+    }
+    datagrams::carries::<Shares, Shares>().unwrap();
+}

@@ -146,6 +146,14 @@ pub struct Figures {
     pub most_packets: Option<f64>,
 }
 
+impl Figures {
+    /// Bits a second that a type makes whatever its path's target: the least of what adapts, the most of what does not. `None`: no
+    /// rate is known.
+    pub fn unyielding_bits(&self, adu: &Adu) -> Option<f64> {
+        if adu.adapt.value.is_empty() { self.most_bits } else { Some(self.least_bits) }
+    }
+}
+
 /// Milliseconds from when an ADU is given to the sender to when it is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Time {

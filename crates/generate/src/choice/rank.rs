@@ -271,6 +271,7 @@ fn joined(
         feasible(of, &totals).map_err(|_| failure)?;
     }
     check_bucket(of, shared, carrier, &chosen)?;
+    check_adapting(of, shared, &chosen, &totals)?;
     let score = score(of, shared, &chosen, &totals);
     Ok(Combination { shared, ways: chosen, carrier, totals, score })
 }
@@ -580,6 +581,45 @@ fn check_bucket(
     );
     let clauses = ["rate_mbit", "rtt_ms", "loss", "control"].map(|key| format!("network.{key}"));
     Err(Failure::new(why, clauses.to_vec()).by(most, allowed))
+}
+
+/// Next to a type that adapts, the others do not: all that they make at most is sent at the worst corner, with the least of that one.
+fn check_adapting(
+    of: &Specification,
+    shared: Set,
+    ways: &[Way],
+    totals: &Totals,
+) -> Result<(), Failure> {
+    if of_function(shared, Function::Congestion) != M::Media {
+        return Ok(());
+    }
+    for role in [0, 1] {
+        let own = || of.adus.iter().zip(ways).filter(move |(adu, _)| adu.from.value.is(role));
+        let in_datagrams = || own().filter(|(_, way)| !way.set.has(M::Selective));
+        if in_datagrams().all(|(adu, _)| adu.adapt.value.is_empty()) {
+            continue;
+        }
+        let bits = |(adu, way): (&Adu, &Way)| way.figures.unyielding_bits(adu).unwrap_or(0.0);
+        let all: f64 = in_datagrams().map(bits).sum();
+        if all <= totals.allowed_bits {
+            continue;
+        }
+        let fixed = in_datagrams().filter(|(adu, _)| adu.adapt.value.is_empty());
+        let fixed: f64 = fixed.map(bits).sum();
+        let why = format!(
+            "types that do not adapt make up to {}, and {} with the least of what adapts; {} are allowed at the worst corner",
+            kbit(fixed),
+            kbit(all),
+            kbit(totals.allowed_bits)
+        );
+        let rates = in_datagrams().flat_map(|(adu, _)| {
+            ["rate_hz", "bitrate_kbit"].map(|key| format!("adu.{}.{key}", adu.name))
+        });
+        let network = ["rate_mbit", "rtt_ms", "loss", "control"];
+        let clauses = rates.chain(network.map(|key| format!("network.{key}"))).collect();
+        return Err(Failure::new(why, clauses).by(all, totals.allowed_bits));
+    }
+    Ok(())
 }
 
 /// What is sent at a rate that is fixed has room beside what tells of the other end's.

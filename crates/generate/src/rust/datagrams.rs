@@ -157,11 +157,16 @@ pub fn fields(plan: &Plan, of: &AduPlan) -> Vec<String> {
 }
 
 /// Rates of all datagrams that a role sends, in bits a second: where nothing adapts, what may be sent at the worst corner, so that
-/// an ADU leaves as fast as its time was counted; else from the least to the most that is made of all types.
+/// an ADU leaves as fast as its time was counted. Otherwise from what is made of all types whatever the path's target, the least of
+/// what adapts and the most of what does not, to the most of all.
 pub fn rates(plan: &Plan, role: usize) -> (u64, u64) {
     let sent = plan.adus.iter().filter(|adu| adu.from.is(role) && !is_beside(plan, adu));
     let sent: Vec<&AduPlan> = sent.collect();
-    let least: u64 = sent.iter().map(|adu| adu.load_bits_per_s.0).sum();
+    let unyielding = |adu: &&AduPlan| match (adu.adapt.is_empty(), adu.load_bits_per_s) {
+        (true, (_, Some(most))) => most,
+        (_, (least, _)) => least,
+    };
+    let least: u64 = sent.iter().map(unyielding).sum();
     let most: Option<u64> = sent.iter().map(|adu| adu.load_bits_per_s.1).sum();
     let path = plan.network.rate_bytes_per_s.1 * 8;
     let path = if path == 0 { RATE_MAX } else { path };
