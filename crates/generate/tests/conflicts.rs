@@ -714,3 +714,13 @@ fn fixed_types_have_room_beside_what_adapts() {
     let why = fits("rate_mbit = [0.4, 50]").unwrap_err();
     assert!(why.starts_with("types that do not adapt make up to"), "{why}");
 }
+
+/// Where one conflict stands against a specification, the reason is that of the specification as it is.
+#[test]
+fn reason_is_that_of_the_whole_specification() {
+    let checked = support::case("meeting", "", "");
+    let refusal = choose(&checked.specification, None).map(|_| ()).unwrap_err();
+    let why = "types that do not adapt make up to 607 kbit/s, and 715 kbit/s with the least of what adapts; ";
+    assert!(refusal.why.starts_with(why), "{}", refusal.why);
+    assert!(refusal.clauses.iter().all(|one| one.passes.is_some()), "{refusal:#?}");
+}

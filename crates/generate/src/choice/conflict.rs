@@ -49,7 +49,13 @@ const ENDING_MAX: usize = 64;
 /// The fewest clauses of what cannot be had. Where another conflict stands behind the first that is found, they are those of what
 /// comes nearest to what is asked for, if more of them have a value that would do.
 pub fn refusal(of: &Specification, failure: Failure) -> Refusal {
-    let refusal = nearest_conflict(of, failure);
+    let whole = failure.clone();
+    let mut refusal = nearest_conflict(of, failure);
+    let mut all = refusal.clauses.iter().chain(&refusal.defaults);
+    if all.clone().all(|one| one.goes) && all.any(|one| whole.clauses.contains(&one.clause.name)) {
+        // There is one conflict: its reason is that of the specification as it is, and not of what is left for it.
+        refusal.why = whole.why;
+    }
     Refusal { sizes: sizes(of, &refusal), ..refusal }
 }
 
