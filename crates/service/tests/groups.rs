@@ -175,3 +175,25 @@ fn of_a_group_that_sends_all_again() {
     group::goes_on::<Again, Hears>().unwrap();
     group::forgets::<Again, Hears>().unwrap();
 }
+
+/// All receivers of a large group may come together: the first is not let go before the last is there.
+#[test]
+fn large_groups_admit_all_of_their_receivers() {
+    macro_rules! large {
+        ($name:ident: $sends:expr, $takes:expr) => {
+            struct $name;
+            impl Profile for $name {
+                const NAME: &'static str = "tested";
+                const MACHINE: Machine = Machine::Group;
+                const SENDS: &'static [Adu] = $sends;
+                const TAKES: &'static [Adu] = $takes;
+                const RECEIVERS: (usize, usize) = (1, 500);
+                const CAST_RATES: [u32; 2] = [400_000, 40_000];
+                const CAST_BUFFERS: [usize; 2] = [256 << 10, 64 << 10];
+            }
+        };
+    }
+    large!(Exchange: &[SAMPLE, ALARM], &[]);
+    large!(Trader: &[], &[SAMPLE, ALARM]);
+    group::admits::<Exchange, Trader>().unwrap();
+}

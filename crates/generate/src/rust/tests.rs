@@ -48,7 +48,7 @@ const OF_GROUPS: &[Test] = &[
         Way::Both,
     ),
     ("nothing_is_seen_on_the_link", "group::hides", is_marked, Way::Both),
-    ("as_many_receivers_come_as_may", "group::admits", any, Way::Both),
+    ("as_many_receivers_come_as_may", "group::admits", is_admitted_at_once, Way::Both),
     ("another_specification_is_refused_by_its_clause", "group::refuses", any, Way::Both),
 ];
 
@@ -67,6 +67,8 @@ const PACKETS: u64 = 320;
 const RATES: std::ops::RangeInclusive<u32> = 10_000..=10_000_000;
 /// Nor are there of types that a test would wait for longer, in microseconds.
 const DEADLINE_US_MAX: u64 = 10_000_000;
+/// Receivers that a group admits at once.
+const ADMITTED_MAX: u32 = 1024;
 /// Nor of types of which two take longer than so many seconds.
 const RARE_S: u64 = 240;
 
@@ -168,6 +170,11 @@ fn is_lane(plan: &Plan, adu: &AduPlan) -> bool {
 /// Of what comes so seldom that a test would wait long for two of them.
 fn is_rare(adu: &AduPlan) -> bool {
     adu.rate_millihertz.is_some_and(|(_, most)| most * RARE_S < 2_000)
+}
+
+/// Of a group whose receivers may all come at once: a test has a session of each.
+fn is_admitted_at_once(plan: &Plan, _: &AduPlan) -> bool {
+    plan.group.is_some_and(|group| group.receivers.1 <= ADMITTED_MAX)
 }
 
 /// Than another that the same role sends.

@@ -16,8 +16,10 @@ use fusewire_stack::group::{ReceiverConfig, SenderConfig};
 
 use super::datagrams::judge_runs;
 use super::link::{BAD, Link, MARK, Wire};
-use super::{Broken, NUMBER_LEN, SLACK, fill, identity, length, loopback, with_seeds};
-use crate::group::{Counters, Event, Leaving, Place, Receiver, SILENCE, Sender, visit};
+use super::{Broken, NUMBER_LEN, fill, identity, length, loopback, with_seeds};
+use crate::group::{
+    Counters, Event, Leaving, Place, Receiver, SILENCE, Sender, visit, visit_from, visitors,
+};
 use crate::profile::{self, Adu, Network, Order, Profile};
 use crate::{Error, Result};
 
@@ -25,6 +27,8 @@ type Outcome<T = ()> = std::result::Result<T, Broken>;
 
 /// Receivers, where the group may have so many.
 const RECEIVERS: usize = 8;
+/// Threads that receivers come from.
+const VISITORS: usize = 4;
 /// ADUs of each type, but for those of which the rate of their stream lets less than one a second: of these one in so many rounds.
 const EACH: u32 = 30;
 const ROUNDS: u32 = 10;
@@ -705,19 +709,33 @@ fn take_any<B: Profile>(mut receiver: Receiver<B>) -> Outcome<usize> {
     Ok(count)
 }
 
-/// As many receivers come as may, and no more; who says nothing keeps nobody out.
+/// As many receivers come as may, and no more; a client that says nothing keeps none out.
 ///
 /// # Errors
 /// What does not hold.
 pub fn admits<A: Profile, B: Profile>() -> Outcome {
     let host = Host::<A>::new()?;
-    let visit = |says| visit::<A>(host.at, host.identity.clone(), host.key, says);
-    let silent = visit(None)?;
-    let mut inside = Vec::new();
-    for n in 1..=B::RECEIVERS.1 as u64 {
-        inside.push(visit(Some(n))?);
-        inside[inside.len() - 1].recv_adu_timeout(SLACK).map_err(Error::from)?;
-    }
+    let silent = visit::<A>(host.at, host.identity.clone(), host.key, None)?;
+    let count = B::RECEIVERS.1 as u64;
+    // Some come at the same time: who is told keys, and does not join the group, is let go after a while.
+    let inside = thread::scope(|scope| {
+        let some = |from: u64| {
+            let host = &host;
+            move || {
+                let endpoint = visitors::<A>(host.at)?;
+                let mut inside = Vec::new();
+                for n in (from..=count).step_by(VISITORS) {
+                    let identity = host.identity.clone();
+                    let one = visit_from::<A>(&endpoint, host.at, identity, host.key, Some(n))?;
+                    one.recv_adu_timeout(PATIENCE).map_err(Error::from)?;
+                    inside.push(one);
+                }
+                Ok::<_, Broken>(inside)
+            }
+        };
+        let coming: Vec<_> = (1..=VISITORS as u64).map(|from| scope.spawn(some(from))).collect();
+        coming.into_iter().map(joined).collect::<Outcome<Vec<_>>>()
+    })?;
     match host.join_alike::<B>(Rules::NONE, 0) {
         Err(Error::Full) => {}
         Ok(_) => return broken::<A>("more receivers are let in than may be".into()),

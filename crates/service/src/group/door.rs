@@ -25,8 +25,8 @@ const VISIT: Duration = Duration::from_secs(5);
 const JOINING: Duration = Duration::from_secs(10);
 /// So many are told keys in a second: whoever leaves with keys costs an epoch, of which all the others are told.
 const ADMITTED_A_SECOND: u32 = 32;
-/// So many at once, after a while in which nobody came.
-const ADMITTED_AT_ONCE: u32 = 64;
+/// Receivers that are admitted at once, at least and at most, after a while in which none came: all of a group may begin together.
+const ADMITTED_AT_ONCE: std::ops::RangeInclusive<usize> = 64..=1024;
 /// Keys that one may be owed.
 const OWED_MAX: usize = 256;
 
@@ -81,25 +81,32 @@ pub(super) struct Door {
 
 /// How many may be told keys for the first time.
 pub(super) struct Admissions {
+    /// As many as may be admitted at once.
+    pub at_once: u32,
     pub left: u32,
     /// When that was so many.
     pub since: Instant,
 }
 
 impl Admissions {
-    fn new(now: Instant) -> Admissions {
-        Admissions { left: ADMITTED_AT_ONCE, since: now }
+    /// Time for one more.
+    const EACH: Duration = Duration::from_nanos(1_000_000_000 / ADMITTED_A_SECOND as u64);
+
+    /// Of a group of so many receivers.
+    fn new(now: Instant, receivers_max: usize) -> Admissions {
+        let (least, most) = ADMITTED_AT_ONCE.into_inner();
+        let at_once = receivers_max.clamp(least, most) as u32;
+        Admissions { at_once, left: at_once, since: now }
     }
 
     /// Whether one more may be; if so it is counted.
     fn allows(&mut self, now: Instant) -> bool {
-        let each = Duration::from_secs(1) / ADMITTED_A_SECOND;
         let passed = now.saturating_duration_since(self.since);
-        let more = (passed.as_nanos() / each.as_nanos()).min(ADMITTED_AT_ONCE.into()) as u32;
-        self.since += each * more;
+        let more = (passed.as_nanos() / Self::EACH.as_nanos()).min(self.at_once.into()) as u32;
+        self.since += Self::EACH * more;
         self.left = self.left.saturating_add(more);
-        if self.left >= ADMITTED_AT_ONCE {
-            (self.left, self.since) = (ADMITTED_AT_ONCE, now.max(self.since));
+        if self.left >= self.at_once {
+            (self.left, self.since) = (self.at_once, now.max(self.since));
         }
         let is_one = self.left > 0;
         self.left -= u32::from(is_one);
@@ -139,7 +146,7 @@ impl Door {
         say::<P>(&mut server.settings, Terms::of(P::CLAUSES));
         let listener = Some(endpoint.listen(server)?);
         let sessions = Vec::with_capacity(receivers_max + VISITORS_MAX);
-        let admissions = Admissions::new(Instant::now());
+        let admissions = Admissions::new(Instant::now(), receivers_max);
         Ok(Door { endpoint, listener, sessions, receivers_max, admissions, welcome })
     }
 
@@ -263,6 +270,12 @@ impl Door {
         }
     }
 
+    /// When the next receiver that waits for its turn may be told keys.
+    pub fn next_admission(&self) -> Option<Instant> {
+        let waits = |one: &Session| one.key.is_some() && !one.is_admitted;
+        self.sessions.iter().any(waits).then(|| self.admissions.since + Admissions::EACH)
+    }
+
     /// What a session says: once, that it is a receiver's.
     fn hear(&mut self, at: usize, cx: &mut Context<'_>) -> Outcome {
         let mut message = [0; TOLD_MAX];
@@ -384,9 +397,9 @@ mod tests {
     #[test]
     fn so_many_are_admitted_at_once_and_so_many_a_second() {
         let mut now = Instant::now();
-        let mut admissions = Admissions::new(now);
+        let mut admissions = Admissions::new(now, 500);
         let mut admitted = |now| (0..1000).take_while(|_| admissions.allows(now)).count() as u32;
-        assert_eq!(admitted(now), ADMITTED_AT_ONCE);
+        assert_eq!(admitted(now), 500);
         for _ in 0..3 {
             let mut in_a_second = 0;
             for _ in 0..1000 {
@@ -395,9 +408,9 @@ mod tests {
             }
             assert_eq!(in_a_second, ADMITTED_A_SECOND);
         }
-        for pause in [2, 3, 3600] {
+        for pause in [16, 20, 3600] {
             now += Duration::from_secs(pause);
-            assert_eq!(admitted(now), ADMITTED_AT_ONCE, "after {pause} s");
+            assert_eq!(admitted(now), 500, "after {pause} s");
             assert_eq!(admitted(now), 0);
         }
     }

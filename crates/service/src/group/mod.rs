@@ -31,8 +31,8 @@ use std::time::Duration;
 use crate::profile::{Adu, Profile};
 
 pub use fusewire_stack::group::Leaving;
-pub(crate) use receiver::visit;
 pub use receiver::{Counters, Receiver};
+pub(crate) use receiver::{visit, visit_from, visitors};
 pub use sender::{Event, Sender};
 
 /// What the crate of a group's ends names as its own.

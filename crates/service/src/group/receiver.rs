@@ -483,7 +483,27 @@ pub(crate) fn visit<P: Profile>(
     key: Fingerprint,
     says: Option<u64>,
 ) -> Result<Connection> {
-    let connection = session::<P>(sender, identity, key, Terms::of(P::CLAUSES))?;
+    visit_from::<P>(&visitors::<P>(sender)?, sender, identity, key, says)
+}
+
+/// An endpoint of sessions with a sender: several may share one.
+pub(crate) fn visitors<P: Profile>(sender: SocketAddr) -> Result<Endpoint> {
+    let local: SocketAddr = match sender {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    Ok(Endpoint::new(crate::opening::device::<P>(local)?, door::config())?)
+}
+
+/// [`visit`], from one of [`visitors`].
+pub(crate) fn visit_from<P: Profile>(
+    endpoint: &Endpoint,
+    sender: SocketAddr,
+    identity: Arc<Identity>,
+    key: Fingerprint,
+    says: Option<u64>,
+) -> Result<Connection> {
+    let connection = session_from::<P>(endpoint, sender, identity, key, Terms::of(P::CLAUSES))?;
     if let Some(own) = says {
         connection.send(&wire::join(own))?;
     }
@@ -496,13 +516,18 @@ fn session<P: Profile>(
     key: Fingerprint,
     terms: Terms,
 ) -> Result<Connection> {
-    let local: SocketAddr = match sender {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
+    session_from::<P>(&visitors::<P>(sender)?, sender, identity, key, terms)
+}
+
+fn session_from<P: Profile>(
+    endpoint: &Endpoint,
+    sender: SocketAddr,
+    identity: Arc<Identity>,
+    key: Fingerprint,
+    terms: Terms,
+) -> Result<Connection> {
     let mut client = ClientConfig::new(identity, Trust::Pinned(key));
     door::say::<P>(&mut client.settings, terms);
-    let endpoint = Endpoint::new(crate::opening::device::<P>(local)?, door::config())?;
     endpoint.connect(sender, &client).map_err(|error| Error::of(error, P::CLAUSES))
 }
 

@@ -441,7 +441,8 @@ impl State {
             return Some(now);
         }
         let timers = self.casts.iter().flatten().filter_map(|cast| cast.sender.next_timeout());
-        timers.chain([LOOK_EVERY]).min().map(|left| now + left)
+        let next = timers.chain([LOOK_EVERY]).min().map(|left| now + left);
+        next.into_iter().chain(self.door.next_admission()).min()
     }
 
     /// Seals an ADU into its stream, and sends what can be; false: there is no room now.
@@ -507,7 +508,8 @@ impl State {
                 self.renew_if_stale(stream)?;
             }
         }
-        if has_news || self.looks || self.looked.elapsed() >= LOOK_EVERY {
+        let admits = self.door.next_admission().is_some_and(|at| at <= Instant::now());
+        if has_news || self.looks || admits || self.looked.elapsed() >= LOOK_EVERY {
             (self.looked, self.looks) = (Instant::now(), false);
             self.look(cx);
         }
