@@ -724,3 +724,33 @@ fn reason_is_that_of_the_whole_specification() {
     assert!(refusal.why.starts_with(why), "{}", refusal.why);
     assert!(refusal.clauses.iter().all(|one| one.passes.is_some()), "{refusal:#?}");
 }
+
+/// Losses that last for some time are over when something is sent again seconds later.
+#[test]
+fn bursts_of_loss_are_given_in_milliseconds() {
+    let text = |burst: &str| {
+        format!(
+            "network = {{rtt_ms = [40, 800], rate_mbit = [0.05, 20], loss = 0.05, {burst}, jitter_ms = 200}}\n\
+             adu.X = {{type = \"M.Small\", rate_hz = [0.1, 1], reliability = \"avoid\", loss = 0.2, order = \"newest\", deadline_ms = 5000}}\n\
+             adu.Y = {{type = \"M.Short\", deadline_ms = 10000, late = \"deliver\"}}\n"
+        )
+    };
+    assert!(refusal_of(&text("loss_burst = 3")).1.why.contains("Y: it takes"));
+    plan_of(&text("loss_burst_ms = 200"));
+    // An outage that lasts as long as what is sent again takes is met again.
+    assert!(refusal_of(&text("loss_burst_ms = 20000")).1.why.contains("Y: it takes"));
+    // Parity that leaves at once is lost with its ADU; a copy that goes later is not.
+    let lossy = |burst: &str| {
+        format!(
+            "network = {{rtt_ms = [10, 40], rate_mbit = [10, 100], loss = 0.02, {burst}, control = \"reserved\"}}\n\
+             adu.X = {{type = \"M.Small\", rate_hz = 50, reliability = \"prohibit\", loss = 0.005, deadline_ms = 900, jitter_ms = 5}}\n"
+        )
+    };
+    let fec = |burst: &str| plan_of(&lossy(burst)).adus[0].fec.clone();
+    assert!(
+        matches!(fec("loss_burst_ms = 40")[0].fec, fusewire_generate::plan::Fec::Copy { distance } if distance > 2)
+    );
+    // The two contradict each other.
+    let both = checked_of(&format!("{ROLES}{}", text("loss_burst = 3, loss_burst_ms = 9")));
+    assert!(both.wrong().contains("write one of the two"), "{}", both.wrong());
+}

@@ -27,6 +27,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("rate_mbit", &["[0.2, 50]", "[1, 1000]", "[100, 100000]"]),
     ("loss", &["0", "0.001", "0.04", "0.2", "0.5"]),
     ("loss_burst", &["1", "4", "10"]),
+    ("loss_burst_ms", &["20", "200"]),
     ("jitter_ms", &["0", "2", "15", "100"]),
     ("machine", &["\"machine.json\""]),
     ("mtu_bytes", &["576", "1000", "9000"]),
@@ -61,6 +62,8 @@ const VALUES: &[(&str, &[&str])] = &[
 const WITHOUT: &[(&str, &[&str], &str)] = &[
     ("platform.machine", &["conference"],
      "datagrams run as they do: an ADU is marshalled into the memory where it waits, and sealed from there"),
+    ("network.loss_burst_ms", &["bulk"],
+     "a stream loses nothing, and no type has a deadline"),
     ("adu.NAME.jitter_ms", &["bulk", "rpc", "telemetry"],
      "`network.jitter_ms` is 0: no times vary that a buffer could make even"),
     ("adu.Audio.jitter_ms", &["conference"],

@@ -375,7 +375,9 @@ impl Subject<'_> {
 
     fn way(&self, set: Set, resend: M, fec: M, playout: M) -> Result<Way, Failure> {
         let network = &self.of.network;
-        let channel = Channel::new(network.loss.value, network.loss_burst.value);
+        // Packets of an ADU leave one after the other.
+        let whole = self.carrier.size(self.adu()).high.min(self.carrier.payload(self.of));
+        let channel = self.channel(self.leave(whole + self.carrier.overhead()));
         let mut worst: Option<Figures> = None;
         let most = self.packets(self.carrier.size(self.adu()).high);
         let loads = self.loads();
@@ -388,7 +390,10 @@ impl Subject<'_> {
         for (bytes, hz) in loads {
             let packets = self.packets(bytes);
             let step = step_of(&steps, packets);
-            let mut first = first_loss(&channel, packets, step);
+            let apart = self.channel(if hz > 0.0 { 1000.0 / hz } else { f64::INFINITY });
+            // A copy goes with a later ADU.
+            let its = if matches!(step, Fec::Copy { .. }) { &apart } else { &channel };
+            let mut first = first_loss(its, packets, step);
             let mut figures = self.figures((bytes, hz), packets, step);
             if let Some(answer) = self.answer(&channel) {
                 figures.time.answer = answer.ms;
@@ -421,7 +426,7 @@ impl Subject<'_> {
             let all = loss + (1.0 - loss) * overtaken;
             let mut figures = Figures { loss: all, overtaken, resends, load, ..figures };
             self.check_loss(&figures, resend, wanted)?;
-            self.check_run(|run| channel.run_loss(loss, packets, run), newer)?;
+            self.check_run(|run| apart.run_loss(loss, packets, run), newer)?;
             figures.time.resends = resend_ms;
             self.check_time(&figures, resend, first)?;
             if playout == M::NoPlayout {
@@ -439,6 +444,15 @@ impl Subject<'_> {
         let playout = self.playout(playout, &figures);
         let fec = if fec == M::NoFec { Vec::new() } else { steps };
         Ok(Way { set, fec, playout, figures })
+    }
+
+    /// What packets that are so far apart meet.
+    fn channel(&self, apart_ms: f64) -> Channel {
+        let network = &self.of.network;
+        match network.loss_burst_ms.value {
+            Some(burst_ms) => Channel::timed(network.loss.value, burst_ms, apart_ms),
+            None => Channel::new(network.loss.value, network.loss_burst.value),
+        }
     }
 
     /// The type that answers this one, if it is a request.
@@ -488,8 +502,9 @@ impl Subject<'_> {
         let none = |packets_max| vec![FecStep { packets_max, fec: Fec::None }];
         // Without a wish for fewer losses there is nothing to correct; what is sent again asks for none.
         let wanted = self.wanted_loss();
-        let fail =
-            |why: String| Failure::new(why, self.clauses(&["loss"], &["loss", "loss_burst"]));
+        let fail = |why: String| {
+            Failure::new(why, self.clauses(&["loss"], &["loss", "loss_burst", "loss_burst_ms"]))
+        };
         match fec {
             M::Copy => {
                 if most > 1 {
@@ -499,7 +514,13 @@ impl Subject<'_> {
                         self.clauses(&["type", "size_bytes"], &["mtu_bytes"]),
                     ));
                 }
-                let burst = self.of.network.loss_burst.value;
+                // A copy goes with a later ADU.
+                let hz = self.adu().rate_hz.value.map_or(0.0, |rate| rate.low);
+                let channel = self.channel(if hz > 0.0 { 1000.0 / hz } else { 0.0 });
+                let burst = match self.of.network.loss_burst_ms.value {
+                    Some(burst_ms) => burst_ms * hz / 1000.0,
+                    None => self.of.network.loss_burst.value,
+                };
                 let apart = (1..=DISTANCE_MAX).filter(|d| f64::from(*d) > burst);
                 let found = apart.clone().find(|d| channel.copy_loss(*d) <= wanted);
                 let distance = found.ok_or_else(|| {
@@ -599,9 +620,9 @@ impl Subject<'_> {
                 true => (
                     format!(", {} as newer ones overtake them", percent(figures.overtaken)),
                     &["loss", "order", "rate_hz"],
-                    &["loss", "loss_burst", "jitter_ms"],
+                    &["loss", "loss_burst", "loss_burst_ms", "jitter_ms"],
                 ),
-                false => (String::new(), &["loss"], &["loss", "loss_burst"]),
+                false => (String::new(), &["loss"], &["loss", "loss_burst", "loss_burst_ms"]),
             };
             let why = format!(
                 "{again}{} of {} are lost{newer}, {} may be",
@@ -631,9 +652,9 @@ impl Subject<'_> {
             true => (
                 ", or that newer ones overtake",
                 &["loss_run", "order", "rate_hz"],
-                &["loss", "loss_burst", "jitter_ms"],
+                &["loss", "loss_burst", "loss_burst_ms", "jitter_ms"],
             ),
-            false => ("", &["loss_run"], &["loss", "loss_burst"]),
+            false => ("", &["loss_run"], &["loss", "loss_burst", "loss_burst_ms"]),
         };
         let why = format!("{} of them begin a run of more than {run} lost{why}", percent(share));
         Err(Failure::new(why, self.clauses(own, causes)).by(share, RUN_SHARE_MAX))

@@ -28,6 +28,15 @@ impl Channel {
         Channel { loss, begins, lasts }
     }
 
+    /// One whose losses last so long in the mean, of packets that are so far apart. A loss that is not over lasts on as likely as
+    /// before, whatever has passed of it.
+    pub fn timed(loss: f64, burst_ms: f64, apart_ms: f64) -> Channel {
+        let loss = loss.clamp(0.0, 0.999);
+        // Losses end at a rate of 1/b, and begin at p / (b (1 - p)): the channel forgets at the sum of both.
+        let lasts = loss + (1.0 - loss) * decay(apart_ms / (burst_ms.max(1e-3) * (1.0 - loss)));
+        Channel { loss, begins: loss * (1.0 - lasts) / (1.0 - loss), lasts }
+    }
+
     /// The share of ADUs that are lost, of `data` packets with `parity` packets behind them of which any as many as are
     /// lost restore it.
     pub fn adu_loss(&self, data: u16, parity: u8) -> f64 {
@@ -75,6 +84,13 @@ impl Channel {
             if packets <= 1 { self.lasts } else { adu_loss.max(self.lasts * adu_loss.sqrt()) };
         adu_loss * lasts.powi(run.min(i32::MAX as u32) as i32)
     }
+}
+
+/// e to the power of `-x`, by repeated squares, which every machine rounds alike.
+fn decay(x: f64) -> f64 {
+    const SQUARES: u32 = 20;
+    let base = (1.0 - x / f64::from(1_u32 << SQUARES)).max(0.0);
+    (0..SQUARES).fold(base, |power, _| power * power)
 }
 
 /// Steps by which times on the way are looked at.
@@ -298,6 +314,19 @@ mod tests {
             let found = channel.adu_loss(data, parity);
             assert!((found - lost).abs() < 1e-12, "{data}+{parity}: {found} and {lost}");
         }
+    }
+
+    #[test]
+    fn losses_in_time_are_forgotten_with_it() {
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-3 * b;
+        // Packets that are far apart are lost independently, and those that are close together.
+        assert!(near(Channel::timed(0.05, 60.0, 1600.0).again(1), 0.05));
+        assert!(near(Channel::timed(0.05, 60.0, 0.0).again(1), 1.0));
+        // One burst later: p + (1 - p) e^(-1 / (1 - p)).
+        let expected = 0.05 + 0.95 * (-1.0_f64 / 0.95).exp();
+        assert!(near(Channel::timed(0.05, 60.0, 60.0).again(1), expected));
+        // The share that is lost is the same whatever the distance.
+        assert!(near(Channel::timed(0.05, 60.0, 20.0).adu_loss(1, 0), 0.05));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use fusewire_model::advise::Rule;
 use fusewire_model::{Implementation, Machine, choose_transform};
 
-use super::adu::{Carrier, mechanism_of};
+use super::adu::{Carrier, Way, mechanism_of};
 use super::rank::{Combination, of_function};
 use crate::catalogue::{Function, Mechanism as M};
 use crate::language::Specification;
@@ -58,7 +58,7 @@ pub fn without_wire(
             Shape::Pair => Peers::Pair,
             Shape::Group => Peers::Group,
         },
-        network: network(of),
+        network: network(of, chosen),
         machine: match shared(Function::Machine) {
             M::Tcp => crate::plan::Machine::Tcp,
             M::Xtp => crate::plan::Machine::Xtp,
@@ -115,14 +115,17 @@ fn us(ms: f64) -> u64 {
     (ms * 1000.0).round() as u64
 }
 
-fn network(of: &Specification) -> Network {
+fn network(of: &Specification, chosen: &Combination) -> Network {
     let n = &of.network;
+    // Contracts count a burst in packets: those that all types send meanwhile.
+    let of_way = |way: &Way| way.figures.most_packets.unwrap_or(way.figures.least_packets);
+    let in_time = |ms: f64| (chosen.ways.iter().map(of_way).sum::<f64>() * ms / 1000.0).max(1.0);
     let bytes = |mbit: f64| (mbit * 125_000.0) as u64;
     Network {
         rtt_us: (us(n.rtt_ms.value.low), us(n.rtt_ms.value.high)),
         rate_bytes_per_s: (bytes(n.rate_mbit.value.low), bytes(n.rate_mbit.value.high)),
         loss: n.loss.value,
-        loss_burst: n.loss_burst.value,
+        loss_burst: n.loss_burst_ms.value.map_or(n.loss_burst.value, in_time),
         jitter_us: us(n.jitter_ms.value),
         is_reserved: n.control.value == Control::Reserved,
     }

@@ -47,6 +47,16 @@ fn shared(reader: &mut Reader<'_>, of: &Specification) {
         let why = "says how losses come, and `loss` that there are none";
         against(reader, &network.loss_burst, why, "leave it out, or say how much is lost");
     }
+    if network.loss_burst_ms.value.is_some() {
+        let help = "write one of the two";
+        if is_written(&network.loss_burst) && network.loss_burst.value > 1.0 {
+            let why = "says how long losses last, and `loss_burst` how many there are";
+            against(reader, &network.loss_burst_ms, why, help);
+        } else if network.loss.value == 0.0 && !is_unread(&[&network.loss]) {
+            let why = "says how losses come, and `loss` that there are none";
+            against(reader, &network.loss_burst_ms, why, "leave it out, or say how much is lost");
+        }
+    }
     let is_group = peers.shape.value == Shape::Group;
     for clause in [&peers.receivers as &dyn Clausal, &peers.floor_kbit] {
         if is_written(clause) && !is_group && !is_unread(&[&peers.shape]) {

@@ -101,6 +101,12 @@ pub const NETWORK: &[Key] = &[
         "1",
         "how losses come (Gilbert's channel)",
     ),
+    key(
+        "loss_burst_ms",
+        "milliseconds, from 1",
+        "none: bursts are counted in packets",
+        "how long a burst of losses lasts, in the mean: of outages in time, in place of `loss_burst`",
+    ),
     key("jitter_ms", "milliseconds", "0", "how far times on the way vary"),
     key(
         "mtu_bytes",

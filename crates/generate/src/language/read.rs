@@ -155,6 +155,7 @@ fn network(reader: &mut Reader<'_>, file: &Table<'_>) -> Network {
     let nothing = (Range::new(0.0, 0.0), Range::new(0.0, 0.0), Looser::HighDown(MS));
     let any = Range::new(f64::INFINITY, f64::INFINITY);
     let burst = Bounds::new(1.0, 1000.0);
+    let burst_ms = Bounds::new(1.0, 3_600_000.0);
     let mtu = Bounds::new(576.0, 65_535.0).whole();
     let share = Bounds::new(0.0, 0.9);
     let rate = Bounds::new(0.001, 1e7);
@@ -170,6 +171,12 @@ fn network(reader: &mut Reader<'_>, file: &Table<'_>) -> Network {
             "loss_burst",
             (1.0, 1.0, Looser::Down(burst)),
             |r, k, i| r.number(k, i, burst),
+        ),
+        loss_burst_ms: reader.value(
+            table,
+            "loss_burst_ms",
+            (None, None, Looser::Down(burst_ms)),
+            |r, k, i| r.number(k, i, burst_ms).map(Some),
         ),
         jitter_ms: reader
             .value(table, "jitter_ms", (0.0, 0.0, Looser::Down(MS)), |r, k, i| r.number(k, i, MS)),

@@ -115,6 +115,8 @@ pub struct Network {
     pub loss: Value<f64>,
     /// Lost in a row, in the mean.
     pub loss_burst: Value<f64>,
+    /// How long losses last, in the mean; `None`: they are counted in packets.
+    pub loss_burst_ms: Value<Option<f64>>,
     /// Variation of times.
     pub jitter_ms: Value<f64>,
     /// The largest packet.
@@ -224,6 +226,7 @@ impl Specification {
             &n.rate_mbit,
             &n.loss,
             &n.loss_burst,
+            &n.loss_burst_ms,
             &n.jitter_ms,
             &n.mtu_bytes,
             &n.control,
@@ -243,11 +246,12 @@ impl Specification {
     /// One of [`Specification::clauses`], to be changed.
     pub fn clause_mut(&mut self, name: &str) -> Option<&mut dyn Clausal> {
         let Specification { network: n, peers: p, platform, prefer, .. } = self;
-        let all: [&mut dyn Clausal; 15] = [
+        let all: [&mut dyn Clausal; 16] = [
             &mut n.rtt_ms,
             &mut n.rate_mbit,
             &mut n.loss,
             &mut n.loss_burst,
+            &mut n.loss_burst_ms,
             &mut n.jitter_ms,
             &mut n.mtu_bytes,
             &mut n.control,

@@ -2,7 +2,6 @@
 
 use super::{Failure, Figures, LATE_SHARE_MAX, Subject};
 use crate::catalogue::{Mechanism as M, Set};
-use crate::choice::channel::Channel;
 
 /// The shortest timer of TCP and XTP (their settings' `rto_min`, `wtimer_min`).
 const TIMER_MS_MIN: f64 = 200.0;
@@ -61,7 +60,7 @@ impl Subject<'_> {
     /// that time.
     pub(super) fn lost_after(&self, resends: u32, packets: u16, first: f64) -> f64 {
         let network = &self.of.network;
-        let channel = Channel::new(network.loss.value, network.loss_burst.value);
+        let channel = self.channel(self.resend_ms(1));
         // Behind a packet that came, losses are as likely as ever; behind none they go on.
         let again = if self.is_followed() { network.loss.value } else { channel.again(1) };
         // It is too late as well where the next one is lost that shows that it is missing, or the report that says so.
@@ -81,7 +80,10 @@ impl Subject<'_> {
     pub(super) fn is_told(&self) -> bool {
         let network = &self.of.network;
         let is_short = network.jitter_ms.value <= REPORT_MS / 2.0;
-        self.is_followed() && is_short && network.loss_burst.value <= 1.0
+        self.is_followed()
+            && is_short
+            && network.loss_burst.value <= 1.0
+            && network.loss_burst_ms.value.is_none()
     }
 
     /// How often it is sent again in time, and for how long the last of these takes.
@@ -131,9 +133,11 @@ impl Subject<'_> {
         });
         let hz: f64 = hz.map(|adu| adu.rate_hz.value.map_or(0.0, |rate| rate.low)).sum();
         let timer_ms = network.rtt_ms.value.high.max(TIMER_MS_MIN);
+        if network.loss_burst_ms.value.is_some() {
+            return self.channel(timer_ms).again(1);
+        }
         let between = (hz * timer_ms / 1000.0).clamp(0.0, 10_000.0) as u32;
-        let channel = Channel::new(network.loss.value, network.loss_burst.value);
-        channel.again(1 + between)
+        self.channel(timer_ms).again(1 + between)
     }
 
     /// Milliseconds until so many resendings have arrived, behind when the first would have.
