@@ -6,7 +6,7 @@ use std::{env, fs};
 fn main() {
     let all = [
         "again", "arena", "both", "cast", "fast", "many", "mixed", "names", "note", "rich",
-        "seldom", "short", "slow", "swift", "tight",
+        "seldom", "short", "slow", "swift", "ticker", "tight",
     ];
     for name in all {
         fusewire_generate::build(format!("specifications/{name}.toml"));

@@ -80,3 +80,8 @@ pub mod note {
 pub mod tight {
     include!(concat!(env!("OUT_DIR"), "/tight.rs"));
 }
+
+/// The newest of each symbol, to a large group.
+pub mod ticker {
+    include!(concat!(env!("OUT_DIR"), "/ticker.rs"));
+}

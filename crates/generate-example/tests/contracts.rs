@@ -79,3 +79,8 @@ mod tight {
     use fusewire_generate_example::tight::{Base, Sensor};
     include!(concat!(env!("OUT_DIR"), "/tight_contract.rs"));
 }
+
+mod ticker {
+    use fusewire_generate_example::ticker::{Exchange, Trader};
+    include!(concat!(env!("OUT_DIR"), "/ticker_contract.rs"));
+}

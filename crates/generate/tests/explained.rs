@@ -63,3 +63,19 @@ fn clauses_without_effect_are_listed_first() {
     // A priority that orders something has an effect.
     assert!(!section.contains("adu.Voice.priority"), "{section}");
 }
+
+/// Loss is that of the network; what a newer ADU replaces at the receiver is said, by its key.
+#[test]
+fn loss_of_the_newest_says_what_is_not_counted() {
+    let from = "order = \"newest\"";
+    for (to, said) in [
+        (from, "a newer one of the type comes"),
+        ("order = \"newest\"\nnewest = \"symbol\"", "a newer one of its `symbol` comes"),
+    ] {
+        let checked = support::case("ticker", from, to);
+        assert!(checked.is_ok(), "{}", checked.wrong());
+        let choice = choose(&checked.specification, None).expect("it can be had");
+        let text = explain(&checked, &choice).markdown();
+        assert!(text.contains(said), "{text}");
+    }
+}

@@ -38,6 +38,12 @@ fn each_fault_is_named_and_no_other() {
         ("type = \"M.A\", reply = \"Y\"", "no type of ADU is called `Y`"),
         ("type = \"M.A\", replayable = true", "is of requests"),
         ("type = \"M.A\", integrity = \"none\"", "lets changed bytes through"),
+        ("type = \"M.A\", reliability = \"avoid\", order = \"newest\", newest = \"n\"", ""),
+        (
+            "type = \"M.A\", reliability = \"avoid\", order = \"newest\", newest = \"m\"",
+            "`M.A` has no component `m`",
+        ),
+        ("type = \"M.A\", newest = \"n\"", "says nothing without `order = \"newest\"`"),
         ("type = \"M.A\", loss = 2", "expected a number from 0 to 1"),
         // What could not be read is said once, as it stands there, and is held against nothing.
         ("type = \"M.A\", deadline_ms = -5, late = \"deliver\"", "`deadline_ms` is -5 (expected"),

@@ -255,6 +255,7 @@ fn values(checked: &Checked, key: &str) -> Vec<String> {
         // Of another type of ADU: its own is carried by none then, if it is not a third's.
         "type" => of.adus.iter().map(|adu| quoted(&adu.ty.value)).collect(),
         "reply" => types.collect(),
+        "newest" => Vec::new(),
         "after" => types.map(|name| format!("[{name}]")).chain(["[]".to_owned()]).collect(),
         _ => {
             let (_, values) =

@@ -178,6 +178,7 @@ fn adu_plan(
         is_cut: size.high > carrier.payload(of),
         resend,
         order: adu.order.value,
+        newest: adu.newest.value.clone(),
         after: adu.after.value.iter().filter_map(number).collect(),
         deadline_us: adu.deadline_ms.value.map(us),
         late: adu.late.value,

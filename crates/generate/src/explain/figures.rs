@@ -4,9 +4,9 @@ use super::{Cause, Figure, Why};
 use crate::catalogue::{Function, Mechanism as M};
 use crate::choice::adu::percent;
 use crate::choice::rank;
-use crate::language::specification::Preference;
+use crate::language::specification::{Adu, Preference};
 use crate::language::value::{Clausal, Origin};
-use crate::plan::{Fec, FecStep, Playout, Sender};
+use crate::plan::{Fec, FecStep, Order, Playout, Sender};
 use crate::rust::memory;
 
 /// Bits a second.
@@ -104,7 +104,7 @@ impl Why<'_> {
                     false => String::new(),
                 };
                 let (lost, may_be) = (percent(figures.loss), percent(adu.loss.value));
-                format!("{lost} are lost{newer}, {may_be} may be")
+                format!("{lost} are lost{newer}, {may_be} may be{}", replaced(adu))
             }
         };
         let network = &self.of.network;
@@ -173,6 +173,18 @@ impl Why<'_> {
             _ => None,
         }
     }
+}
+
+/// What else is not handed over, and is no loss of the network: how much depends on the application that takes it.
+fn replaced(adu: &Adu) -> String {
+    if adu.order.value != Order::Newest {
+        return String::new();
+    }
+    let of = match &adu.newest.value {
+        Some(key) => format!(" of its `{key}`"),
+        None => " of the type".to_owned(),
+    };
+    format!("; not counted are those that wait at the receiver when a newer one{of} comes")
 }
 
 fn times(count: u32) -> String {

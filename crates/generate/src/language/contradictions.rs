@@ -123,6 +123,11 @@ fn times(reader: &mut Reader<'_>, adu: &Adu) {
     if is_written(&adu.late) && has_none {
         against(reader, &adu.late, "says nothing without `deadline_ms`", "say when it is late");
     }
+    let is_newest = adu.order.value == Order::Newest || is_unread(&[&adu.order]);
+    if adu.newest.value.is_some() && !is_newest {
+        let help = "write `order = \"newest\"`, or leave it out";
+        against(reader, &adu.newest, "says nothing without `order = \"newest\"`", help);
+    }
     if adu.deadline_ms.value == Some(0.0) {
         against(reader, &adu.deadline_ms, "leaves no time", "write more than 0, or leave it out");
     }

@@ -210,6 +210,12 @@ pub const ADU: &[Key] = &[
     )
     .taps("preserveOrder, 6.2.4; msgOrdered, 9.1.3.3"),
     key(
+        "newest",
+        "a component of its type",
+        "none: by its type",
+        "with `order = \"newest\"`: only an older one of the same value of this component is dropped (a symbol, a sensor)",
+    ),
+    key(
         "after",
         "a list of types of ADU",
         "[]",

@@ -305,6 +305,8 @@ fn adu(
         (Sender::Role(0), Sender::Role(0), Looser::Never),
         |r, k, i| role(r, k, i, roles),
     );
+    let newest = reader
+        .value(table, "newest", (None, None, Looser::Never), |r, k, i| r.string(k, i).map(Some));
     let mut after_spans = Vec::new();
     let after = reader.value(table, "after", (Vec::new(), Vec::new(), Looser::Never), |r, k, i| {
         let names = r.strings(k, i)?;
@@ -329,6 +331,8 @@ fn adu(
             .value(table, "deadline_ms", optional, |r, k, i| r.number(k, i, MS).map(Some)),
         late: word(reader, table, "late", Late::Drop, Late::Deliver),
         order: word(reader, table, "order", Order::All, Order::None),
+        // It says what a newer one is, and is no demand.
+        newest: Value { relaxed: newest.value.clone(), ..newest },
         after,
         after_spans,
         rate_hz: reader.value(table, "rate_hz", rates, |r, k, i| r.range(k, i, RATE).map(Some)),

@@ -176,6 +176,8 @@ pub struct Adu {
     pub late: Value<Late>,
     /// `order`.
     pub order: Value<Order>,
+    /// `newest`: the component whose value is the key.
+    pub newest: Value<Option<String>>,
     /// `after`.
     pub after: Value<Vec<String>>,
     /// Where each of these stands.
@@ -270,7 +272,7 @@ impl Specification {
 }
 
 impl Adu {
-    fn clauses(&self) -> [&dyn Clausal; 21] {
+    fn clauses(&self) -> [&dyn Clausal; 22] {
         [
             &self.ty,
             &self.from,
@@ -281,6 +283,7 @@ impl Adu {
             &self.deadline_ms,
             &self.late,
             &self.order,
+            &self.newest,
             &self.after,
             &self.rate_hz,
             &self.bitrate_kbit,
@@ -296,7 +299,7 @@ impl Adu {
         ]
     }
 
-    fn clauses_mut(&mut self) -> [&mut dyn Clausal; 21] {
+    fn clauses_mut(&mut self) -> [&mut dyn Clausal; 22] {
         [
             &mut self.ty,
             &mut self.from,
@@ -307,6 +310,7 @@ impl Adu {
             &mut self.deadline_ms,
             &mut self.late,
             &mut self.order,
+            &mut self.newest,
             &mut self.after,
             &mut self.rate_hz,
             &mut self.bitrate_kbit,

@@ -1,6 +1,6 @@
 //! The types of ADUs in ASN.1: whether they are there, what they take, and which nobody carries.
 
-use fusewire_asn1::ast::AssignmentKind;
+use fusewire_asn1::ast::{AssignmentKind, Item, TypeKind};
 use fusewire_asn1::names::nearest;
 use fusewire_asn1::rust::{Measured, Options, extents};
 use fusewire_asn1::{Diagnostic, File, Span, diagnose};
@@ -57,6 +57,11 @@ pub fn check(
     for adu in specification.adus.iter().filter(|adu| !adu.ty.value.is_empty()) {
         is_there &= names.find(reader, &adu.ty.value, adu.ty.clause.span);
     }
+    for adu in &specification.adus {
+        if let (Some(key), true) = (&adu.newest.value, is_there) {
+            keyed(reader, files, &adu.ty.value, (key, adu.newest.clause.span));
+        }
+    }
     specification.modules = files.iter().map(hashed).collect();
     if !(is_readable && is_there && is_whole) {
         return;
@@ -70,6 +75,39 @@ pub fn check(
         }
     }
     unused(reader, specification, spans, files, &measured[0]);
+}
+
+/// Whether a type is a SEQUENCE with a component of this name; says so if it is not.
+fn keyed(reader: &mut Reader<'_>, files: &[File], ty: &str, (key, span): (&str, Span)) {
+    let Some((module, name)) = ty.split_once('.') else { return };
+    let modules = files.iter().flat_map(|file| &file.modules);
+    let mut all = modules.filter(|of| of.name.text == module).flat_map(|of| &of.assignments);
+    let found = all.find(|of| of.name.text == name);
+    let components: Vec<&str> = match found.map(|of| &of.kind) {
+        Some(AssignmentKind::Type(of)) => match &of.kind {
+            TypeKind::Sequence(items) | TypeKind::Set(items) => items
+                .iter()
+                .filter_map(|item| {
+                    let Item::Component(component) = item else { return None };
+                    Some(component.name.as_ref()?.text.as_str())
+                })
+                .collect(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    if components.contains(&key) {
+        return;
+    }
+    let help = match nearest(key, components.iter().copied()) {
+        Some(meant) => format!("is \"{meant}\" meant?"),
+        None if components.is_empty() => {
+            "expected the name of a component of a SEQUENCE".to_owned()
+        }
+        None => format!("expected one of {}", components.join(", ")),
+    };
+    let shown = fusewire_asn1::diagnostic::shortened(key);
+    reader.error(span, format!("`{ty}` has no component `{shown}`"), help);
 }
 
 fn is_called(of: &Measured, name: &str) -> bool {

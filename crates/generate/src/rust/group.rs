@@ -1,6 +1,6 @@
 //! The ends of a group: one that sends, and the one that each receiver has.
 
-use fusewire_asn1::rust::camel;
+use fusewire_asn1::rust::{camel, snake};
 
 use super::ends::{Kind, Writer};
 use crate::plan::{AduPlan, Late, Plan, Resend};
@@ -176,6 +176,21 @@ impl Writer<'_> {
         writeln!(self, "}}");
     }
 
+    /// The key of an ADU, where one of the types has one.
+    fn keys(&self, name: &str) -> Option<String> {
+        let all: Vec<_> = self.of(0, Kind::Message).collect();
+        let keyed = all.iter().filter_map(|adu| {
+            let component = snake(adu.plan.newest.as_ref()?);
+            let camel = &adu.camel;
+            Some(format!("To{name}::{camel}(adu) => service::group::key_of(&adu.{component}), "))
+        });
+        let keyed: Vec<_> = keyed.collect();
+        let others = if keyed.len() < all.len() { "_ => 0, " } else { "" };
+        let arms = keyed.concat();
+        let read = format!("To{name}::read(number, adu).ok()?");
+        (!keyed.is_empty()).then(|| format!("Some(match {read} {{ {arms}{others}}})"))
+    }
+
     fn receiver_of_group(&mut self, name: &str) {
         let other = camel(&self.plan.roles[0]);
         let lifetime = self.lifetime(0, &[Kind::Message], "'_");
@@ -221,13 +236,22 @@ impl Writer<'_> {
                 self,
                 "pub fn {call}(&mut self{arguments}) -> service::Result<Option<To{name}{lifetime}>> {{"
             );
+            let recv = match self.keys(name) {
+                None => {
+                    writeln!(
+                        self,
+                        "let is_one = |number, adu: &[u8]| To{name}::read(number, adu).is_ok();"
+                    );
+                    format!("recv({timeout}, is_one)")
+                }
+                Some(keys) => {
+                    writeln!(self, "let key_of = |number, adu: &[u8]| {keys};");
+                    format!("recv_by({timeout}, key_of)")
+                }
+            };
             writeln!(
                 self,
-                "let is_one = |number, adu: &[u8]| To{name}::read(number, adu).is_ok();"
-            );
-            writeln!(
-                self,
-                "let Some((number, adu)) = self.end.recv({timeout}, is_one)? else {{ return Ok(None) }};"
+                "let Some((number, adu)) = self.end.{recv}? else {{ return Ok(None) }};"
             );
             writeln!(self, "To{name}::read(number, adu).map(Some)");
             writeln!(self, "}}");

@@ -264,6 +264,11 @@ impl<'s> Broken<'s> {
             let why = "types do not wait for each other in datagrams: `\"type\"` is kept";
             self.clause(&adu.order, why);
         }
+        if of.newest.is_some() {
+            let why =
+                "an end over datagrams judges the newest by its type: a group's does by a key";
+            self.clause(&adu.newest, why);
+        }
         if !of.after.is_empty() {
             self.clause(&adu.after, "types do not wait for each other in datagrams");
         }

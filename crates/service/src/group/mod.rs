@@ -31,7 +31,7 @@ use std::time::Duration;
 use crate::profile::{Adu, Profile};
 
 pub use fusewire_stack::group::Leaving;
-pub use receiver::{Counters, Receiver};
+pub use receiver::{Counters, Receiver, key_of};
 pub(crate) use receiver::{visit, visit_from, visitors};
 pub use sender::{Event, Sender};
 

@@ -1,8 +1,11 @@
 //! The end that receives: two streams of the group's, and the session that says how to read them.
 
+use std::collections::hash_map::RandomState;
+use std::fmt::{self, Write as _};
+use std::hash::{BuildHasher, DefaultHasher, Hasher};
 use std::marker::PhantomData;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -43,9 +46,31 @@ pub struct Counters {
     pub refused: u64,
 }
 
-/// One ADU of a type of which the newest counts, until it is handed over.
+/// Keys of one type of which an ADU may wait to be handed over: of more, one that waits is overtaken.
+const KEYS_MAX: usize = 4096;
+
+/// The key of what the newest is judged by, of an ADU: the hash of a component's value, alike in one process.
+pub fn key_of(value: &impl fmt::Debug) -> u64 {
+    struct Into(DefaultHasher);
+    impl fmt::Write for Into {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.write(text.as_bytes());
+            Ok(())
+        }
+    }
+    static KEYS: OnceLock<RandomState> = OnceLock::new();
+    let mut hash = Into(KEYS.get_or_init(RandomState::new).build_hasher());
+    // It writes all: a hasher has no errors.
+    let _ = write!(hash, "{value:?}");
+    hash.0.finish()
+}
+
+/// One ADU of a type of which the newest counts, of each key, until it is handed over.
 struct Newest {
     number: u8,
+    key: u64,
+    /// Since when one of this key waits.
+    since: fusewire_base::Instant,
     body: Vec<u8>,
     /// How old it was, and when.
     age: Duration,
@@ -68,7 +93,7 @@ pub struct Receiver<P> {
     one_way: Duration,
     /// The index that the next ADU of a type has, if one has come.
     next: [Option<u32>; 64],
-    newest: Box<[Newest]>,
+    newest: Vec<Newest>,
     /// The stream that is looked at first: they take turns.
     turn: usize,
     /// What was opened last, its head with it.
@@ -139,6 +164,8 @@ impl<P: Profile> Receiver<P> {
         let newest = |adu: &&Adu| adu.order == Order::Newest;
         let newest = P::TAKES.iter().filter(newest).map(|adu| Newest {
             number: adu.number,
+            key: 0,
+            since: fusewire_base::Instant::ZERO,
             body: Vec::with_capacity(wire::HEAD_LEN + adu.len_max),
             age: Duration::ZERO,
             opened: fusewire_base::Instant::ZERO,
@@ -197,12 +224,25 @@ impl<P: Profile> Receiver<P> {
         timeout: Option<Duration>,
         is_one: impl Fn(u8, &[u8]) -> bool,
     ) -> Result<Option<(u8, &[u8])>> {
+        self.recv_by(timeout, |number, bytes| is_one(number, bytes).then_some(0))
+    }
+
+    /// [`Receiver::recv`], where `key_of` gives the key by which the newest of its type is judged, if it is one: an ADU takes the
+    /// place of an earlier one of its key alone.
+    ///
+    /// # Errors
+    /// As [`Receiver::recv`].
+    pub fn recv_by(
+        &mut self,
+        timeout: Option<Duration>,
+        key_of: impl Fn(u8, &[u8]) -> Option<u64>,
+    ) -> Result<Option<(u8, &[u8])>> {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             self.hear_session();
             self.drive()?;
             self.say_ready();
-            if let Some(number) = self.next_adu(&is_one)? {
+            if let Some(number) = self.next_adu(&key_of)? {
                 self.counters.delivered += 1;
                 return Ok(Some((number, &self.body[wire::HEAD_LEN..])));
             }
@@ -388,9 +428,9 @@ impl<P: Profile> Receiver<P> {
 
     /// Opens what has come until there is one to hand over, which is then in `body`; its number. No stream waits for the other
     /// to be empty.
-    fn next_adu(&mut self, is_one: &impl Fn(u8, &[u8]) -> bool) -> Result<Option<u8>> {
+    fn next_adu(&mut self, key_of: &impl Fn(u8, &[u8]) -> Option<u64>) -> Result<Option<u8>> {
         for stream in [self.turn, 1 - self.turn] {
-            if let Some(adu) = self.next_of(stream, is_one)? {
+            if let Some(adu) = self.next_of(stream, key_of)? {
                 self.turn = 1 - stream;
                 return Ok(Some(adu.number));
             }
@@ -402,28 +442,38 @@ impl<P: Profile> Receiver<P> {
     fn next_of(
         &mut self,
         stream: usize,
-        is_one: &impl Fn(u8, &[u8]) -> bool,
+        key_of: &impl Fn(u8, &[u8]) -> Option<u64>,
     ) -> Result<Option<&'static Adu>> {
         while let Some(ear) = &mut self.ears[stream] {
             if !ear.open_next(&mut self.body, &mut self.counters)? {
                 break;
             }
-            let Some((adu, age)) = self.judge(stream, is_one) else { continue };
-            let slot = self.newest.iter_mut().find(|slot| slot.number == adu.number);
-            let Some(slot) = slot else {
+            let Some((adu, age, key)) = self.judge(stream, key_of) else { continue };
+            let now = self.clock.now();
+            let Some(slot) = self.slot_of(adu.number, key) else {
                 if self.hands_over(adu, age) {
                     return Ok(Some(adu));
                 }
                 continue;
             };
+            let slot = &mut self.newest[slot];
             self.counters.overtaken += u64::from(slot.is_there);
+            // A key that is said again keeps its place.
+            if !slot.is_there || slot.key != key {
+                slot.since = now;
+            }
             std::mem::swap(&mut slot.body, &mut self.body);
-            (slot.age, slot.opened, slot.is_there) = (age, self.clock.now(), true);
+            (slot.key, slot.age, slot.opened, slot.is_there) = (key, age, now, true);
         }
-        for at in 0..self.newest.len() {
+        loop {
+            let waits = self.newest.iter().enumerate().filter(|(_, slot)| slot.is_there);
+            let waits = waits.filter_map(|(at, slot)| {
+                let adu = profile::of_number(P::TAKES, slot.number)?;
+                (stream_of(adu) == stream).then_some((slot.since, at, adu))
+            });
+            let first = waits.min_by_key(|(since, at, _)| (*since, *at));
+            let Some((_, at, adu)) = first else { break };
             let slot = &mut self.newest[at];
-            let adu = profile::of_number(P::TAKES, slot.number).filter(|_| slot.is_there);
-            let Some(adu) = adu.filter(|adu| stream_of(adu) == stream) else { continue };
             slot.is_there = false;
             std::mem::swap(&mut slot.body, &mut self.body);
             let age = slot.age + (self.clock.now() - slot.opened);
@@ -432,6 +482,25 @@ impl<P: Profile> Receiver<P> {
             }
         }
         Ok(None)
+    }
+
+    /// The place of the newest of a type and key; nothing where all of the type are handed over.
+    fn slot_of(&mut self, number: u8, key: u64) -> Option<usize> {
+        let its = || self.newest.iter().enumerate().filter(|(_, slot)| slot.number == number);
+        let is_key = |(_, slot): &(usize, &Newest)| slot.is_there && slot.key == key;
+        if let Some((at, _)) = its().find(is_key).or_else(|| its().find(|(_, slot)| !slot.is_there))
+        {
+            return Some(at);
+        }
+        let (count, oldest) = (its().count(), its().min_by_key(|(_, slot)| slot.since)?.0);
+        if count >= KEYS_MAX {
+            return Some(oldest);
+        }
+        let now = self.clock.now();
+        let body = Vec::with_capacity(self.newest[oldest].body.capacity());
+        let (age, is_there) = (Duration::ZERO, false);
+        self.newest.push(Newest { number, key, since: now, body, age, opened: now, is_there });
+        Some(self.newest.len() - 1)
     }
 
     /// Whether what is so old now is handed over.
@@ -446,21 +515,22 @@ impl<P: Profile> Receiver<P> {
         true
     }
 
-    /// Whether what lies in `body` is an ADU that is handed over; and how old it is.
+    /// Whether what lies in `body` is an ADU that is handed over; how old it is, and its key.
     fn judge(
         &mut self,
         stream: usize,
-        is_one: &impl Fn(u8, &[u8]) -> bool,
-    ) -> Option<(&'static Adu, Duration)> {
+        key_of: &impl Fn(u8, &[u8]) -> Option<u64>,
+    ) -> Option<(&'static Adu, Duration, u64)> {
         let (now, taken) = (self.clock.now(), Head::parse(&self.body));
         let taken = taken.and_then(|(head, bytes)| {
             let adu = profile::of_number(P::TAKES, head.number)?;
             let is_its = stream_of(adu) == stream;
-            let is_right = is_its && bytes.len() <= adu.len_max && is_one(head.number, bytes);
-            let is_right = is_right || is_without::<P>("judgement");
-            is_right.then_some((head, adu))
+            let is_right = is_its && bytes.len() <= adu.len_max;
+            let key = if is_right { key_of(head.number, bytes) } else { None };
+            let key = key.or(is_without::<P>("judgement").then_some(0))?;
+            Some((head, adu, key))
         });
-        let Some((head, adu)) = taken else {
+        let Some((head, adu, key)) = taken else {
             self.counters.refused += 1;
             return None;
         };
@@ -472,7 +542,7 @@ impl<P: Profile> Receiver<P> {
         *next = Some(head.index.wrapping_add(1));
         let _ = self.times.push(now, head.sent, Duration::MAX, ());
         while self.times.poll(now).is_some() {}
-        Some((adu, self.times.behind() + self.one_way))
+        Some((adu, self.times.behind() + self.one_way, key))
     }
 }
 

@@ -519,3 +519,33 @@ fn packets_are_no_longer_than_the_path_takes() {
     let config = config::<Plant>(&place, RESENT, 3000, 1);
     assert_eq!((config.packet_len, config.carried_by, config.floor), (1000 - 28, 28, 1));
 }
+
+/// A newer ADU takes the place of an older one of its key, and of no other.
+#[test]
+fn newest_is_judged_by_its_key() {
+    for (keys, expected, overtaken) in [(1, vec![19], 19), (4, vec![16, 17, 18, 19], 16)] {
+        let host = Host::new();
+        let mut receiver = host.join();
+        let mut state = host.sender.shared.lock();
+        (0..20).for_each(|n| cast(&mut state, &SAMPLE, n));
+        drop(state);
+        // All of it lies in the socket before the receiver looks.
+        thread::sleep(Duration::from_millis(200));
+        let mut taken = Vec::new();
+        let key_of = |_: u8, bytes: &[u8]| Some(u64::from(bytes[0]) % keys);
+        while let Ok(Some((_, bytes))) = receiver.recv_by(Some(Duration::from_millis(200)), key_of)
+        {
+            taken.push(bytes[0]);
+        }
+        assert_eq!((taken, receiver.counters().overtaken), (expected, overtaken), "{keys} keys");
+    }
+}
+
+/// Values that differ have other keys, in one process always the same.
+#[test]
+fn keys_are_those_of_values() {
+    let key = |text: &str| crate::group::key_of(&text);
+    assert_eq!(key("A"), key("A"));
+    assert_ne!(key("A"), key("B"));
+    assert_ne!(crate::group::key_of(&1), crate::group::key_of(&2));
+}
