@@ -70,6 +70,14 @@ pub trait Receiver {
     /// It is none that may come now.
     fn message(&mut self, prefix: Prefix, body: Body<'static>) -> Result<(), Error>;
 
+    /// Returns the bytes that were hashed or cleared since the last call, beyond those that arrived in messages.
+    ///
+    /// A hole is a message of a few bytes that can stand for a mebibyte of zeros to be hashed. A turn is bounded by its
+    /// work, so these bytes count too.
+    fn take_work(&mut self) -> u64 {
+        0
+    }
+
     /// Whether more may come; asked before each ADU.
     fn accepts(&self) -> bool {
         true
@@ -85,7 +93,8 @@ pub(crate) struct Pulled {
     pub(crate) finished: bool,
 }
 
-/// Receives until there is nothing more, `receiver` accepts nothing more, or about `budget` bytes have come.
+/// Receives until there is nothing more, `receiver` accepts nothing more, or about `budget` bytes have arrived, been hashed
+/// or been cleared.
 pub(crate) fn receive(
     channel: &mut dyn Channel,
     intake: &mut Intake,
@@ -116,7 +125,7 @@ fn receive_some(
                 let came = arriving.finish();
                 intake.take(came, receiver)?;
                 pulled.adus += 1;
-                bytes += len;
+                bytes = bytes.saturating_add(len).saturating_add(receiver.take_work() as usize);
             }
             other => {
                 pulled.finished = other == Received::Finished;

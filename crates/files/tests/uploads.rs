@@ -207,3 +207,41 @@ fn who_asks_for_it_begins_anew() {
     assert!(fs::read(to.path().join("big")).unwrap() == fs::read(&path).unwrap());
     assert_no_leftovers(to.path());
 }
+
+#[test]
+fn hashed_zeros_count_in_a_turns_budget() {
+    use std::os::unix::fs::FileExt;
+    const BLOCKS: u64 = 40;
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = from.path().join("sparse");
+    let file = fs::File::create(&path).unwrap();
+    for block in 0..BLOCKS {
+        file.write_all_at(&bytes(4096, block), block << 20).unwrap();
+    }
+    file.set_len(BLOCKS << 20).unwrap();
+    let share = share(to.path(), true);
+    let settings = Settings { max_adu: 9000, capacity: 400, ..SETTINGS };
+    let (plan, log) = {
+        let log = Arc::default();
+        let source = Source::from_path(&path).unwrap();
+        (Plan::new(source, remote("sparse"), Options::default(), observer(&log)), log)
+    };
+    let mut run = Run::new(&share, 1, settings, OCTETS, || plan.worker(OCTETS));
+    // The client sends everything before the server's session looks at any of it.
+    let (session, server, worker, client) = &mut run.ends[0];
+    let now = Instant::from_ms(1);
+    let scratch = &mut run.scratch;
+    for _ in 0..3 {
+        worker.turn(client, scratch, now).unwrap();
+        session.turn(server, scratch, now).unwrap();
+    }
+    while worker.turn(client, scratch, now).unwrap().worked {}
+    let mut turns = 0;
+    while session.turn(server, scratch, now).unwrap().worked {
+        turns += 1;
+    }
+    assert!(turns + 4 >= BLOCKS, "{turns} turns for {BLOCKS} blocks, which are nearly all zeros");
+    run.finish().unwrap();
+    assert_eq!(log.lock().unwrap().failed, []);
+    assert!(fs::read(to.path().join("sparse")).unwrap() == fs::read(&path).unwrap());
+}

@@ -64,6 +64,8 @@ pub struct Catching {
     /// Bytes of short files in memory.
     held: usize,
     bytes_done: u64,
+    /// Bytes hashed or cleared, beyond those that arrived.
+    work: u64,
 }
 
 impl std::fmt::Debug for Catching {
@@ -126,6 +128,7 @@ impl Catcher {
             before: HashMap::new(),
             held: 0,
             bytes_done: 0,
+            work: 0,
         };
         catching.look();
         Ok(Machine::of(catching, Element::Octets, true))
@@ -271,10 +274,12 @@ impl Catching {
                 let end = position.saturating_add(bytes.map_or_else(|len| len, |b| b.len() as u64));
                 let block = position / BLOCK_LEN;
                 let ends = end.is_multiple_of(BLOCK_LEN) || end == meta.size;
-                match bytes {
-                    Ok(bytes) => writer.contents(position, bytes, None)?,
-                    Err(len) => writer.hole(position, len)?,
-                }
+                let written = match bytes {
+                    Ok(bytes) => writer.contents(position, bytes, None),
+                    Err(len) => writer.hole(position, len),
+                };
+                self.work += writer.take_work();
+                written?;
                 if ends {
                     waiting.insert(block);
                 }
@@ -431,6 +436,10 @@ impl Receiver for Catching {
     fn message(&mut self, prefix: Prefix, _: Body<'static>) -> Result<(), Error> {
         tracing::debug!(kind = prefix.kind, "dropped a message of the group");
         Ok(())
+    }
+
+    fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
     }
 
     fn accepts(&self) -> bool {

@@ -488,6 +488,10 @@ impl Receiver for Desk {
         self.request(prefix, body)
     }
 
+    fn take_work(&mut self) -> u64 {
+        self.uploads.take_work()
+    }
+
     fn accepts(&self) -> bool {
         self.outbox.len() < OUTBOX_MAX
             && self.queue.len() < QUEUE_MAX

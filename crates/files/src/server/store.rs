@@ -51,6 +51,8 @@ pub(super) struct Uploads {
     memory: Arc<Budget>,
     /// Where they come from, for the log.
     pub(super) peer: Arc<str>,
+    /// Bytes hashed or cleared, beyond those that arrived.
+    work: u64,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,7 @@ impl Uploads {
             ripe,
             memory,
             peer,
+            work: 0,
         }
     }
 
@@ -218,6 +221,11 @@ impl Uploads {
         self.write(run.xid, run.position, |writer| writer.contents(run.position, bytes, hash))
     }
 
+    /// Returns the bytes hashed or cleared since the last call, beyond those that arrived in messages.
+    pub(super) fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
+    }
+
     pub(super) fn hole(&mut self, xid: u32, piece: &Piece) -> Result<(), Error> {
         self.write(xid, piece.position, |writer| writer.hole(piece.position, piece.length))
     }
@@ -247,6 +255,7 @@ impl Uploads {
             None => Err(taken_over()),
         };
         drop(held);
+        self.work += writer.take_work();
         let complete = writer.is_complete();
         match result {
             Ok(()) if complete && commit.is_some() => self.ripe.push(xid),

@@ -45,6 +45,8 @@ pub(crate) struct RangeWriter {
     left: u64,
     /// Blocks of which all bytes have come but not the hash, or the other way round.
     blocks_left: u64,
+    /// Bytes hashed or cleared since [`RangeWriter::take_work`], beyond those that arrived.
+    work: u64,
 }
 
 /// A block of which something has come.
@@ -103,6 +105,7 @@ impl RangeWriter {
             account: memory.account(),
             left,
             blocks_left,
+            work: 0,
         };
         writer.charge(0)?;
         Ok(writer)
@@ -120,6 +123,11 @@ impl RangeWriter {
     /// The bytes that it takes.
     pub(crate) fn range(&self) -> Range<u64> {
         self.range.clone()
+    }
+
+    /// Returns the bytes hashed or cleared since the last call, beyond those that arrived in messages.
+    pub(crate) fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
     }
 
     /// Everything has come and is verified.
@@ -285,10 +293,14 @@ impl RangeWriter {
         }
         match bytes {
             Some(bytes) => block.hasher.update(bytes),
-            None => block.hasher.update_zeros(range.end - range.start),
+            None => {
+                block.hasher.update_zeros(range.end - range.start);
+                self.work += range.end - range.start;
+            }
         }
         if let Some(end) = block.pieces.remove_run(range.end) {
             self.pieces -= 1;
+            self.work += end - range.end;
             if self.target.is_stored() {
                 self.target.hash_file(range.end..end, &mut block.hasher)?;
             } else if is_kept {
@@ -320,7 +332,7 @@ impl RangeWriter {
     }
 
     /// Makes sure that `range` of the partial file is zero.
-    fn clear(&self, range: Range<u64>) -> Result<(), Error> {
+    fn clear(&mut self, range: Range<u64>) -> Result<(), Error> {
         let fresh = self.target.fresh.load(Ordering::Relaxed);
         let Some(Place { file, .. }) = self.target.place.get().filter(|_| !fresh) else {
             return Ok(());
@@ -332,6 +344,7 @@ impl RangeWriter {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => {}
             Err(error) => return Err(Error::os("write", &self.target.path, error)),
         }
+        self.work += len;
         let zeros = [0; 32 << 10];
         let mut at = start;
         while at < range.end {

@@ -39,6 +39,8 @@ struct Desk {
     requested: u64,
     /// A file that has come, and that its outlet has not taken yet.
     draining: Option<(Arc<File>, Arc<Target>)>,
+    /// Bytes hashed or cleared, beyond those that arrived.
+    work: u64,
 }
 
 #[derive(Debug)]
@@ -70,7 +72,7 @@ impl Getter {
         // Who asks for messages of a length is to get those.
         let bundles = plan.options.reply_bytes == 0;
         let pending = HashMap::new();
-        let desk = Desk { plan, asker, pending, requested: 0, draining: None };
+        let desk = Desk { plan, asker, pending, requested: 0, draining: None, work: 0 };
         Machine::of(Getter { desk, checking: None }, element, bundles)
     }
 
@@ -327,7 +329,11 @@ impl Desk {
                 .map(|writer| drop(getting.copies.insert(copy, writer)));
         }
         let written = begun.and_then(|()| match getting.copies.get_mut(&copy) {
-            Some(writer) => write(writer).map(|()| writer.is_complete()),
+            Some(writer) => {
+                let written = write(writer);
+                self.work += writer.take_work();
+                written.map(|()| writer.is_complete())
+            }
             None => {
                 let (start, end) = (getting.range.start, getting.range.end);
                 Err(Violation::DataTwice { start, end }.into())
@@ -432,6 +438,10 @@ impl Receiver for Desk {
 
     fn message(&mut self, prefix: Prefix, body: Body<'static>) -> Result<(), Error> {
         self.reply(prefix.xid, body)
+    }
+
+    fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
     }
 
     fn accepts(&self) -> bool {
