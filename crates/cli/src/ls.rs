@@ -4,13 +4,13 @@ use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use fusewire_files::client::list::List;
+use fusewire_files::client::list::{self, List};
 use fusewire_files::net::said_first;
-use fusewire_files::{Entry, Kind, RemotePath, Shown};
+use fusewire_files::{Entry, Error, Kind, RemotePath, Shown};
 use serde_json::json;
 
 use crate::connect::{Connect, Connector};
-use crate::output::{Code, EXIT_CODES, Failure, Result, json_line, with_path};
+use crate::output::{Code, EXIT_CODES, Failure, Result, count, json_line, with_path};
 use crate::url::Url;
 
 /// Entries that are held to be sorted; the server has them in no order.
@@ -43,11 +43,15 @@ pub fn run(ls: &Ls) -> Result {
         held: Vec::new(),
         many: false,
     };
-    let mut written = Ok(());
+    let (mut written, mut unread) = (Ok(()), 0);
     let never = AtomicBool::new(false);
     let show = |path: &RemotePath, entry: &Entry| {
         if written.is_ok() {
             written = line(ls, path, entry).and_then(|line| lines.add(path, line));
+        }
+        if entry.unread {
+            unread += 1;
+            eprintln!("fusewire: {}", not_listed(&list::unread(&ls.url.path, path), path));
         }
     };
     let mut list = List::new(ls.url.path.clone(), ls.recursive, connector.element(), show)?;
@@ -57,12 +61,25 @@ pub fn run(ls: &Ls) -> Result {
     drop(list);
     written.and_then(|()| lines.flush())?;
     match result {
+        Ok(_) if unread > 0 => {
+            let text = format!("{} not listed", count(unread, "folder"));
+            Err(Failure::new(Code::Failed, text).into())
+        }
         Ok(_) => Ok(()),
         Err(error) if error.is_about_one_file() => {
             Err(Failure::new(Code::Failed, format!("{}: {error}", ls.url)).into())
         }
         Err(error) => Err(Failure::new(Code::Connection, error.to_string()).into()),
     }
+}
+
+/// Returns the line for a folder that the server did not list.
+fn not_listed(error: &Error, path: &RemotePath) -> String {
+    let why = match error {
+        Error::Path { problem, .. } => problem.to_string(),
+        error => error.to_string(),
+    };
+    format!("cannot list {path}: {why}")
 }
 
 /// Lines sorted by their paths; of more than [`SORTED_MAX`] only those that came first.
@@ -115,6 +132,7 @@ fn line(ls: &Ls, path: &RemotePath, entry: &Entry) -> std::io::Result<String> {
             "mtime_s": meta.mtime.s,
             "mtime_ns": meta.mtime.ns,
             "target": null,
+            "unread": entry.unread,
         });
         let bytes = if path.as_bytes().is_empty() { own } else { path.as_bytes() };
         let mut value = with_path(value, "path", bytes);

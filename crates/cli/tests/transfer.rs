@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use support::{Done, World, bytes, over, served_over};
 
@@ -310,6 +310,29 @@ fn ls_shows_what_is_there_and_nothing_raw() {
     let server = world.serve(&["--transport", "xtp"]);
     let done = world.run("alice", &["ls", "--transport", "xtp", &server.url("")]).ok();
     assert_eq!(done.out, "sub/\n");
+}
+
+#[test]
+fn ls_reports_folders_that_it_cannot_list() {
+    let world = World::of_ordinary_user();
+    fs::create_dir_all(world.served(&["d"; 140].join("/"))).unwrap();
+    for (name, mode) in [("private", 0o300), ("unsearched", 0o604)] {
+        fs::create_dir(world.served(name)).unwrap();
+        fs::write(world.served(name).join("a"), "").unwrap();
+        fs::set_permissions(world.served(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let server = world.serve(&[]);
+    let url = server.url("");
+    let done = world.run("alice", &["ls", "-r", &url]).failed(1, "3 folders not listed");
+    assert!(done.err.contains("cannot list private: permission denied"), "{done:?}");
+    assert!(done.err.contains("cannot list unsearched: permission denied"), "{done:?}");
+    assert!(done.err.contains("deeper than 128 folders"), "{done:?}");
+    let done = world.run("alice", &["ls", "-r", "--json", &url]).failed(1, "not listed");
+    assert_eq!(done.lines().iter().filter(|line| line["unread"] == true).count(), 3, "{done:?}");
+    world.run("alice", &["ls", &url]).ok();
+    for name in ["private", "unsearched"] {
+        fs::set_permissions(world.served(name), fs::Permissions::from_mode(0o700)).unwrap();
+    }
 }
 
 #[test]

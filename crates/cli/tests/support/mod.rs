@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A folder for one test, with one for each user's state.
 pub struct World {
     dir: tempfile::TempDir,
+    /// The user who runs the program, if it is another than the one who runs the tests.
+    uid: Option<u32>,
 }
 
 impl World {
@@ -26,7 +29,20 @@ impl World {
         for name in ["served", "here"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
-        World { dir }
+        World { dir, uid: None }
+    }
+
+    /// A world in which the program runs as a user who is not root.
+    pub fn of_ordinary_user() -> World {
+        const NOBODY: u32 = 65_534;
+        let mut world = World::new();
+        if is_root() {
+            world.uid = Some(NOBODY);
+            for path in [world.dir.path(), &world.path("served"), &world.path("here")] {
+                std::os::unix::fs::chown(path, world.uid, world.uid).unwrap();
+            }
+        }
+        world
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -48,6 +64,9 @@ impl World {
         command.env("XDG_STATE_HOME", self.path(user)).env_remove("RUST_LOG");
         command.env("XDG_CACHE_HOME", self.path("cache"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(uid) = self.uid {
+            command.uid(uid).gid(uid);
+        }
         command
     }
 

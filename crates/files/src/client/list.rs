@@ -5,7 +5,8 @@ use super::listing::Listing;
 use crate::error::{Error, Violation};
 use crate::inbox::Receiver;
 use crate::machine::{Machine, Step, Work};
-use crate::message::{Body, Entry, Kind, List as Ask, Look, More, Prefix, octets};
+use crate::message::{Body, Code, Entry, Kind, List as Ask, Look, More, Prefix, octets};
+use crate::name::{MAX_DEPTH, PathError};
 use crate::{Element, RemotePath};
 
 /// Entries asked for at a time.
@@ -110,6 +111,15 @@ impl<F: FnMut(&RemotePath, &Entry)> Lister<F> {
         }
         Ok(())
     }
+}
+
+/// Returns why the server did not list the folder at `path` below `root`, whose entry says that it is unread.
+pub fn unread(root: &RemotePath, path: &RemotePath) -> Error {
+    // A server opens no folder deeper than this, and otherwise those that it may read.
+    if root.depth() + path.depth() >= MAX_DEPTH {
+        return Error::path(path.as_bytes(), PathError::TooDeep);
+    }
+    Error::Refused { code: Code::Denied, detail: Vec::new() }
 }
 
 /// The path of an entry that lies in the last of `folders`.

@@ -5,6 +5,7 @@ use crate::Error;
 use crate::message::{Body, Code, ENTRIES_MAX, Entries, Entry, Kind, List, Listed, Meta, octets};
 use crate::name::{MAX_DEPTH, RemotePath, is_reserved, link_stays_inside};
 use cap_std::fs::ReadDir;
+use rustix::fs::AtFlags;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
@@ -210,8 +211,11 @@ impl Listing {
             Some(names) => Names::Given(names.into_iter()),
             None => {
                 let (dir, inside) = self.share.roots.find(path)?;
-                let entries = dir.open_dir(inside.as_path()).map_err(os)?.entries().map_err(os)?;
-                Names::Folder(entries)
+                let opened = dir.open_dir(inside.as_path()).map_err(os)?;
+                // Without the right to search it, its names can be read but nothing in it can be looked at.
+                let searched = rustix::fs::statat(&opened, ".", AtFlags::empty());
+                searched.map_err(|errno| os(errno.into()))?;
+                Names::Folder(opened.entries().map_err(os)?)
             }
         };
         self.open.push(Level { entries, _lease: lease });

@@ -10,7 +10,7 @@ use crate::client::{list, range_len, unchanged};
 use crate::folder::Last;
 use crate::message::{Code, Entry, Kind, Meta};
 use crate::meta::Found;
-use crate::name::{MAX_DEPTH, PathError, link_stays_inside};
+use crate::name::{PathError, link_stays_inside};
 use crate::target::{Storing, Target};
 use crate::{Element, Error, RemotePath, place};
 use cap_std::fs::Dir;
@@ -315,12 +315,8 @@ impl Plan {
                 ledger.hold_place(entry);
             }
             Kind::Folder => {
-                // A server opens none that lies deeper, and otherwise those that it may.
-                if entry.unread && self.remote.depth() + path.depth() >= MAX_DEPTH {
-                    ledger.fail(&path, Error::path(path.as_bytes(), PathError::TooDeep));
-                } else if entry.unread {
-                    let (code, detail) = (Code::Denied, Vec::new());
-                    ledger.fail(&path, Error::Refused { code, detail });
+                if entry.unread {
+                    ledger.fail(&path, list::unread(&self.remote, &path));
                 }
                 folder(ledger, path.clone(), &parent, entry, self.options.forget);
                 if entry.unread || ledger.skip_below.is_some() {
