@@ -74,6 +74,8 @@ pub struct Connector<'a> {
     known: Option<Fingerprint>,
     /// What carries the connections after the first, where that is not the device asked for.
     taken: Option<DeviceChoice>,
+    /// Print nothing but errors.
+    is_quiet: bool,
 }
 
 impl<'a> Connector<'a> {
@@ -101,7 +103,22 @@ impl<'a> Connector<'a> {
         settings.idle_timeout = Some(SILENCE);
         let element = Element::from(connect.element).swap_of();
         let config = ClientConfig { settings, trust, element, shared_memory: false };
-        Ok(Connector { connect, host, name, addresses, paths, config, known, taken: None })
+        Ok(Connector {
+            connect,
+            host,
+            name,
+            addresses,
+            paths,
+            config,
+            known,
+            taken: None,
+            is_quiet: false,
+        })
+    }
+
+    /// Prints nothing but errors, if `is_quiet`.
+    pub fn quiet(self, is_quiet: bool) -> Connector<'a> {
+        Connector { is_quiet, ..self }
     }
 
     /// What contents are marshalled as.
@@ -148,10 +165,12 @@ impl<'a> Connector<'a> {
         {
             // A server speaks one of the two there, and does not answer the other.
             let transport = self.connect.common.transport().name().to_uppercase();
-            eprintln!(
-                "fusewire: no answer from {} by {transport} over UDP; going on over kernel TCP",
-                self.host
-            );
+            if !self.is_quiet {
+                eprintln!(
+                    "fusewire: no answer from {} by {transport} over UDP; going on over kernel TCP",
+                    self.host
+                );
+            }
             self.taken = Some(DeviceChoice::KernelTcp);
         }
     }
@@ -177,6 +196,7 @@ impl<'a> Connector<'a> {
         };
         let config = ClientConfig { shared_memory, ..self.config.clone() };
         let call = Call { remote, config: &config, first };
+        tracing::debug!(address = %remote, transport = %self.connect.common.transport(), %device, "connecting");
         let result = match device {
             DeviceChoice::KernelTcp => Client::over_kernel_tcp(&call, patience, &mut judge),
             DeviceChoice::Outboard(path) => over_outboard(path, &call, patience, &mut judge),
@@ -192,7 +212,11 @@ impl<'a> Connector<'a> {
                 Client::over_the_best(stack, &call, patience, &mut judge)
             }
         };
-        let result = result.inspect(|link| self.say(link, remote.ip()));
+        let result = result.inspect(|link| {
+            let (over, cipher) = (link.carrier(), link.options().cipher);
+            tracing::debug!(address = %remote, key = %link.peer(), over, %cipher, "connected");
+            self.say(link, remote.ip());
+        });
         result.map_err(|error| {
             let failure = self.explain(remote, &error);
             (failure.0 == Code::Connection, Failure::new(failure.0, failure.1).into())

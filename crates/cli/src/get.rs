@@ -49,7 +49,7 @@ pub struct Get {
     #[arg(long)]
     sync: bool,
     #[command(flatten)]
-    moving: Moving,
+    pub moving: Moving,
 }
 
 /// Gets it.

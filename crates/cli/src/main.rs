@@ -153,7 +153,7 @@ fn command() -> clap::Command {
 
 fn main() -> ExitCode {
     let args = Args::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
-    if let Err(error) = log(args.log_level.as_deref()) {
+    if let Err(error) = log(args.log_level.as_deref(), args.command.is_quiet()) {
         return output::finish(Err(error));
     }
     if let Err(error) = survive_limits() {
@@ -212,13 +212,27 @@ fn log_filter(text: &str) -> Result<String, String> {
     text.parse::<Targets>().map(|_| text.to_string()).map_err(|error| error.to_string())
 }
 
-/// Logs go to standard error; the option wins over RUST_LOG.
-fn log(level: Option<&str>) -> output::Result {
+impl Command {
+    /// Returns `true` if a client is to print nothing but errors.
+    fn is_quiet(&self) -> bool {
+        match self {
+            Command::Get(get) => get.moving.quiet,
+            Command::Put(put) => put.moving.quiet,
+            Command::Receive(receive) => receive.moving.quiet,
+            _ => false,
+        }
+    }
+}
+
+/// Logs go to standard error; the option wins over RUST_LOG. A client that is quiet logs errors only, unless one of
+/// them says otherwise.
+fn log(level: Option<&str>, is_quiet: bool) -> output::Result {
     let wrong =
         |name: &str, error| output::Failure::new(output::Code::Usage, format!("{name}: {error}"));
     let filter: Targets = match (level, std::env::var("RUST_LOG")) {
         (Some(level), _) => level.parse().map_err(|e| wrong("--log-level", e))?,
         (None, Ok(level)) => level.parse().map_err(|e| wrong("RUST_LOG", e))?,
+        (None, Err(_)) if is_quiet => Targets::new().with_default(LevelFilter::ERROR),
         (None, Err(_)) => Targets::new().with_default(LevelFilter::WARN),
     };
     let format = tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal());

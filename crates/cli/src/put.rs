@@ -46,7 +46,7 @@ pub struct Put {
     #[arg(long)]
     no_resume: bool,
     #[command(flatten)]
-    moving: Moving,
+    pub moving: Moving,
 }
 
 /// Puts one thing after the other, over one connection.

@@ -64,7 +64,7 @@ pub struct Receive {
     #[arg(long)]
     sync: bool,
     #[command(flatten)]
-    moving: Moving,
+    pub moving: Moving,
 }
 
 /// Which sender is meant, by where its sessions are.

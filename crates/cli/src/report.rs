@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
 use fusewire_files::Hashing;
-use fusewire_files::client::{Event, Observer, Skip, Totals};
+use fusewire_files::client::{Event, Observer, Totals};
 use fusewire_files::message::Code as Cause;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use serde_json::json;
@@ -168,7 +168,7 @@ impl Observer for Reporter {
                 self.say(&format!("{path}: {}", size(bytes)));
             }
             // The last line has their number.
-            Event::Skipped { why: Skip::Same | Skip::Newer, .. } if !self.voice.verbose => {}
+            Event::Skipped { why, .. } if why.is_there() && !self.voice.verbose => {}
             Event::Resumed { path, bytes } => {
                 self.say(&format!("{path}: {} are here already", size(bytes)));
             }

@@ -49,7 +49,7 @@ pub struct Moving {
     pub hash: Hashing,
     /// Print nothing but errors.
     #[arg(short, long)]
-    quiet: bool,
+    pub quiet: bool,
     /// Print a line of JSON for each file, and a last one for all.
     #[arg(long)]
     pub json: bool,
@@ -216,6 +216,7 @@ pub fn connect_saying<'a>(
     let carrying = &moving.connect.carrying;
     let connector =
         carrying.check_jobs(moving.jobs).and_then(|()| Connector::new(&moving.connect, url));
+    let connector = connector.map(|connector| connector.quiet(moving.quiet));
     let connected = connector.and_then(|mut connector| {
         let link = connector.open_saying(&first(connector.element())?)?;
         Ok((connector, link))

@@ -57,6 +57,16 @@ fn goes_on_over_kernel_tcp(device: &[&str]) {
 }
 
 #[test]
+fn quiet_prints_nothing_but_errors() {
+    let world = World::new();
+    fs::write(world.served("a"), "content").unwrap();
+    let server = world.serve(&[]);
+    let (_udp, address) = swallow(&server.address);
+    let done = world.run("alice", &["get", "-q", &format!("fusewire://{address}/a")]).ok();
+    assert_eq!((done.out.as_str(), done.err.as_str()), ("", ""));
+}
+
+#[test]
 fn who_speaks_another_transport_is_told_by_its_name() {
     let world = World::new();
     fs::write(world.served("a"), "content").unwrap();

@@ -38,6 +38,30 @@ fn ctrl_c_keeps_what_has_come_and_says_so() {
 }
 
 #[test]
+fn ctrl_c_while_a_folder_is_listed_says_nothing_of_the_peer() {
+    let world = World::new();
+    for n in 0..6000 {
+        fs::write(world.served(&n.to_string()), bytes(500, n)).unwrap();
+    }
+    let server = world.serve(&[]);
+    for more in [&[][..], &["--json"]] {
+        let args = ["get", &server.url(""), "-o", "to", "--rate", "100k", "--no-resume"];
+        let child = world.command("alice", &[&args[..], more].concat()).spawn().unwrap();
+        let count = || fs::read_dir(world.here("to")).map_or(0, Iterator::count);
+        while count() < 20 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let done = Done::of(child).failed(130, "interrupted");
+        assert!(!done.err.contains("peer") && !done.err.contains("failed"), "{done:?}");
+        if !more.is_empty() {
+            assert_eq!(done.summary()["failed"], 0, "{done:?}");
+        }
+        fs::remove_dir_all(world.here("to")).unwrap();
+    }
+}
+
+#[test]
 fn a_server_that_vanishes_is_an_error_and_the_next_one_goes_on() {
     for way in WAYS {
         let world = World::new();

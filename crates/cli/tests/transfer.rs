@@ -120,7 +120,8 @@ fn put_needs_leave() {
     let args = ["put", "folder/a", &server.url("into/folder")];
     world.run("alice", &args).failed(1, "with a slash at its end");
     let args = ["put", "folder/a", &server.url("into/a"), "--no-clobber"];
-    world.run("alice", &args).failed(1, "a: ");
+    let done = world.run("alice", &args).ok();
+    assert!(done.err.ends_with("; 1 left as they are\n"), "{done:?}");
 }
 
 #[test]
@@ -310,6 +311,41 @@ fn ls_shows_what_is_there_and_nothing_raw() {
     let server = world.serve(&["--transport", "xtp"]);
     let done = world.run("alice", &["ls", "--transport", "xtp", &server.url("")]).ok();
     assert_eq!(done.out, "sub/\n");
+}
+
+#[test]
+fn nothing_is_clobbered_and_that_is_no_failure() {
+    let world = World::new();
+    fs::create_dir(world.served("sub")).unwrap();
+    for name in ["a", "b"] {
+        fs::write(world.served("sub").join(name), "new").unwrap();
+    }
+    fs::create_dir(world.here("sub")).unwrap();
+    fs::write(world.here("sub/a"), "old").unwrap();
+    let server = world.serve(&[]);
+    let args = ["get", &server.url("sub"), "--no-clobber"];
+    let done = world.run("alice", &args).ok();
+    assert!(done.err.starts_with("got 1 file") && done.err.lines().count() == 1, "{done:?}");
+    assert!(done.err.ends_with("; 1 left as they are\n"), "{done:?}");
+    assert_eq!(fs::read(world.here("sub/a")).unwrap(), b"old");
+    let summary = world.run("alice", &[&args[..], &["--json"]].concat()).ok().summary();
+    let of = |key: &str| summary[key].as_u64().unwrap();
+    assert_eq!((of("files"), of("skipped"), of("failed")), (0, 2, 0), "{summary}");
+}
+
+#[test]
+fn a_client_logs_what_it_does() {
+    let world = World::new();
+    fs::write(world.served("a"), "content").unwrap();
+    let server = world.serve(&["--writable"]);
+    let done = world.run("alice", &["get", &server.url("a"), "--log-level", "debug"]).ok();
+    for word in ["connecting", "connected", "path=a"] {
+        assert!(done.err.contains(word), "{word}: {done:?}");
+    }
+    let done = world.run("alice", &["put", "a", &server.url("b"), "--log-level", "debug"]).ok();
+    assert!(done.err.contains("path=a"), "{done:?}");
+    let done = world.run("alice", &["ls", &server.url(""), "--log-level", "debug"]).ok();
+    assert!(done.err.contains("connected"), "{done:?}");
 }
 
 #[test]

@@ -77,6 +77,42 @@ fn a_file_goes_into_a_folder_that_is_there_or_asked_for() {
 }
 
 #[test]
+fn missing_parents_are_made_when_something_is_stored() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir(from.path().join("sub")).unwrap();
+    fs::write(from.path().join("sub/x"), b"contents").unwrap();
+    let log = get(from.path(), "nowhere", &to.path().join("a/b/c")).unwrap();
+    assert_eq!((log.failed.len(), tree(to.path()).len()), (1, 0), "{log:?}");
+    for (remote, output, made) in [
+        ("sub", to.path().join("a/b/c"), "a/b/c/x"),
+        ("sub", folder(&to.path().join("d/e")), "d/e/sub/x"),
+        ("sub/x", to.path().join("f/g"), "f/g"),
+        ("sub/x", folder(&to.path().join("h/i")), "h/i/x"),
+    ] {
+        let log = get(from.path(), remote, &output).unwrap();
+        assert_eq!(log.failed, [], "{output:?}");
+        assert_eq!(fs::read(to.path().join(made)).unwrap(), b"contents", "{made}");
+    }
+}
+
+#[test]
+fn a_folder_does_not_replace_a_file() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir_all(from.path().join("sub/y")).unwrap();
+    fs::write(from.path().join("sub/y/x"), b"contents").unwrap();
+    fs::write(to.path().join("file"), b"mine").unwrap();
+    let log = get(from.path(), "sub", &to.path().join("file")).unwrap();
+    assert_eq!(log.failed, [(String::new(), "file: not a folder".to_owned())]);
+    fs::create_dir(to.path().join("new")).unwrap();
+    fs::write(to.path().join("new/y"), b"mine").unwrap();
+    let log = get(from.path(), "sub", &to.path().join("new")).unwrap();
+    assert_eq!(log.failed, [("y".to_owned(), "y: not a folder".to_owned())]);
+    for path in ["file", "new/y"] {
+        assert_eq!(fs::read(to.path().join(path)).unwrap(), b"mine");
+    }
+}
+
+#[test]
 fn a_link_is_not_replaced_unless_asked_for() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(from.path().join("x"), b"new").unwrap();

@@ -85,7 +85,8 @@ fn nothing_is_replaced_unless_asked_for() {
     let path = from.path().join("x");
     let keep = Options { replace: false, ..Options::default() };
     let log = put_with(&path, "x", to.path(), keep, Settings::default()).unwrap();
-    assert_eq!(log.failed, [("x".to_owned(), "already there".to_owned())]);
+    assert_eq!(log.failed, []);
+    assert_eq!(log.skipped, [("x".to_owned(), "already there".to_owned())]);
     assert_eq!(fs::read(to.path().join("x")).unwrap(), b"old");
     let log = put_with(&path, "d", to.path(), Options::default(), Settings::default()).unwrap();
     assert_eq!(log.failed, [("x".to_owned(), "not a regular file".to_owned())]);

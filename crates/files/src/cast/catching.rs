@@ -59,6 +59,8 @@ pub struct Catching {
     /// What an earlier transfer has left of these is to be hashed.
     leftovers: Vec<u32>,
     done: HashSet<RemotePath>,
+    /// Files in whose place something is that may not be replaced.
+    declined: HashSet<RemotePath>,
     /// What was found of an earlier transfer, in bytes.
     before: HashMap<RemotePath, u64>,
     /// Bytes of short files in memory.
@@ -125,6 +127,7 @@ impl Catcher {
             coming: HashMap::new(),
             leftovers: Vec::new(),
             done: HashSet::new(),
+            declined: HashSet::new(),
             before: HashMap::new(),
             held: 0,
             bytes_done: 0,
@@ -147,8 +150,10 @@ impl Catcher {
     /// What is here, and what was wanted. Of files that are not complete what has come is kept where there is enough of it,
     /// for who gets them.
     pub fn into_here(self) -> Here {
-        let Catching { files, wanted, done: whole, before, .. } = self.work;
-        let told = files.into_iter().filter(|(path, _)| is_taken(&wanted.filter, path)).collect();
+        let Catching { files, wanted, done: whole, declined, before, .. } = self.work;
+        let is_told =
+            |path: &RemotePath| is_taken(&wanted.filter, path) && !declined.contains(path);
+        let told = files.into_iter().filter(|(path, _)| is_told(path)).collect();
         Here { whole, before, told }
     }
 }
@@ -158,9 +163,13 @@ impl Catching {
     fn look(&mut self) {
         for number in 0..self.files.len() as u32 {
             let (path, meta) = &self.files[number as usize];
-            let taken = is_taken(&self.wanted.filter, path) && meta.size > 0;
+            let taken = is_taken(&self.wanted.filter, path);
             let (path, meta) = (path.clone(), *meta);
-            if !taken || self.stays(&path, &meta) {
+            let stays = taken && self.stays(&path, &meta);
+            if stays && self.wanted.existing == Existing::Refuse {
+                self.declined.insert(path.clone());
+            }
+            if !taken || meta.size == 0 || stays {
                 let contents = Contents::Left;
                 self.coming.insert(number, Coming { contents, ..Coming::default() });
             } else if !is_short(&meta)

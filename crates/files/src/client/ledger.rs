@@ -88,6 +88,16 @@ impl<J, S> Shared<J, S> {
         }
     }
 
+    /// Leaves a file of `bytes` bytes as it is, because something is there that may not be replaced.
+    pub(super) fn leave(&self, fate: &Fate, path: &RemotePath, bytes: u64) {
+        if !fate.failed.swap(true, Ordering::Relaxed) {
+            let mut ledger = self.lock();
+            ledger.totals.files -= 1;
+            ledger.totals.bytes = ledger.totals.bytes.saturating_sub(bytes);
+            ledger.skip(path, Skip::Exists);
+        }
+    }
+
     /// A file is complete; told once, and true then.
     pub(super) fn done(
         &self,
@@ -99,6 +109,7 @@ impl<J, S> Shared<J, S> {
         let is_first = !fate.done.swap(true, Ordering::Relaxed);
         if is_first {
             let mut ledger = self.lock();
+            tracing::debug!(%path, bytes = meta.size, "transferred");
             ledger.totals.files_done += 1;
             ledger.observer.event(Event::Done { path, size: meta.size, hash: hash() });
         }
@@ -131,12 +142,14 @@ impl<J, S> Ledger<J, S> {
     }
 
     pub(super) fn skip(&mut self, path: &RemotePath, why: Skip) {
+        tracing::debug!(%path, %why, "left out");
         self.totals.skipped += 1;
-        self.totals.unchanged += u64::from(matches!(why, Skip::Same | Skip::Newer));
+        self.totals.unchanged += u64::from(why.is_there());
         self.observer.event(Event::Skipped { path, why });
     }
 
     pub(super) fn fail(&mut self, path: &RemotePath, error: Error) {
+        tracing::debug!(%path, %error, "failed");
         self.totals.failed += 1;
         self.observer.event(Event::Failed { path, error: &error });
         self.first_error.get_or_insert(error);
@@ -144,6 +157,7 @@ impl<J, S> Ledger<J, S> {
 
     /// Bytes of a file that an earlier transfer has left, in all copies of it `all`.
     pub(super) fn resumed(&mut self, path: &RemotePath, bytes: u64, all: u64) {
+        tracing::debug!(%path, bytes, "goes on");
         self.totals.bytes_done = self.totals.bytes_done.saturating_add(all);
         self.totals.bytes_here = self.totals.bytes_here.saturating_add(bytes);
         self.observer.event(Event::Resumed { path, bytes });
@@ -155,12 +169,18 @@ impl<J, S> Ledger<J, S> {
 pub(super) struct Fate {
     failed: AtomicBool,
     done: AtomicBool,
+    grew: AtomicBool,
 }
 
 impl Fate {
     /// What comes or goes of it is dropped.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the file grew while it was read; `true` the first time.
+    pub(super) fn grows(&self) -> bool {
+        !self.grew.swap(true, Ordering::Relaxed)
     }
 
     pub(super) fn is_done(&self) -> bool {

@@ -71,10 +71,19 @@ pub enum Skip {
     Same,
     /// A file that was changed later is there.
     Newer,
+    /// Something is there, and nothing may be replaced.
+    Exists,
     /// The link is absolute or may lead out of the folder that is transferred.
     LinkLeadsOut,
     /// A device, pipe or socket.
     NotAFile,
+}
+
+impl Skip {
+    /// Returns `true` if a file stays because of what is there already.
+    pub fn is_there(self) -> bool {
+        matches!(self, Skip::Same | Skip::Newer | Skip::Exists)
+    }
 }
 
 impl std::fmt::Display for Skip {
@@ -82,6 +91,7 @@ impl std::fmt::Display for Skip {
         f.write_str(match self {
             Skip::Same => "already there, of the same size and time",
             Skip::Newer => "already there, and newer",
+            Skip::Exists => "already there",
             Skip::LinkLeadsOut => "a link that leads out of the folder",
             Skip::NotAFile => "a device, pipe or socket",
         })
@@ -109,7 +119,7 @@ pub struct Totals {
     pub bytes_holes: u64,
     /// Entries skipped.
     pub skipped: u64,
-    /// Of these, files that are there already, the same or newer.
+    /// Of these, files that are there already and stay as they are.
     pub unchanged: u64,
     /// Entries that failed.
     pub failed: u64,

@@ -49,6 +49,8 @@ impl Destination {
     /// - a file goes into a folder that is there, and otherwise gets the name;
     /// - what is neither file nor folder, such as a pipe, is written to.
     ///
+    /// Folders that are missing above it are made when something is stored.
+    ///
     /// # Errors
     /// The folder cannot be opened, neither side gives a name, or it is a link that a file would replace.
     pub fn from_path(path: &Path, remote: &RemotePath) -> Result<Destination, Error> {
@@ -77,9 +79,8 @@ impl Destination {
             Some((parent, last)) if !is_folder_name(path) => (parent, last),
             split => return Destination::into_folder(path, split, remote),
         };
-        let name = RemotePath::new(last.as_bytes().to_vec())
-            .map_err(|e| Error::path(last.as_bytes(), e))?;
-        let place = || Ok::<_, Error>(Place { dir: open(parent)?, name: name.clone() });
+        let name = last.as_bytes();
+        let place = || Place::new(parent, name);
         let there = std::fs::metadata(path).map(|there| there.file_type());
         if there.as_ref().is_ok_and(|there| there.is_dir()) {
             let own = own_name(remote)?;
@@ -116,13 +117,30 @@ impl Destination {
         let own = own_name(remote)?;
         let place = |name: &RemotePath| match (path.is_dir(), split) {
             (false, Some((parent, last))) => {
-                let bytes = [last.as_bytes(), b"/", name.as_bytes()].concat();
-                let name = RemotePath::from_user(&bytes).map_err(|e| Error::path(&bytes, e))?;
-                Ok::<_, Error>(Place { dir: open(parent)?, name })
+                let names = [last.as_bytes(), b"/", name.as_bytes()].concat();
+                Place::new(parent, names.strip_suffix(b"/").unwrap_or(&names))
             }
             _ => Ok(Place { dir: open(path)?, name: name.clone() }),
         };
         Ok(Destination { file: FilePlace::Named(place(&own)?), folder: place(&own)? })
+    }
+}
+
+impl Place {
+    /// Returns the place `names` below `folder`. Where that folder is missing, the place is below the deepest folder
+    /// above it that exists; the others are made when something is stored.
+    fn new(folder: &Path, names: &[u8]) -> Result<Place, Error> {
+        let wrong = |problem| Error::path(names, problem);
+        match (open(folder), split(folder)) {
+            (Err(Error::Os { source, .. }), Some((above, last)))
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                Place::new(above, &[last.as_bytes(), b"/", names].concat())
+            }
+            (dir, _) => {
+                Ok(Place { dir: dir?, name: RemotePath::new(names.to_vec()).map_err(wrong)? })
+            }
+        }
     }
 }
 

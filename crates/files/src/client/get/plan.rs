@@ -199,11 +199,9 @@ impl Plan {
         let mut ledger = self.lock();
         ledger.active -= 1;
         match job {
-            // What was listed once must not be listed again: files would be got twice.
-            Job::List => {
-                ledger.is_cut_short = true;
-                ledger.fail(&RemotePath::default(), Error::Ended);
-            }
+            // What was listed once must not be listed again: files would be got twice. Why the connection ended is
+            // reported with the connection.
+            Job::List => ledger.is_cut_short = true,
             job => ledger.jobs.push_front(job),
         }
     }
@@ -333,6 +331,7 @@ impl Plan {
                 let replace = self.options.existing != Existing::Refuse;
                 match place::make_link(&parent.dir, &path, &entry.target, replace) {
                     Ok(()) => {}
+                    Err(error) if self.refuses(&error) => ledger.skip(&path, Skip::Exists),
                     Err(error) => ledger.fail(&path, error),
                 }
             }
@@ -429,16 +428,17 @@ impl Plan {
 
     /// Why a file that is in its place may stay there, if it may.
     fn unchanged(&self, folder: &Folder, local: &RemotePath, meta: &Meta) -> Option<Skip> {
-        if self.options.existing != Existing::KeepSame {
+        if self.options.existing == Existing::Replace || self.options.forget {
             return None;
         }
         let name = local.name().map(OsStr::from_bytes)?;
         let dir = self.parent().parent_if_there(&folder.dir, local).ok()?;
         let there = rustix::fs::statat(&*dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        let Found { kind: Kind::File, mtime, len, .. } = Found::of_stat(&there) else {
-            return None;
-        };
-        unchanged((mtime, len), meta)
+        match (self.options.existing, Found::of_stat(&there)) {
+            (Existing::Refuse, _) => Some(Skip::Exists),
+            (_, Found { kind: Kind::File, mtime, len, .. }) => unchanged((mtime, len), meta),
+            _ => None,
+        }
     }
 
     /// No more entries come: all were taken, or the listing has failed and stands for what was to be in it.
@@ -532,12 +532,28 @@ impl Plan {
 
     /// A file grew while it was read.
     pub(super) fn grew(&self, file: &File) {
-        self.lock().observer.event(Event::Grew { path: &file.path });
+        if file.fate.grows() {
+            self.lock().observer.event(Event::Grew { path: &file.path });
+        }
     }
 
     /// A file has failed; told once.
     pub(super) fn failed(&self, file: &File, error: Error) {
+        if self.refuses(&error) {
+            // It appeared after its place was looked at.
+            return self.shared.leave(&file.fate, &file.path, self.bytes_of(&file.meta));
+        }
         self.shared.failed(&file.fate, &file.path, error);
+    }
+
+    /// Returns `true` if `error` says that something is there and may not be replaced, as the user wants it.
+    fn refuses(&self, error: &Error) -> bool {
+        self.options.existing == Existing::Refuse && error.code() == Code::Exists
+    }
+
+    /// Bytes of a file, in all copies of it.
+    fn bytes_of(&self, meta: &Meta) -> u64 {
+        meta.size.saturating_mul(self.options.copies.into())
     }
 
     /// What was to be got is not there or cannot be got.

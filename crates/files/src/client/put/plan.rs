@@ -406,6 +406,12 @@ impl Plan {
 
     /// A file, folder or link has failed; told once.
     pub(super) fn failed(&self, file: &File, error: Error) {
+        if !self.options.replace && error.code() == Code::Exists {
+            return match file.meta.kind {
+                Kind::File => self.shared.leave(&file.fate, &file.shown(), file.meta.size),
+                _ => self.lock().skip(&file.shown(), Skip::Exists),
+            };
+        }
         self.shared.failed(&file.fate, &file.shown(), error);
     }
 
