@@ -370,6 +370,9 @@ fn verdict(
     };
     let code = if error.code() == Cause::Broken { Code::Connection } else { Code::Failed };
     let message = match reporter.told_failures() {
+        true if error.is_no_space() => {
+            "the transfer has ended; what is complete is kept: run the same command again when there is room".into()
+        }
         true => String::new(),
         false => format!("{}: {error}", count(plan.totals().failed, "failure")),
     };

@@ -256,6 +256,28 @@ fn a_server_logs_who_reads_and_stores_what() {
 }
 
 #[test]
+fn a_server_warns_of_failed_uploads_and_refused_clients() {
+    let world = World::new();
+    fs::write(world.here("b"), "1").unwrap();
+    let server = world.serve(&[]);
+    let trust = ["--trust", &server.fingerprint];
+    for device in ["udp", "kernel-tcp"] {
+        let put = ["put", "b", &server.url("b"), "--device", device];
+        world.run("alice", &put).failed(1, "does not allow writing");
+        let get = ["get", &server.url("b"), "--device", device];
+        world.run("bob", &[&get[..], &trust].concat()).failed(3, "not on the server's list");
+    }
+    let log = server.stop().ok().err;
+    for word in [" access: upload failed", ": refused"] {
+        let lines: Vec<_> = log.lines().filter(|line| line.contains(word)).collect();
+        let is_whole = |line: &&&str| line.contains("WARN") && line.contains("peer=127.0.0.1:");
+        assert_eq!((lines.len(), lines.iter().filter(is_whole).count()), (2, 2), "{log}");
+    }
+    assert!(log.contains("path=b error=b: the server does not allow writing"), "{log}");
+    assert!(log.contains("is not allowed"), "{log}");
+}
+
+#[test]
 fn what_is_no_value_is_refused() {
     let world = World::new();
     for (args, word) in [

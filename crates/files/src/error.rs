@@ -135,6 +135,11 @@ impl Error {
         !matches!(self, Error::Malformed(_) | Error::Peer(_) | Error::Channel(_) | Error::Ended)
     }
 
+    /// Returns `true` if everything that is left of a transfer would fail for the same reason.
+    pub fn ends_all(&self) -> bool {
+        matches!(self.code(), Code::NoSpace | Code::ReadOnly)
+    }
+
     /// True for a full disk or quota.
     pub fn is_no_space(&self) -> bool {
         self.code() == Code::NoSpace

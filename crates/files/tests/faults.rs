@@ -539,6 +539,25 @@ fn a_full_disk_is_said_and_leaves_what_was_there() {
     assert!(log.failed.len() == 1 && log.failed[0].1.contains("no space left"), "{:?}", log.failed);
     assert_eq!(fs::read(small.join("f")).unwrap(), b"before");
     assert_eq!(tree(&small).len(), 1);
+    // Of many files the first that does not fit ends the transfer: one message, and nothing more is sent.
+    let many = tempfile::tempdir().unwrap();
+    for n in 0..300 {
+        fs::write(many.path().join(n.to_string()), bytes(70_000, n)).unwrap();
+    }
+    for connections in [1, 3] {
+        let to = small.join("many");
+        let options = fusewire_files::client::get::Options { connections, ..Default::default() };
+        let settings = Settings::default();
+        let log = get_with(many.path(), "", &to, options, settings, OCTETS).unwrap();
+        assert!(log.failed.len() == 1 && log.failed[0].1.contains("No space"), "{:?}", log.failed);
+        assert!((10..50).contains(&log.done.len()), "{}", log.done.len());
+        fs::remove_dir_all(&to).unwrap();
+        let options = fusewire_files::client::put::Options { connections, ..Default::default() };
+        let log = put_with(many.path(), "many", &small, options, settings).unwrap();
+        assert!(log.failed.len() == 1 && log.failed[0].1.contains("no space"), "{:?}", log.failed);
+        assert!((10..50).contains(&log.done.len()), "{}", log.done.len());
+        fs::remove_dir_all(&to).unwrap();
+    }
 }
 
 #[test]

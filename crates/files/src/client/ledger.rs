@@ -27,6 +27,8 @@ pub(super) struct Ledger<J, S> {
     first_error: Option<Error>,
     /// Something was broken off with its connection that nobody does again.
     pub(super) is_cut_short: bool,
+    /// What is left is given up, because it would fail for the same reason as what has failed.
+    pub(super) has_ended: bool,
     state: S,
 }
 
@@ -47,8 +49,16 @@ impl<J, S> DerefMut for Ledger<J, S> {
 impl<J, S> Shared<J, S> {
     pub(super) fn new(observer: Box<dyn Observer>, jobs: VecDeque<J>, state: S) -> Self {
         let (active, totals, first_error) = (0, Totals::default(), None);
-        let is_cut_short = false;
-        let ledger = Ledger { observer, jobs, active, totals, first_error, is_cut_short, state };
+        let ledger = Ledger {
+            observer,
+            jobs,
+            active,
+            totals,
+            first_error,
+            is_cut_short: false,
+            has_ended: false,
+            state,
+        };
         Shared { bytes: 0.into(), holes: 0.into(), ledger: Mutex::new(ledger) }
     }
 
@@ -118,8 +128,11 @@ impl<J, S> Shared<J, S> {
 }
 
 impl<J, S> Ledger<J, S> {
-    /// The next job, if one waits.
+    /// The next job, if one waits and anything is still to be done.
     pub(super) fn take(&mut self) -> Option<J> {
+        if self.has_ended {
+            return None;
+        }
         let job = self.jobs.pop_front()?;
         self.active += 1;
         Some(job)
@@ -148,7 +161,15 @@ impl<J, S> Ledger<J, S> {
         self.observer.event(Event::Skipped { path, why });
     }
 
+    /// Counts and reports a failure. One that ends everything is the last.
     pub(super) fn fail(&mut self, path: &RemotePath, error: Error) {
+        if self.has_ended {
+            return;
+        }
+        if error.ends_all() {
+            self.has_ended = true;
+            self.jobs.clear();
+        }
         tracing::debug!(%path, %error, "failed");
         self.totals.failed += 1;
         self.observer.event(Event::Failed { path, error: &error });

@@ -11,6 +11,7 @@ pub mod group;
 mod line;
 mod observe;
 mod race;
+mod refusals;
 mod server;
 pub mod shm;
 pub mod streams;

@@ -1,6 +1,7 @@
 //! The server: one thread, one stack, a session for each connection.
 
 use super::channel::StackChannel;
+use super::refusals::Refusals;
 use crate::channel::ChannelError;
 use crate::server::{Session, Share};
 use crate::{Element, Error, Scratch};
@@ -237,11 +238,13 @@ pub struct Server {
     /// The change of [`Control::readmit`] that was heeded last, and who may stay since.
     readmitted: u64,
     admits: Option<Admits>,
+    refusals: Refusals,
 }
 
 struct Served {
     session: Session,
     peer: Fingerprint,
+    address: Option<SocketAddr>,
     is_ready: bool,
     peer_finished: bool,
     alarm: Option<(Instant, u64)>,
@@ -249,6 +252,13 @@ struct Served {
     worked: Instant,
     /// The client may go on over shared memory as long as this session lasts.
     _invitation: Option<Invitation>,
+}
+
+impl Served {
+    /// Returns the client's address, for the log.
+    fn address(&self) -> Option<tracing::field::DisplayValue<End>> {
+        self.address.map(|address| tracing::field::display(End(address)))
+    }
 }
 
 impl Server {
@@ -268,6 +278,7 @@ impl Server {
             unpolled: 0,
             readmitted: 0,
             admits: None,
+            refusals: Refusals::default(),
         }
     }
 
@@ -422,6 +433,7 @@ impl Server {
         let is_dismissed = self.admits.as_ref().is_some_and(|admits| !admits(peer));
         if !trusted || is_dismissed {
             // A server judges by its list, which may have changed since the handshake; there is nobody to ask.
+            self.refusals.log_key(self.stack.remote_addr(id), peer);
             self.stack.abort(id);
             return;
         }
@@ -435,7 +447,9 @@ impl Server {
         let worked = self.clock.now();
         let (is_ready, peer_finished, alarm) = (false, false, None);
         let _invitation = self.invite(id);
-        let served = Served { session, peer, is_ready, peer_finished, alarm, worked, _invitation };
+        let address = remote;
+        let served =
+            Served { session, peer, address, is_ready, peer_finished, alarm, worked, _invitation };
         self.served.insert(id, served);
         self.make_ready(id);
     }
@@ -457,12 +471,14 @@ impl Server {
             tracing::debug!(?counters, "counted");
         }
         match (served, error) {
-            (Some(served), None) => tracing::info!(key = %served.peer, "closed"),
+            (Some(served), None) => {
+                tracing::info!(peer = served.address(), key = %served.peer, "closed");
+            }
             (Some(served), Some(error)) => {
-                tracing::info!(key = %served.peer, %error, "broken off");
+                tracing::info!(peer = served.address(), key = %served.peer, %error, "broken off");
             }
             // Its handshake failed.
-            (None, Some(error)) => tracing::info!(%error, "refused"),
+            (None, Some(error)) => self.refusals.log(self.stack.remote_addr(id), &error),
             (None, None) => {}
         }
     }
@@ -508,7 +524,7 @@ impl Server {
         let Some(served) = self.served.remove(&id) else { return };
         // That the connection broke is told by its own event, with the reason.
         if !matches!(error, Error::Channel(ChannelError { .. })) {
-            tracing::warn!(key = %served.peer, %error, "broken off");
+            tracing::warn!(peer = served.address(), key = %served.peer, %error, "broken off");
         }
         self.stack.abort(id);
     }

@@ -2,6 +2,7 @@
 //! blocked, and an outboard's.
 
 use super::line::{self, IDLE_MIN, LOOK_EVERY};
+use super::refusals::Refusals;
 use super::server::{Bounds, Control, DRAIN_LOOK, Other};
 use crate::server::Share;
 use fusewire_session::ServerConfig;
@@ -65,6 +66,7 @@ pub fn serve_within<L: ByteListener>(
     limits: &Limits,
 ) -> std::io::Result<()> {
     let handshakes = Arc::new(Handshakes::new());
+    let refusals = Arc::new(Refusals::default());
     while !control.is_draining() {
         let Some((stream, peer)) = listener.accept_within(LOOK_EVERY)? else { continue };
         let begun = handshakes.begin(&stream, peer.ip(), limits);
@@ -73,6 +75,7 @@ pub fn serve_within<L: ByteListener>(
                 let other = Other { protocol: L::Stream::NAME, local, peer };
                 let (config, limits) = (config.clone(), *limits);
                 let (share, control) = (Arc::clone(share), Arc::clone(control));
+                let refusals = Arc::clone(&refusals);
                 line::spawn(other.protocol, move || {
                     match shake_hands(stream, peer, &config, begun, &limits) {
                         Ok(connection) => {
@@ -87,7 +90,7 @@ pub fn serve_within<L: ByteListener>(
                                 Connection::abort,
                             );
                         }
-                        Err(error) => tracing::info!(%peer, %error, "refused"),
+                        Err(error) => refusals.log(Some(peer), &error),
                     }
                 });
             }

@@ -8,7 +8,7 @@ use crate::folder::Last;
 use crate::message::{
     Body, Code, Failed, Hashing, Kind, Meta, Missing, PIECES_MAX, Piece, Put, Run, Stored, Touch,
 };
-use crate::name::{RemotePath, link_stays_inside};
+use crate::name::{RemotePath, Shown, link_stays_inside};
 use crate::place;
 use crate::target::{Claim, RangeWriter, Storing, Target, Who};
 use fusewire_session::Fingerprint;
@@ -27,6 +27,9 @@ const CHECKED_BLOCKS: usize = 2;
 const MEMORY_BYTES_MAX: usize = 8 << 20;
 /// Of these, what it has for itself, whatever others use.
 const MEMORY_BYTES_OWN: usize = 64 << 10;
+
+/// Failures of one connection that are logged as warnings.
+const LOGGED_MAX: u32 = 100;
 
 /// Made at once, or complete.
 const STORED: Body<'_> = Body::Stored(Stored { complete: true });
@@ -53,6 +56,8 @@ pub(super) struct Uploads {
     pub(super) peer: Arc<str>,
     /// Bytes hashed or cleared, beyond those that arrived.
     work: u64,
+    /// Failures that were logged.
+    logged: u32,
 }
 
 #[derive(Debug)]
@@ -91,6 +96,7 @@ impl Uploads {
             memory,
             peer,
             work: 0,
+            logged: 0,
         }
     }
 
@@ -119,6 +125,25 @@ impl Uploads {
 
     /// Makes what is asked for. A file is answered later, by [`Uploads::work`].
     pub(super) fn put(&mut self, xid: u32, put: &Put) -> Result<Option<Body<'static>>, Error> {
+        let made = self.make(xid, put);
+        made.inspect_err(|error| self.log_failure(&put.path, error))
+    }
+
+    /// Logs an upload that failed. One client fills no disk with it.
+    fn log_failure(&mut self, path: &[u8], error: &Error) {
+        let (peer, path) = (&self.peer, Shown(path));
+        if error.code() == Code::Exists || self.logged > LOGGED_MAX {
+            tracing::info!(target: "access", %peer, %path, %error, "upload failed");
+            return;
+        }
+        tracing::warn!(target: "access", %peer, %path, %error, "upload failed");
+        if self.logged == LOGGED_MAX {
+            tracing::warn!(target: "access", %peer, "further failed uploads are logged at level info");
+        }
+        self.logged += 1;
+    }
+
+    fn make(&mut self, xid: u32, put: &Put) -> Result<Option<Body<'static>>, Error> {
         let path = self.writable(&put.path)?;
         let root = self.share.roots.folder()?;
         match put.meta.kind {
@@ -262,7 +287,9 @@ impl Uploads {
             Ok(()) => {}
             Err(error) => {
                 upload.target.fail(&error);
-                self.remove(xid);
+                if let Some(upload) = self.remove(xid) {
+                    self.log_failure(upload.path.as_bytes(), &error);
+                }
                 return Err(error);
             }
         }
@@ -308,7 +335,9 @@ impl Uploads {
                 Ok(Some(reply)) => replies.push((xid, reply)),
                 Err(error) => {
                     replies.push((xid, failure(&error)));
-                    self.remove(xid);
+                    if let Some(upload) = self.remove(xid) {
+                        self.log_failure(upload.path.as_bytes(), &error);
+                    }
                 }
             }
         }
@@ -335,6 +364,7 @@ impl Uploads {
             }
             Err(error) => {
                 upload.target.fail(&error);
+                self.log_failure(upload.path.as_bytes(), &error);
                 failure(&error)
             }
         }

@@ -172,6 +172,11 @@ impl Plan {
         self.shared.lock()
     }
 
+    /// Returns `true` if what is left is given up.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().has_ended
+    }
+
     /// The next job, which the worker must end with [`Plan::end`] or give back.
     pub(super) fn take(&self) -> Option<Job> {
         self.lock().take()
@@ -202,6 +207,7 @@ impl Plan {
             // What was listed once must not be listed again: files would be got twice. Why the connection ended is
             // reported with the connection.
             Job::List => ledger.is_cut_short = true,
+            _ if ledger.has_ended => {}
             job => ledger.jobs.push_front(job),
         }
     }
@@ -209,7 +215,10 @@ impl Plan {
     /// One more range of an open file for everybody.
     pub(super) fn add_range(&self, file: &Arc<File>, target: &Arc<Target>, range: Range<u64>) {
         let job = Job::Range { file: file.clone(), target: target.clone(), range };
-        self.lock().jobs.push_front(job);
+        let mut ledger = self.lock();
+        if !ledger.has_ended {
+            ledger.jobs.push_front(job);
+        }
     }
 
     /// More entries can be taken.
@@ -292,6 +301,9 @@ impl Plan {
         let depth = entry.depth as usize;
         ledger.folders.truncate(depth + 1);
         ledger.paths.truncate(depth + 1);
+        if ledger.has_ended {
+            return Ok(());
+        }
         if ledger.skip_below.is_some_and(|skip| entry.depth > skip) {
             ledger.hold_place(entry);
             return Ok(());
@@ -508,6 +520,9 @@ impl Plan {
             }
         }
         let mut ledger = self.lock();
+        if ledger.has_ended {
+            return pieces.pop_front();
+        }
         if here > 0 {
             let all = here.saturating_mul(self.options.copies.into());
             match &self.options.here {

@@ -76,6 +76,20 @@ impl Getter {
         Machine::of(Getter { desk, checking: None }, element, bundles)
     }
 
+    /// Withdraws what is under way, if the plan has ended before it was done.
+    fn give_up(&mut self) -> Result<bool, Error> {
+        if !self.desk.plan.has_ended() {
+            return Ok(false);
+        }
+        for (file, target) in
+            [self.checking.take(), self.desk.draining.take()].into_iter().flatten()
+        {
+            drop((file, target));
+            self.desk.plan.end();
+        }
+        self.desk.cancel_all()
+    }
+
     /// Hashes some of what an earlier transfer left.
     fn check(&mut self) -> Result<bool, Error> {
         let Some((file, target)) = self.checking.take() else { return Ok(false) };
@@ -129,6 +143,7 @@ impl Work for Getter {
     }
 
     fn work(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
+        step.turn.worked |= self.give_up()?;
         step.turn.worked |= self.check()?;
         step.turn.worked |= self.desk.drain();
         step.turn.worked |= self.begin()?;
@@ -256,6 +271,28 @@ impl Desk {
         drop(target);
         drop(file);
         self.plan.end();
+    }
+
+    /// Cancels every request under way. What is still on its way for them is dropped when it arrives.
+    fn cancel_all(&mut self) -> Result<bool, Error> {
+        let is_open = |(_, pending): &(&u32, &Pending)| !matches!(pending, Pending::Cancel);
+        let mut open: Vec<u32> = self.pending.iter().filter(is_open).map(|(xid, _)| *xid).collect();
+        // The server sends the oldest now, and remembers the last one that is to be broken off.
+        open.sort_unstable_by(|a, b| b.cmp(a));
+        for xid in &open {
+            match self.pending.remove(xid) {
+                Some(Pending::Get(getting)) => {
+                    self.requested -= getting.range.end - getting.range.start;
+                    drop(getting);
+                }
+                Some(_) => self.plan.listed(false),
+                None => {}
+            }
+            self.plan.end();
+            let cancel = self.asker.ask(Body::Cancel(Cancel { of: *xid }))?;
+            self.pending.insert(cancel, Pending::Cancel);
+        }
+        Ok(!open.is_empty())
     }
 
     /// Looks whether an outlet has taken everything; true when there is no more to wait for.

@@ -145,6 +145,9 @@ impl Plan {
     /// Everything was put, skipped or has failed.
     pub fn is_finished(&self) -> bool {
         let ledger = self.lock();
+        if ledger.has_ended {
+            return ledger.active == 0;
+        }
         let touches = self.touches.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         ledger.totals.all_found
             && ledger.walk.is_empty()
@@ -175,6 +178,9 @@ impl Plan {
     /// The next job, which the worker must end with [`Plan::end`] or give back.
     pub(super) fn take(&self) -> Option<Job> {
         let mut ledger = self.lock();
+        if ledger.has_ended {
+            return None;
+        }
         while ledger.jobs.is_empty() && !ledger.totals.all_found {
             if !ledger.walk.is_empty() {
                 self.walk(&mut ledger);
@@ -198,7 +204,9 @@ impl Plan {
     pub(super) fn give_back(&self, job: Job) {
         let mut ledger = self.lock();
         ledger.active -= 1;
-        ledger.jobs.push_front(job);
+        if !ledger.has_ended {
+            ledger.jobs.push_front(job);
+        }
     }
 
     /// Looks at the next thing to put; false when it has to wait for those before it.
@@ -382,6 +390,11 @@ impl Plan {
             blake3::hash(&[&file.meta.version.to_bytes()[..], &salt.to_be_bytes()].concat());
         let version = salted.as_bytes().first_chunk().map_or(0, |half| u128::from_be_bytes(*half));
         Meta { version: version.into(), ..file.meta }
+    }
+
+    /// Returns `true` if what is left is given up.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().has_ended
     }
 
     /// What is there already stays.

@@ -84,6 +84,17 @@ impl Putter {
         Machine::of(Putter { desk, rate, outgoing: None, parent, root }, element, bundles)
     }
 
+    /// Withdraws what is under way, if the plan has ended before it was done.
+    fn give_up(&mut self) -> Result<bool, Error> {
+        if !self.desk.plan.has_ended() {
+            return Ok(false);
+        }
+        if let Some((_, sending)) = self.outgoing.take() {
+            drop(sending);
+        }
+        self.desk.cancel_all()
+    }
+
     /// Takes jobs while there is room for more.
     fn begin(&mut self) -> Result<bool, Error> {
         let mut worked = false;
@@ -210,6 +221,7 @@ impl Work for Putter {
     }
 
     fn work(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
+        step.turn.worked |= self.give_up()?;
         step.turn.worked |= self.begin()?;
         self.desk.asker.outbox.send(step)?;
         self.send(step)?;
@@ -291,6 +303,25 @@ impl Desk {
         let xid = self.asker.ask(Body::Commit(Commit { of: sending.xid }))?;
         self.pending.insert(xid, Pending::Commit { of: sending.xid, more: sending.more });
         Ok(())
+    }
+
+    /// Cancels every upload under way. Answers to other requests are ignored.
+    fn cancel_all(&mut self) -> Result<bool, Error> {
+        self.ready.clear();
+        let is_open = |(_, pending): &(&u32, &Pending)| !matches!(pending, Pending::Cancel);
+        let open: Vec<u32> = self.pending.iter().filter(is_open).map(|(xid, _)| *xid).collect();
+        for xid in &open {
+            match self.pending.remove(xid) {
+                Some(Pending::Commit { .. }) | None => continue,
+                Some(Pending::Put(..) | Pending::Send(..)) => {
+                    let cancel = self.asker.ask(Body::Cancel(Cancel { of: *xid }))?;
+                    self.pending.insert(cancel, Pending::Cancel);
+                }
+                Some(_) => {}
+            }
+            self.plan.end();
+        }
+        Ok(!open.is_empty())
     }
 
     /// Breaks off what is being sent, because of something on this side.
