@@ -70,10 +70,14 @@ pub fn run(get: &Get) -> Result {
         growing: get.growing,
         anew: get.no_resume,
         hashing: moving.hash,
+        journal: None,
         here: Default::default(),
         forget: get.output.as_os_str() == "/dev/null",
     };
     let destination = get.destination()?;
+    let paths = std::slice::from_ref(&get.output);
+    let journal = transfer::journal("get", &get.url, paths, get.no_resume);
+    let options = Options { journal, ..options };
     let stop = transfer::stop_flag()?;
     let reporter = Reporter::new(moving.voice(), &get.url);
     let plan = Plan::new(get.url.path.clone(), destination, options, Box::new(reporter.clone()));

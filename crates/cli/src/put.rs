@@ -8,12 +8,14 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
 use data_encoding::HEXLOWER;
 use fusewire_base::Lines;
+use fusewire_files::client::Journal;
 use fusewire_files::client::put::{Options, Plan, Source, Upload};
 use fusewire_files::{Error, RemotePath};
 use rustix::event::{PollFd, PollFlags};
@@ -58,6 +60,7 @@ pub fn run(put: &Put) -> Result {
         replace: !put.no_clobber,
         keep_same: put.update,
         anew: put.no_resume,
+        journal: put.journal(),
         reply_bytes: moving.reply_bytes,
         bytes_per_s: moving.rate.unwrap_or(0),
         connections: moving.jobs,
@@ -100,6 +103,16 @@ pub fn run(put: &Put) -> Result {
         true => Plan::of(several(put), options, observer),
     };
     transfer::run(&plan, (link, None), &mut connector, moving, &reporter, "put", &stop)
+}
+
+impl Put {
+    /// The journal of complete files, where there may be several.
+    fn journal(&self) -> Option<Arc<Journal>> {
+        let is_one = matches!(self.paths.as_slice(), [path] if !path.is_dir());
+        (!is_one)
+            .then(|| transfer::journal("put", &self.url, &self.paths, self.no_resume))
+            .flatten()
+    }
 }
 
 /// Each of the paths under its own name in the folder, opened when its turn comes.

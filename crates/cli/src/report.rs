@@ -128,6 +128,10 @@ impl Observer for Reporter {
                     json!({ "event": "done", "bytes": size, "blake3": hash.map(|hash| HEXLOWER.encode(&hash)) }),
                     path,
                 ),
+                Event::Kept { path, size, hash } => (
+                    json!({ "event": "done", "bytes": size, "blake3": hash.map(|hash| HEXLOWER.encode(&hash)), "resumed": size }),
+                    path,
+                ),
                 Event::Resumed { path, bytes } => {
                     (json!({ "event": "resumed", "bytes": bytes }), path)
                 }
@@ -166,6 +170,9 @@ impl Observer for Reporter {
             _ if self.voice.quiet => {}
             Event::Done { path, size: bytes, .. } if self.voice.verbose => {
                 self.say(&format!("{path}: {}", size(bytes)));
+            }
+            Event::Kept { path, size: bytes, .. } if self.voice.verbose => {
+                self.say(&format!("{path}: {}, there already", size(bytes)));
             }
             // The last line has their number.
             Event::Skipped { why, .. } if why.is_there() && !self.voice.verbose => {}
@@ -215,6 +222,7 @@ impl Reporter {
                 "event": "summary",
                 "files": totals.files,
                 "files_done": totals.files_done,
+                "files_resumed": totals.files_here,
                 "bytes": totals.bytes,
                 "bytes_done": totals.bytes_done,
                 "bytes_resumed": totals.bytes_here,
@@ -234,13 +242,15 @@ impl Reporter {
             let mut line = format!(
                 "{} {}, {} in {:.2} s, {}",
                 end.verb,
-                count(totals.files_done, "file"),
+                count(totals.files_done - totals.files_here, "file"),
                 size(moved),
                 seconds,
                 rate(bytes_per_s)
             );
-            if totals.bytes_here > 0 {
-                line += &format!("; {} were there already", size(totals.bytes_here));
+            if totals.bytes_here > 0 || totals.files_here > 0 {
+                let files = count(totals.files_here, "file") + ", ";
+                let files = if totals.files_here > 0 { &files } else { "" };
+                line += &format!("; {files}{} were there already", size(totals.bytes_here));
             }
             if totals.bytes_holes > 0 {
                 line += &format!("; {} are holes", size(totals.bytes_holes));

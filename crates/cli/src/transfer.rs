@@ -1,6 +1,8 @@
 //! What `get` and `put` do alike: several connections on one plan, the bar, the end.
 
 use std::io::IsTerminal as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
@@ -8,11 +10,11 @@ use std::time::Duration;
 
 use clap::Args;
 use fusewire_base::Instant;
-use fusewire_files::client::{Filter, Totals, get, put};
+use fusewire_files::client::{Filter, Journal, Totals, get, put};
 use fusewire_files::message::Code as Cause;
 use fusewire_files::net::{Client, Control};
 use fusewire_files::{Channel, Element, Error, Hashing, Scratch, Turn};
-use fusewire_session::{Cipher, HeaderProtection};
+use fusewire_session::{Cipher, HeaderProtection, paths as paths_of_user};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -252,6 +254,20 @@ fn vouched_for(hashing: Hashing, cipher: Cipher) -> Result {
         return Err(Failure::new(Code::Usage, text).into());
     }
     Ok(())
+}
+
+/// Opens the journal of complete files of a transfer between `url` and `paths`, by which the same command goes on after
+/// it was interrupted. Without one, because no file can be kept for it or the same command runs already, it begins anew.
+pub fn journal(verb: &str, url: &Url, paths: &[PathBuf], anew: bool) -> Option<Arc<Journal>> {
+    let mut command = format!("{verb}\0{url}").into_bytes();
+    for path in paths {
+        command.push(0);
+        command.extend(std::path::absolute(path).ok()?.as_os_str().as_bytes());
+    }
+    let dir = paths_of_user().ok()?.identity.with_file_name("unfinished");
+    let journal = Journal::open(&dir, &command, anew);
+    let journal = journal.inspect_err(|error| tracing::debug!(%error, "there is no journal"));
+    journal.ok().map(Arc::new)
 }
 
 /// Runs a plan over `jobs` connections, the first of which is open, perhaps with a worker that has begun, and prints how it

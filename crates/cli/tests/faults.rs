@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -35,6 +36,102 @@ fn ctrl_c_keeps_what_has_come_and_says_so() {
     kill_process(Pid::from_child(&big.child), Signal::INT).unwrap();
     Done::of(big.child).failed(130, "run the same command again");
     world.goes_on("udp", &big.url, &big.content);
+}
+
+/// Kills a `get` or `put` of a folder in the middle, and runs the same command again.
+fn a_folder_goes_on_after_a_kill(verb: &str) {
+    const FILES: u64 = 1500;
+    let world = World::new();
+    let (from, to) = match verb {
+        "get" => (world.served("sub"), world.here("sub")),
+        _ => (world.here("sub"), world.served("sub")),
+    };
+    fs::create_dir_all(from.join("deep")).unwrap();
+    for n in 0..FILES {
+        fs::write(
+            from.join(if n % 2 == 0 { format!("{n}") } else { format!("deep/{n}") }),
+            bytes(700, n),
+        )
+        .unwrap();
+    }
+    let server = world.serve(&["--writable"]);
+    let url = server.url("sub");
+    let args = if verb == "get" { ["get", &url, "--json"] } else { ["put", "sub", &url] };
+    let slow = [&args[..], &["--rate", "300k"]].concat();
+    let mut child = world.command("alice", &slow).spawn().unwrap();
+    let names = |dir: &Path| -> Vec<std::path::PathBuf> {
+        let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        names
+            .filter(|path| path.is_file() && !path.to_string_lossy().contains(".fusewire-"))
+            .collect()
+    };
+    let complete = || -> Vec<_> { [names(&to), names(&to.join("deep"))].concat() };
+    while complete().len() < 400 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // A crash can lose contents: what was recorded is compared again.
+    let damaged = &complete()[0];
+    let modified = fs::metadata(damaged).unwrap().modified().unwrap();
+    if verb == "get" {
+        fs::write(damaged, [0; 700]).unwrap();
+    } else {
+        fs::write(damaged, [0; 600]).unwrap();
+    }
+    fs::File::options().write(true).open(damaged).unwrap().set_modified(modified).unwrap();
+    let there = complete().len() as u64;
+    assert!(there < FILES - 100, "all has come already");
+    let done = world.run("alice", &[&args[..], &["--json"][..(verb != "get") as usize]].concat());
+    let summary = done.ok().summary();
+    let of = |key: &str| summary[key].as_u64().unwrap();
+    assert_eq!((of("files"), of("files_done"), of("failed")), (FILES, FILES, 0), "{summary}");
+    // Of the last ones the client may not have known that they were complete.
+    let resumed = of("files_resumed");
+    assert!((there - 300..there).contains(&resumed), "{there}: {summary}");
+    // The server may have had contents of others that were not committed yet.
+    let bytes_resumed = of("bytes_resumed") / 700;
+    assert!((resumed..resumed + 200).contains(&bytes_resumed), "{summary}");
+    for n in 0..FILES {
+        let name = if n % 2 == 0 { format!("{n}") } else { format!("deep/{n}") };
+        assert!(fs::read(to.join(&name)).unwrap() == bytes(700, n), "{name}");
+    }
+    assert_eq!(fs::read_dir(world.path("alice").join("fusewire/unfinished")).unwrap().count(), 0);
+    // What is complete begins anew.
+    let again = world.run("alice", &args).ok();
+    assert!(!again.err.contains("there already"), "{again:?}");
+}
+
+#[test]
+fn a_folder_that_is_got_goes_on_after_a_kill() {
+    a_folder_goes_on_after_a_kill("get");
+}
+
+#[test]
+fn a_folder_that_is_put_goes_on_after_a_kill() {
+    a_folder_goes_on_after_a_kill("put");
+}
+
+#[test]
+fn an_interrupted_folder_says_how_many_files_were_there() {
+    let world = World::new();
+    fs::create_dir(world.served("sub")).unwrap();
+    for n in 0..300 {
+        fs::write(world.served("sub").join(n.to_string()), bytes(1000, n)).unwrap();
+    }
+    let server = world.serve(&[]);
+    let (url, to) = (server.url("sub"), world.here("sub"));
+    let slow = ["get", &url, "--rate", "100k"];
+    let child = world.command("alice", &slow).spawn().unwrap();
+    while fs::read_dir(&to).map_or(0, Iterator::count) < 100 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    Done::of(child).failed(130, "run the same command again");
+    let done = world.run("alice", &["get", &url]).ok();
+    assert!(done.err.contains(" files, ") && done.err.contains(" were there already"), "{done:?}");
+    assert_eq!(done.err.lines().count(), 1, "{done:?}");
+    assert!(!done.err.starts_with("got 300 files"), "{done:?}");
 }
 
 #[test]

@@ -98,6 +98,26 @@ impl<J, S> Shared<J, S> {
         }
     }
 
+    /// Counts a file that an interrupted run has completed; `bytes` are those of all copies.
+    pub(super) fn kept(
+        &self,
+        fate: &Fate,
+        path: &RemotePath,
+        (size, bytes): (u64, u64),
+        hash: Option<[u8; 32]>,
+    ) {
+        if !fate.done.swap(true, Ordering::Relaxed) {
+            let mut ledger = self.lock();
+            tracing::debug!(%path, bytes = size, "there already");
+            let totals = &mut ledger.totals;
+            totals.files_done += 1;
+            totals.files_here += 1;
+            totals.bytes_done = totals.bytes_done.saturating_add(bytes);
+            totals.bytes_here = totals.bytes_here.saturating_add(size);
+            ledger.observer.event(Event::Kept { path, size, hash });
+        }
+    }
+
     /// Leaves a file of `bytes` bytes as it is, because something is there that may not be replaced.
     pub(super) fn leave(&self, fate: &Fate, path: &RemotePath, bytes: u64) {
         if !fate.failed.swap(true, Ordering::Relaxed) {

@@ -5,6 +5,7 @@
 
 mod filter;
 pub mod get;
+mod journal;
 mod ledger;
 pub mod list;
 mod listing;
@@ -12,6 +13,7 @@ pub mod put;
 mod report;
 
 pub use filter::{Filter, FilterError};
+pub use journal::Journal;
 pub use report::{Event, Ignore, Observer, Skip, Totals};
 
 use crate::machine::Outbox;

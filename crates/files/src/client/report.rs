@@ -36,6 +36,15 @@ pub enum Event<'a> {
         /// connection.
         hash: Option<[u8; 32]>,
     },
+    /// A file that an interrupted run completed is still there and right.
+    Kept {
+        /// Which.
+        path: &'a RemotePath,
+        /// Bytes of contents.
+        size: u64,
+        /// BLAKE3 of the contents, where it was compared.
+        hash: Option<[u8; 32]>,
+    },
     /// What an earlier transfer left of a file was found to be right.
     Resumed {
         /// Which file.
@@ -109,6 +118,8 @@ pub struct Totals {
     pub all_found: bool,
     /// Files complete.
     pub files_done: u64,
+    /// Of these, files that an interrupted run had completed.
+    pub files_here: u64,
     /// Bytes transferred, or found to be here already.
     pub bytes_done: u64,
     /// Of these, bytes that were here already.

@@ -2,6 +2,7 @@
 
 mod destination;
 mod plan;
+mod recheck;
 mod worker;
 
 pub use crate::target::Outlet;
@@ -9,7 +10,7 @@ pub use destination::Destination;
 pub use plan::Plan;
 pub use worker::Worker;
 
-use super::Filter;
+use super::{Filter, Journal};
 use crate::RemotePath;
 use crate::message::{Hashing, Meta};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -59,6 +60,8 @@ pub struct Options {
     pub growing: bool,
     /// Begin anew, whatever an earlier transfer has left.
     pub anew: bool,
+    /// Where complete files of a folder are recorded; those that it names are not got again if they still hold.
+    pub journal: Option<Arc<Journal>>,
     /// What has come another way.
     pub here: Option<Arc<Here>>,
     /// Contents are checked and forgotten; nothing is made at the destination.
@@ -80,6 +83,7 @@ impl Default for Options {
             connections: 1,
             growing: false,
             anew: false,
+            journal: None,
             here: None,
             forget: false,
             hashing: Hashing::Both,

@@ -1,9 +1,12 @@
 //! What is to be got, shared by all connections.
 
 use super::destination::{Destination, FilePlace, Place};
+use super::recheck::Recheck;
 use super::worker::Getter;
 use super::{Existing, Options, Outlet};
+use crate::blocks::BlockHash;
 use crate::budget::Budget;
+use crate::client::Journal;
 use crate::client::ledger::{self, Fate, Shared};
 use crate::client::report::{Event, Observer, Skip, Totals};
 use crate::client::{list, range_len, unchanged};
@@ -14,7 +17,7 @@ use crate::name::{PathError, link_stays_inside};
 use crate::target::{Storing, Target};
 use crate::{Element, Error, RemotePath, place};
 use cap_std::fs::Dir;
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, Mode, OFlags};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -82,6 +85,10 @@ pub(super) struct File {
     folder: Arc<Folder>,
     /// There was to be one.
     is_told: bool,
+    /// It lies in the folder that is got.
+    is_listed: bool,
+    /// The hash of its contents, if an interrupted run completed it.
+    pub(super) recorded: Option<BlockHash>,
     pub(super) fate: Fate,
 }
 
@@ -258,6 +265,8 @@ impl Plan {
                     meta: entry.meta,
                     folder: Arc::new(folder),
                     is_told: false,
+                    is_listed: false,
+                    recorded: None,
                     fate: Fate::default(),
                 };
                 match self.unchanged(&file.folder, &file.local, &file.meta) {
@@ -371,8 +380,10 @@ impl Plan {
             // Below the served folder it lies deeper than below this one.
             Err(problem) => return ledger.fail(&path, Error::path(path.as_bytes(), problem)),
         };
-        let (local, fate) = (path.clone(), Fate::default());
-        add(ledger, File { remote, path, local, meta, folder, is_told, fate }, &self.options);
+        let recorded = self.journal().and_then(|journal| journal.find(&path, meta.version));
+        let (local, fate, is_listed) = (path.clone(), Fate::default(), true);
+        let file = File { remote, path, local, meta, folder, is_told, is_listed, recorded, fate };
+        add(ledger, file, &self.options);
     }
 
     /// Counts a file that has come another way or may stay, if it has.
@@ -471,6 +482,34 @@ impl Plan {
         folders.into_iter().rev().for_each(drop);
     }
 
+    /// Returns the journal, if anything is stored that can be compared with it.
+    fn journal(&self) -> Option<&Journal> {
+        self.options.journal.as_deref().filter(|_| self.keeps())
+    }
+
+    /// Opens a file that an interrupted run has completed, if it looks as that run left it.
+    pub(super) fn recheck(&self, file: &Arc<File>) -> Option<Recheck> {
+        let hash = file.recorded?;
+        let name = file.local.name().map(OsStr::from_bytes)?;
+        let dir = self.parent().parent_if_there(&file.folder.dir, &file.local).ok()?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let contents = rustix::fs::openat(&*dir, name, flags, Mode::empty()).ok()?;
+        let there = Found::of_stat(&rustix::fs::fstat(&contents).ok()?).meta();
+        let Meta { kind, mode, mtime, size, .. } = there;
+        let is_left = (kind, mode, mtime, size)
+            == (Kind::File, file.meta.mode, file.meta.mtime, file.meta.size);
+        is_left.then(|| Recheck::new(Arc::clone(file), contents, hash))
+    }
+
+    /// A file that an interrupted run has completed holds.
+    pub(super) fn kept(&self, file: &File) {
+        let sizes = (file.meta.size, self.bytes_of(&file.meta));
+        self.shared.kept(&file.fate, &file.path, sizes, file.recorded);
+        if file.is_told {
+            self.lock().told_here += 1;
+        }
+    }
+
     /// Opens the file to write to.
     pub(super) fn open(&self, file: &File) -> Result<Arc<Target>, Error> {
         let hashing = self.options.hashing;
@@ -543,6 +582,12 @@ impl Plan {
         if is_first && file.is_told {
             self.lock().told_here += 1;
         }
+        if is_first
+            && file.is_listed
+            && let (Some(journal), Some(hash)) = (self.journal(), target.root())
+        {
+            journal.append(&file.path, file.meta.version, Some(hash));
+        }
     }
 
     /// A file grew while it was read.
@@ -574,6 +619,20 @@ impl Plan {
     /// What was to be got is not there or cannot be got.
     pub(super) fn failed_whole(&self, error: Error) {
         self.lock().fail(&RemotePath::default(), error);
+    }
+}
+
+impl Drop for Plan {
+    /// The journal of a transfer that needs no other run goes.
+    fn drop(&mut self) {
+        let (is_done, totals) = (self.is_done(), self.totals());
+        if let Some(journal) = &self.options.journal
+            && is_done
+            && totals.all_found
+            && totals.failed == 0
+        {
+            journal.remove();
+        }
     }
 }
 

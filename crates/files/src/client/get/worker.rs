@@ -1,6 +1,7 @@
 //! One connection of a get.
 
 use super::plan::{File, Job, Plan};
+use super::recheck::Recheck;
 use crate::Element;
 use crate::blocks::BlockHash;
 use crate::client::listing::Listing;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 const CREDIT: u32 = 2048;
 /// Blocks left by an earlier transfer that are hashed in one turn.
 const CHECKED_BLOCKS: usize = 16;
+/// Bytes of files that an interrupted run has completed that are hashed in one turn.
+const RECHECKED_BYTES: u64 = 16 << 20;
 
 /// One connection of a get. See [`Plan`].
 pub type Worker = Machine<Getter>;
@@ -28,6 +31,10 @@ pub struct Getter {
     desk: Desk,
     /// A file whose leftovers are being hashed.
     checking: Option<(Arc<File>, Arc<Target>)>,
+    /// A file that an interrupted run has completed, and that is being hashed.
+    rechecking: Option<Recheck>,
+    /// Bytes that may still be hashed for that in this turn.
+    recheck_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -73,7 +80,8 @@ impl Getter {
         let bundles = plan.options.reply_bytes == 0;
         let pending = HashMap::new();
         let desk = Desk { plan, asker, pending, requested: 0, draining: None, work: 0 };
-        Machine::of(Getter { desk, checking: None }, element, bundles)
+        let getter = Getter { desk, checking: None, rechecking: None, recheck_bytes: 0 };
+        Machine::of(getter, element, bundles)
     }
 
     /// Withdraws what is under way, if the plan has ended before it was done.
@@ -87,7 +95,41 @@ impl Getter {
             drop((file, target));
             self.desk.plan.end();
         }
+        if self.rechecking.take().is_some() {
+            self.desk.plan.end();
+        }
         self.desk.cancel_all()
+    }
+
+    /// Hashes some of a file that an interrupted run has completed. One that does not hold is got again.
+    fn recheck(&mut self) -> Result<bool, Error> {
+        let Some(mut recheck) = self.rechecking.take() else { return Ok(false) };
+        match recheck.step(&mut self.recheck_bytes) {
+            None => self.rechecking = Some(recheck),
+            Some(true) => {
+                self.desk.plan.kept(&recheck.file);
+                drop(recheck);
+                self.desk.plan.end();
+            }
+            Some(false) => self.open(recheck.file)?,
+        }
+        Ok(true)
+    }
+
+    /// Opens what a file is written to.
+    fn open(&mut self, file: Arc<File>) -> Result<(), Error> {
+        match self.desk.plan.open(&file) {
+            Ok(target) => {
+                self.checking = Some((file, target));
+                self.check()?;
+            }
+            Err(error) => {
+                self.desk.plan.failed(&file, error);
+                drop(file);
+                self.desk.plan.end();
+            }
+        }
+        Ok(())
     }
 
     /// Hashes some of what an earlier transfer left.
@@ -112,6 +154,8 @@ impl Getter {
     fn begin(&mut self) -> Result<bool, Error> {
         let mut worked = false;
         while self.checking.is_none()
+            && self.rechecking.is_none()
+            && self.recheck_bytes > 0
             && self.desk.pending.len() < REQUESTS_MAX
             && self.desk.requested < REQUESTED_BYTES_MAX
         {
@@ -121,15 +165,12 @@ impl Getter {
                 Job::Look => self.desk.look()?,
                 Job::List => self.desk.list()?,
                 Job::Range { file, target, range } => self.desk.get(file, target, range)?,
-                Job::File(file) => match self.desk.plan.open(&file) {
-                    Ok(target) => {
-                        self.checking = Some((file, target));
-                        self.check()?;
+                Job::File(file) => match self.desk.plan.recheck(&file) {
+                    Some(recheck) => {
+                        self.rechecking = Some(recheck);
+                        self.recheck()?;
                     }
-                    Err(error) => {
-                        self.desk.plan.failed(&file, error);
-                        self.desk.plan.end();
-                    }
+                    None => self.open(file)?,
                 },
             }
         }
@@ -144,6 +185,8 @@ impl Work for Getter {
 
     fn work(&mut self, step: &mut Step<'_>) -> Result<(), Error> {
         step.turn.worked |= self.give_up()?;
+        self.recheck_bytes = RECHECKED_BYTES;
+        step.turn.worked |= self.recheck()?;
         step.turn.worked |= self.check()?;
         step.turn.worked |= self.desk.drain();
         step.turn.worked |= self.begin()?;
@@ -153,7 +196,8 @@ impl Work for Getter {
 
     fn ends(&self, peer_finished: bool) -> Result<bool, Error> {
         let desk = &self.desk;
-        let is_idle = desk.pending.is_empty() && self.checking.is_none() && desk.draining.is_none();
+        let is_checking = self.checking.is_some() || self.rechecking.is_some();
+        let is_idle = desk.pending.is_empty() && !is_checking && desk.draining.is_none();
         desk.asker.ends(is_idle && desk.plan.is_finished(), peer_finished)
     }
 
@@ -167,7 +211,8 @@ impl Drop for Getter {
     fn drop(&mut self) {
         let plan = Arc::clone(&self.desk.plan);
         let unfinished = [self.checking.take(), self.desk.draining.take()];
-        for (file, _) in unfinished.into_iter().flatten() {
+        let unfinished = unfinished.into_iter().flatten().map(|(file, _)| file);
+        for file in unfinished.chain(self.rechecking.take().map(|recheck| recheck.file)) {
             plan.give_back(Job::File(file));
         }
         for (_, pending) in self.desk.pending.drain() {

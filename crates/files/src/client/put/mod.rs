@@ -6,11 +6,12 @@ mod worker;
 pub use plan::Plan;
 pub use worker::Worker;
 
-use super::Filter;
+use super::{Filter, Journal};
 use crate::message::Hashing;
 use crate::{Error, RemotePath};
 use cap_std::fs::Dir;
 use std::path::Path;
+use std::sync::Arc;
 
 /// How to put.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct Options {
     pub keep_same: bool,
     /// Begin anew, whatever an earlier transfer has left.
     pub anew: bool,
+    /// Where complete files are recorded; those that it names are not put again if they are there unchanged.
+    pub journal: Option<Arc<Journal>>,
     /// Most bytes of contents in one message; 0 for as many as fit.
     pub reply_bytes: u32,
     /// Most bytes a second over all connections; 0 for no bound.
@@ -41,6 +44,7 @@ impl Default for Options {
             replace: true,
             keep_same: false,
             anew: false,
+            journal: None,
             reply_bytes: 0,
             bytes_per_s: 0,
             connections: 1,

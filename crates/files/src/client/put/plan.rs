@@ -2,6 +2,7 @@
 
 use super::worker::Putter;
 use super::{Options, Source, Upload};
+use crate::client::Journal;
 use crate::client::ledger::{self, Fate, Shared};
 use crate::client::range_len;
 use crate::client::report::{Observer, Skip, Totals};
@@ -100,6 +101,8 @@ pub(super) struct File {
     pub(super) meta: Meta,
     _folder: Arc<Folder>,
     pub(super) fate: Fate,
+    /// An interrupted run completed it.
+    pub(super) is_recorded: bool,
     /// Ranges that are not stored yet.
     pub(super) ranges: AtomicU64,
 }
@@ -356,11 +359,14 @@ impl Plan {
         Ok(())
     }
 
-    fn add_file(&self, ledger: &mut Ledger, file: File) {
+    fn add_file(&self, ledger: &mut Ledger, mut file: File) {
+        let journal = self.journal();
+        file.is_recorded =
+            journal.is_some_and(|j| j.find(&file.remote, file.meta.version).is_some());
         let (meta, file) = (file.meta, Arc::new(file));
         ledger.totals.files += 1;
         ledger.totals.bytes += meta.size;
-        match self.options.keep_same {
+        match self.options.keep_same || file.is_recorded {
             true => ledger.jobs.push_back(Job::Look(file)),
             false => self.add_ranges(ledger, &file),
         }
@@ -405,6 +411,17 @@ impl Plan {
         ledger.skip(&file.shown(), why);
     }
 
+    /// Returns the journal, if it is of use: what nobody has hashed does not count as complete later.
+    fn journal(&self) -> Option<&Journal> {
+        self.options.journal.as_deref().filter(|_| self.keeps())
+    }
+
+    /// A file that an interrupted run has completed is there unchanged.
+    pub(super) fn kept(&self, file: &File) {
+        let size = file.meta.size;
+        self.shared.kept(&file.fate, &file.shown(), (size, size), None);
+    }
+
     /// Bytes that the server has from an earlier transfer.
     pub(super) fn resumed(&self, file: &File, bytes: u64) {
         self.lock().resumed(&file.shown(), bytes, bytes);
@@ -413,7 +430,10 @@ impl Plan {
     /// A file is complete on the server; told once.
     pub(super) fn done(&self, file: &File) {
         if file.meta.kind == Kind::File {
-            self.shared.done(&file.fate, &file.shown(), &file.meta, || None);
+            let is_first = self.shared.done(&file.fate, &file.shown(), &file.meta, || None);
+            if let Some(journal) = self.journal().filter(|_| is_first) {
+                journal.append(&file.remote, file.meta.version, None);
+            }
         }
     }
 
@@ -434,6 +454,20 @@ impl Plan {
     }
 }
 
+impl Drop for Plan {
+    /// The journal of a transfer that needs no other run goes.
+    fn drop(&mut self) {
+        let (is_finished, totals) = (self.is_finished(), self.totals());
+        if let Some(journal) = &self.options.journal
+            && is_finished
+            && totals.all_found
+            && totals.failed == 0
+        {
+            journal.remove();
+        }
+    }
+}
+
 /// `remote` is where it goes, `path` where it is below its root.
 fn file(
     root: &Arc<Root>,
@@ -442,8 +476,8 @@ fn file(
     meta: Meta,
     folder: Arc<Folder>,
 ) -> File {
-    let (fate, ranges) = (Fate::default(), 0.into());
-    File { root: root.clone(), remote, path, meta, _folder: folder, fate, ranges }
+    let (fate, ranges, is_recorded) = (Fate::default(), 0.into(), false);
+    File { root: root.clone(), remote, path, meta, _folder: folder, fate, is_recorded, ranges }
 }
 
 impl Root {

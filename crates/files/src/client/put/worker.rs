@@ -2,7 +2,7 @@
 
 use super::plan::{File, Job, Plan, Root};
 use crate::blocks::is_bordered;
-use crate::client::{Asker, LONG_UPLOADS_MAX, REQUESTS_MAX, unchanged};
+use crate::client::{Asker, LONG_UPLOADS_MAX, REQUESTS_MAX, Skip, unchanged};
 use crate::error::{Error, Violation};
 use crate::folder::Last;
 use crate::inbox::{Receiver, WINDOW_LEN};
@@ -414,10 +414,12 @@ impl Desk {
         let Some(Pending::Look(file)) = self.pending.remove(&xid) else {
             return Err(Violation::UnknownRequest { xid }.into());
         };
-        let is_file = there.kind == Kind::File;
-        match is_file.then(|| unchanged((there.mtime, there.size), &file.meta)).flatten() {
-            Some(why) => self.plan.leave(&file, why),
-            None => self.plan.send(&file),
+        let found = (there.kind == Kind::File).then_some((there.mtime, there.size));
+        let why = found.and_then(|found| unchanged(found, &file.meta));
+        match why {
+            Some(Skip::Same) if file.is_recorded => self.plan.kept(&file),
+            Some(why) if self.plan.options.keep_same => self.plan.leave(&file, why),
+            _ => self.plan.send(&file),
         }
         self.end_file(file);
         Ok(())
