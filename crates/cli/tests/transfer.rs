@@ -356,6 +356,79 @@ fn nothing_is_clobbered_and_that_is_no_failure() {
 }
 
 #[test]
+fn an_include_that_matches_nothing_is_an_error_and_makes_no_folder() {
+    let world = World::new();
+    for place in [world.served("sub"), world.here("mine")] {
+        fs::create_dir_all(place.join("a/b")).unwrap();
+        fs::create_dir_all(place.join("empty")).unwrap();
+        fs::write(place.join("a/b/x.rs"), "x").unwrap();
+    }
+    let server = world.serve(&["--writable"]);
+    let (from, to) = (server.url("sub"), server.url("to"));
+    for pattern in ["*.md", "a", "b/*"] {
+        let get = ["get", &from, "--include", pattern];
+        world.run("alice", &get).failed(1, "nothing matches the patterns to include");
+        assert_eq!(fs::read_dir(world.path("here")).unwrap().count(), 1);
+        let put = ["put", "mine", &to, "--include", pattern];
+        world.run("alice", &put).failed(1, "nothing matches the patterns to include");
+        assert!(!world.served("to").exists());
+    }
+    let names = |dir: &std::path::Path| -> Vec<_> {
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    };
+    world.run("alice", &["get", &from, "--include", "*.rs"]).ok();
+    world.run("alice", &["put", "mine", &to, "--include", "*.rs"]).ok();
+    for place in [world.here("sub"), world.served("to")] {
+        assert_eq!(names(&place), ["a"]);
+        assert_eq!(names(&place.join("a/b")), ["x.rs"]);
+    }
+}
+
+#[test]
+fn read_only_folders_are_got_again_by_an_ordinary_user() {
+    let world = World::of_ordinary_user();
+    fs::create_dir_all(world.served("src/deep")).unwrap();
+    fs::write(world.served("src/f"), "1").unwrap();
+    fs::write(world.served("src/deep/g"), "1").unwrap();
+    let set = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let server = world.serve(&[]);
+    let args = ["get", &server.url("src"), "-o", "got"];
+    let read_only = || {
+        for name in ["deep", ""] {
+            set(&world.served("src").join(name), 0o555);
+        }
+    };
+    read_only();
+    world.run("alice", &args).ok();
+    let is_read_only = |name: &str| {
+        fs::metadata(world.here("got").join(name)).unwrap().permissions().mode() & 0o777 == 0o555
+    };
+    for more in [&[][..], &["--update"], &[]] {
+        world.run("alice", &[&args[..], more].concat()).ok();
+        assert!(is_read_only("") && is_read_only("deep"), "{more:?}");
+    }
+    // A link is made in the first run, and is there in the next ones.
+    set(&world.served("src"), 0o755);
+    symlink("f", world.served("src/l")).unwrap();
+    fs::create_dir(world.served("src/new")).unwrap();
+    read_only();
+    for more in [&[][..], &["--update"], &["--update"], &[]] {
+        let done = world.run("alice", &[&args[..], more].concat()).ok();
+        assert!(!done.err.contains("failed"), "{done:?}");
+        assert!(is_read_only("") && is_read_only("deep"), "{more:?}");
+        assert_eq!(fs::read_link(world.here("got/l")).unwrap(), std::path::Path::new("f"));
+        assert!(world.here("got/new").is_dir());
+    }
+    for place in ["src", "src/deep"] {
+        set(&world.served(place), 0o755);
+        set(&world.here("got"), 0o755);
+    }
+    set(&world.here("got/deep"), 0o755);
+}
+
+#[test]
 fn a_client_logs_what_it_does() {
     let world = World::new();
     fs::write(world.served("a"), "content").unwrap();

@@ -69,6 +69,12 @@ pub enum Error {
         /// First byte after it.
         end: u64,
     },
+    /// The folder has nothing that a pattern to include matches.
+    #[error(
+        "nothing matches the patterns to include: one without a slash is compared with names, one with a slash with the \
+         whole path below the folder, as in a/** for everything in a"
+    )]
+    Unmatched,
     /// A file that was told of is not there any more.
     #[error("it is gone from where it was to come from, and had not come before")]
     Gone,
@@ -110,7 +116,7 @@ impl Error {
             Error::Link { .. } => Code::Exists,
             Error::Os { source, .. } => Code::of_os(source),
             Error::WrongHash { .. } => Code::WrongHash,
-            Error::Gone => Code::NotFound,
+            Error::Gone | Error::Unmatched => Code::NotFound,
             Error::Memory { .. } => Code::Busy,
             Error::Channel(_) | Error::Ended => Code::Broken,
         }

@@ -27,6 +27,28 @@ pub(crate) fn make_folder(root: &Dir, path: &RemotePath) -> Result<(), Error> {
     Err(Error::local(Code::NotAFolder, path.as_bytes()))
 }
 
+/// Lets the owner of the folder at `path` do everything in it, until [`touch`] sets its permissions.
+pub(crate) fn let_owner_write(root: &Dir, path: &RemotePath) -> Result<(), Error> {
+    let os = |e: Errno| Error::os("set the permissions of", path.as_bytes(), e);
+    let dir = folder::open(root, path)?;
+    let mode = rustix::fs::fstat(&dir).map_err(os)?.st_mode & 0o7777;
+    if mode & 0o700 == 0o700 {
+        return Ok(());
+    }
+    match rustix::fs::chmodat(&dir, ".", Mode::from_raw_mode(mode | 0o700), AtFlags::empty()) {
+        // Another user's: what cannot be stored in it says so itself.
+        Err(Errno::PERM | Errno::ACCESS) => Ok(()),
+        other => other.map_err(os),
+    }
+}
+
+/// Returns `true` if there is a link at `path` that leads to `target`.
+pub(crate) fn has_link(root: &Dir, path: &RemotePath, target: &[u8]) -> bool {
+    let Ok(dir) = folder::open(root, &path.parent()) else { return false };
+    let name = OsStr::from_bytes(path.name().unwrap_or_default());
+    rustix::fs::readlinkat(&dir, name, Vec::new()).is_ok_and(|there| there.to_bytes() == target)
+}
+
 /// Makes a link at `path` that leads to `target`, which was found to stay inside. A file or link that is
 /// there is replaced by renaming.
 pub(crate) fn make_link(

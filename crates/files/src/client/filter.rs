@@ -34,6 +34,11 @@ impl Filter {
         Ok(Filter { include: set(include)?, exclude: set(exclude)? })
     }
 
+    /// Returns `true` if only what matches a pattern is taken.
+    pub(crate) fn has_include(&self) -> bool {
+        !self.include.is_empty()
+    }
+
     /// The folder at `path` below the root may hold something to take.
     pub fn takes_folder(&self, path: &[u8]) -> bool {
         !matches_any(&self.exclude, path)

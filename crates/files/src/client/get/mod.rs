@@ -1,6 +1,7 @@
 //! Getting a file or a folder.
 
 mod destination;
+mod folders;
 mod plan;
 mod recheck;
 mod worker;

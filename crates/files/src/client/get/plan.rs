@@ -1,6 +1,7 @@
 //! What is to be got, shared by all connections.
 
 use super::destination::{Destination, FilePlace, Place};
+use super::folders::{Base, Folder};
 use super::recheck::Recheck;
 use super::worker::Getter;
 use super::{Existing, Options, Outlet};
@@ -16,7 +17,6 @@ use crate::meta::Found;
 use crate::name::{PathError, link_stays_inside};
 use crate::target::{Storing, Target};
 use crate::{Element, Error, RemotePath, place};
-use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -51,8 +51,10 @@ pub(super) struct Walk {
     /// The folders that the listing is in, outermost first; the first is the root.
     folders: Vec<Arc<Folder>>,
     paths: Vec<RemotePath>,
-    /// Everything below this depth is in a folder that is left out.
-    skip_below: Option<u32>,
+    /// Everything below this depth is in a folder that is left out; the root lies at -1.
+    skip_below: Option<i64>,
+    /// Something was found that the filter takes.
+    has_match: bool,
     /// Files that there are to be, and that the listing has not had.
     told: BTreeMap<RemotePath, Meta>,
     /// Of the files that there were to be, those that are here.
@@ -92,25 +94,6 @@ pub(super) struct File {
     pub(super) fate: Fate,
 }
 
-/// A folder that is made, whose permissions and time are set when nobody uses it any more.
-#[derive(Debug)]
-struct Folder {
-    dir: Arc<Dir>,
-    /// Below `dir`.
-    path: RemotePath,
-    meta: Option<Meta>,
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Some(meta) = &self.meta
-            && let Err(error) = place::touch(&self.dir, &self.path, meta)
-        {
-            tracing::warn!(%error, "folder left without its time");
-        }
-    }
-}
-
 impl std::fmt::Debug for Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Plan").field("remote", &self.remote).finish_non_exhaustive()
@@ -132,7 +115,8 @@ impl Plan {
         let (folders, paths, skip_below) = (Vec::new(), Vec::new(), None);
         let here = options.here.as_mut().map(Arc::make_mut);
         let told = here.map(|here| std::mem::take(&mut here.told)).unwrap_or_default();
-        let walk = Walk { destination, folders, paths, skip_below, told, told_here: 0 };
+        let walk =
+            Walk { destination, folders, paths, skip_below, has_match: false, told, told_here: 0 };
         let shared = Shared::new(observer, VecDeque::from([Job::Look]), walk);
         let (memory, parent) = (Budget::new(MEMORY_BYTES_MAX), Mutex::default());
         Arc::new(Plan { remote, options, outlet, memory, parent, shared })
@@ -256,7 +240,15 @@ impl Plan {
                 }
                 let name = name.clone();
                 let dir = dir.try_clone().map_err(|e| Error::os("open", b".", e))?;
-                let folder = Folder { dir: Arc::new(dir), path: root.clone(), meta: None };
+                let base = Base::new(&Place { dir, name: root.clone() })?;
+                let folder = Folder {
+                    base,
+                    path: root.clone(),
+                    meta: None,
+                    above: None,
+                    is_lazy: false,
+                    is_ready: true.into(),
+                };
                 let shown = RemotePath::new(self.remote.name().unwrap_or_default().to_vec());
                 let file = File {
                     remote: self.remote.clone(),
@@ -280,20 +272,22 @@ impl Plan {
                 Err(Error::local(Code::NotAFile, self.remote.as_bytes()))
             }
             Kind::Folder => {
-                let Place { dir: above, name } = whole;
-                let dir = if self.options.forget {
-                    let os = |e| Error::os("open the folder", name.as_bytes(), e);
-                    above.try_clone().map_err(os)?
-                } else {
-                    place::make_folder(above, name)?;
-                    crate::folder::open(above, name)?
-                };
+                let (base, forget) = (Base::new(whole)?, self.options.forget);
                 // Where no name was given the folder is the user's own and keeps its time.
-                let is_made = !name.as_bytes().is_empty() && !self.options.forget;
-                let meta = is_made.then_some(entry.meta);
-                ledger.folders =
-                    vec![Arc::new(Folder { dir: Arc::new(dir), path: root.clone(), meta })];
-                ledger.paths = vec![root];
+                let is_made = !whole.name.as_bytes().is_empty() && !forget;
+                let is_lazy = self.options.filter.has_include();
+                if !is_lazy && !forget {
+                    base.dir()?;
+                }
+                let folder = Folder {
+                    base,
+                    path: root.clone(),
+                    meta: is_made.then_some(entry.meta),
+                    above: None,
+                    is_lazy,
+                    is_ready: forget.into(),
+                };
+                (ledger.folders, ledger.paths) = (vec![Arc::new(folder)], vec![root]);
                 ledger.jobs.push_back(Job::List);
                 Ok(())
             }
@@ -313,7 +307,7 @@ impl Plan {
         if ledger.has_ended {
             return Ok(());
         }
-        if ledger.skip_below.is_some_and(|skip| entry.depth > skip) {
+        if ledger.skip_below.is_some_and(|skip| i64::from(entry.depth) > skip) {
             ledger.hold_place(entry);
             return Ok(());
         }
@@ -323,21 +317,21 @@ impl Plan {
         let told = ledger.told.remove(&path);
         if let Some(meta) = told.filter(|_| entry.meta.kind != Kind::File) {
             // What has taken its place was not cast, and takes no file's place here.
-            ledger.skip_below = (entry.meta.kind == Kind::Folder).then_some(entry.depth);
+            ledger.skip_below = (entry.meta.kind == Kind::Folder).then_some(entry.depth.into());
             ledger.hold_place(entry);
             self.lost(ledger, &parent, &path, &meta);
             return Ok(());
         }
         match entry.meta.kind {
             Kind::Folder if !self.options.filter.takes_folder(path.as_bytes()) => {
-                ledger.skip_below = Some(entry.depth);
+                ledger.skip_below = Some(entry.depth.into());
                 ledger.hold_place(entry);
             }
             Kind::Folder => {
                 if entry.unread {
                     ledger.fail(&path, list::unread(&self.remote, &path));
                 }
-                folder(ledger, path.clone(), &parent, entry, self.options.forget);
+                self.folder(ledger, path.clone(), &parent, entry);
                 if entry.unread || ledger.skip_below.is_some() {
                     self.failed_below(ledger, &path);
                 }
@@ -349,8 +343,20 @@ impl Plan {
             }
             Kind::Link if self.options.forget => {}
             Kind::Link => {
+                ledger.has_match = true;
+                let dir = parent.base.dir_if_there();
+                if dir.is_some_and(|dir| place::has_link(dir, &path, &entry.target)) {
+                    return Ok(());
+                }
+                if !self.prepare(ledger, &parent) {
+                    return Ok(());
+                }
                 let replace = self.options.existing != Existing::Refuse;
-                match place::make_link(&parent.dir, &path, &entry.target, replace) {
+                let made = parent
+                    .base
+                    .dir()
+                    .and_then(|dir| place::make_link(dir, &path, &entry.target, replace));
+                match made {
                     Ok(()) => {}
                     Err(error) if self.refuses(&error) => ledger.skip(&path, Skip::Exists),
                     Err(error) => ledger.fail(&path, error),
@@ -369,8 +375,12 @@ impl Plan {
         folder: Arc<Folder>,
         (meta, is_told): (Meta, bool),
     ) {
+        ledger.has_match = true;
         if self.is_here(ledger, &folder, &path, &meta) {
             ledger.told_here += u64::from(is_told);
+            return;
+        }
+        if self.outlet.is_none() && !self.prepare(ledger, &folder) {
             return;
         }
         let mut names = path.as_bytes().split(|&byte| byte == b'/');
@@ -384,6 +394,33 @@ impl Plan {
         let (local, fate, is_listed) = (path.clone(), Fate::default(), true);
         let file = File { remote, path, local, meta, folder, is_told, is_listed, recorded, fate };
         add(ledger, file, &self.options);
+    }
+
+    /// A folder in the one that is listed. One that cannot be made stands for what is in it.
+    fn folder(&self, ledger: &mut Ledger, path: RemotePath, above: &Arc<Folder>, entry: &Entry) {
+        let forget = self.options.forget;
+        let folder = Arc::new(Folder {
+            base: Arc::clone(&above.base),
+            path: path.clone(),
+            meta: (!forget).then_some(entry.meta),
+            above: Some(Arc::clone(above)),
+            is_lazy: above.is_lazy,
+            is_ready: forget.into(),
+        });
+        ledger.folders.push(Arc::clone(&folder));
+        ledger.paths.push(path);
+        if !forget && !folder.is_lazy && !folder.is_there() {
+            self.prepare(ledger, &folder);
+        }
+    }
+
+    /// Makes the folders that the listing is in, up to `folder`, ready to store something. One that cannot be made is a
+    /// failure, and what is in it is left out: `false`.
+    fn prepare(&self, ledger: &mut Ledger, folder: &Folder) -> bool {
+        let Err((path, error)) = folder.prepare() else { return true };
+        ledger.skip_below = Some(path.depth() as i64 - 1);
+        ledger.fail(&path, error);
+        false
     }
 
     /// Counts a file that has come another way or may stay, if it has.
@@ -455,7 +492,7 @@ impl Plan {
             return None;
         }
         let name = local.name().map(OsStr::from_bytes)?;
-        let dir = self.parent().parent_if_there(&folder.dir, local).ok()?;
+        let dir = self.parent().parent_if_there(folder.base.dir_if_there()?, local).ok()?;
         let there = rustix::fs::statat(&*dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         match (self.options.existing, Found::of_stat(&there)) {
             (Existing::Refuse, _) => Some(Skip::Exists),
@@ -469,6 +506,10 @@ impl Plan {
         let mut guard = self.lock();
         let ledger = &mut *guard;
         ledger.totals.all_found = true;
+        let is_unmatched = self.options.filter.has_include() && !ledger.has_match;
+        if is_complete && is_unmatched && ledger.totals.failed == 0 {
+            ledger.fail(&RemotePath::default(), Error::Unmatched);
+        }
         let folders = std::mem::take(&mut ledger.folders);
         let root = folders.first().filter(|_| is_complete);
         for (path, meta) in std::mem::take(&mut ledger.told) {
@@ -491,7 +532,8 @@ impl Plan {
     pub(super) fn recheck(&self, file: &Arc<File>) -> Option<Recheck> {
         let hash = file.recorded?;
         let name = file.local.name().map(OsStr::from_bytes)?;
-        let dir = self.parent().parent_if_there(&file.folder.dir, &file.local).ok()?;
+        let base = file.folder.base.dir_if_there()?;
+        let dir = self.parent().parent_if_there(base, &file.local).ok()?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let contents = rustix::fs::openat(&*dir, name, flags, Mode::empty()).ok()?;
         let there = Found::of_stat(&rustix::fs::fstat(&contents).ok()?).meta();
@@ -525,9 +567,9 @@ impl Plan {
         let Options { sync, .. } = self.options;
         let storing = Storing { replace, sync, remove_when_full: false, hashing };
         if self.options.anew {
-            Target::remove_leftovers(&file.folder.dir, &file.local)?;
+            Target::remove_leftovers(file.folder.base.dir()?, &file.local)?;
         }
-        let dir = self.parent().parent(&file.folder.dir, &file.local)?;
+        let dir = self.parent().parent(file.folder.base.dir()?, &file.local)?;
         Target::open(dir, &file.local, file.meta, storing, &self.memory).map(Arc::new)
     }
 
@@ -646,26 +688,6 @@ impl Walk {
             self.paths.push(path);
         }
     }
-}
-
-fn folder(
-    ledger: &mut Ledger,
-    path: RemotePath,
-    parent: &Arc<Folder>,
-    entry: &Entry,
-    forget: bool,
-) {
-    let made = if forget { Ok(None) } else { place::make_folder(&parent.dir, &path).map(Some) };
-    let meta = match made {
-        Ok(made) => made.map(|()| entry.meta),
-        Err(error) => {
-            ledger.fail(&path, error);
-            ledger.skip_below = Some(entry.depth);
-            None
-        }
-    };
-    ledger.folders.push(Arc::new(Folder { dir: parent.dir.clone(), path: path.clone(), meta }));
-    ledger.paths.push(path);
 }
 
 fn add(ledger: &mut Ledger, file: File, options: &Options) {

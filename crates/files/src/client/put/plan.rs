@@ -14,7 +14,7 @@ use cap_std::fs::{Dir, ReadDir};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -38,6 +38,8 @@ pub(super) struct Walk {
     held: Option<Upload>,
     /// The walk, outermost folder first.
     walk: Vec<Level>,
+    /// Something was found that the filter takes.
+    has_match: bool,
 }
 
 /// One thing after the other; those that cannot be opened are failures.
@@ -65,12 +67,27 @@ struct Level {
 struct Folder {
     remote: RemotePath,
     meta: Option<Meta>,
+    /// The folder that holds it, whose turn comes later.
+    above: Option<Arc<Folder>>,
+    /// Something was found in it that is put, or it is put even if it is empty.
+    is_used: AtomicBool,
     touches: Arc<Mutex<VecDeque<(RemotePath, Meta)>>>,
+}
+
+impl Folder {
+    /// Something in it is put, so it will be there.
+    fn uses(&self) {
+        if !self.is_used.swap(true, Ordering::Relaxed)
+            && let Some(above) = &self.above
+        {
+            above.uses();
+        }
+    }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if let Some(meta) = self.meta {
+        if let Some(meta) = self.meta.filter(|_| *self.is_used.get_mut()) {
             let touch = (self.remote.clone(), meta);
             self.touches.lock().unwrap_or_else(PoisonError::into_inner).push_back(touch);
         }
@@ -99,7 +116,7 @@ pub(super) struct File {
     /// Below the folder of the source.
     pub(super) path: RemotePath,
     pub(super) meta: Meta,
-    _folder: Arc<Folder>,
+    folder: Arc<Folder>,
     pub(super) fate: Fate,
     /// An interrupted run completed it.
     pub(super) is_recorded: bool,
@@ -131,7 +148,8 @@ impl Plan {
         options: Options,
         observer: Box<dyn Observer>,
     ) -> Arc<Plan> {
-        let walk = Walk { uploads: Box::new(uploads), held: None, walk: Vec::new() };
+        let walk =
+            Walk { uploads: Box::new(uploads), held: None, walk: Vec::new(), has_match: false };
         Arc::new(Plan {
             salt: options.anew.then(now_ns),
             options,
@@ -221,6 +239,10 @@ impl Plan {
                 return true;
             }
             None => {
+                let is_unmatched = self.options.filter.has_include() && !ledger.has_match;
+                if is_unmatched && ledger.totals.failed == 0 {
+                    ledger.fail(&RemotePath::default(), Error::Unmatched);
+                }
                 ledger.totals.all_found = true;
                 return true;
             }
@@ -245,7 +267,8 @@ impl Plan {
         let root = Arc::new(Root { dir, remote: remote.clone(), label });
         let folder = |meta| {
             let touches = Arc::clone(&self.touches);
-            Arc::new(Folder { remote: remote.clone(), meta, touches })
+            let (above, is_used) = (None, (!self.options.filter.has_include()).into());
+            Arc::new(Folder { remote: remote.clone(), meta, above, is_used, touches })
         };
         match meta.kind {
             Kind::File => {
@@ -260,7 +283,7 @@ impl Plan {
                 let touched = (!remote.as_bytes().is_empty()).then_some(meta);
                 let folder = folder(touched);
                 let path = RemotePath::default();
-                if touched.is_some() {
+                if touched.is_some() && !self.options.filter.has_include() {
                     let file = file(&root, remote.clone(), path.clone(), meta, folder.clone());
                     ledger.jobs.push_back(Job::Make(Arc::new(file), Vec::new()));
                 }
@@ -332,9 +355,19 @@ impl Plan {
                     root.dir.open_dir(path.as_path()).and_then(|dir| dir.entries()).map_err(os)?;
                 let remote = root.below(path)?;
                 let touches = Arc::clone(&self.touches);
-                let inner = Arc::new(Folder { remote: remote.clone(), meta: Some(meta), touches });
-                let file = file(root, remote, path.clone(), meta, inner.clone());
-                ledger.jobs.push_back(Job::Make(Arc::new(file), Vec::new()));
+                let is_lazy = self.options.filter.has_include();
+                let inner = Arc::new(Folder {
+                    remote: remote.clone(),
+                    meta: Some(meta),
+                    above: Some(folder),
+                    is_used: (!is_lazy).into(),
+                    touches,
+                });
+                // The server makes the folders above what is stored.
+                if !is_lazy {
+                    let file = file(root, remote, path.clone(), meta, inner.clone());
+                    ledger.jobs.push_back(Job::Make(Arc::new(file), Vec::new()));
+                }
                 let (root, path) = (root.clone(), path.clone());
                 ledger.walk.push(Level { root, entries, path, folder: inner });
             }
@@ -345,6 +378,8 @@ impl Plan {
                 let target = root.dir.read_link_contents(path.as_path()).map_err(os)?;
                 let target = target.as_os_str().as_bytes();
                 if link_stays_inside(target, path.depth() - 1) {
+                    ledger.has_match = true;
+                    folder.uses();
                     let file = file(root, root.below(path)?, path.clone(), meta, folder);
                     ledger.jobs.push_back(Job::Make(Arc::new(file), target.to_vec()));
                 } else {
@@ -364,6 +399,8 @@ impl Plan {
         file.is_recorded =
             journal.is_some_and(|j| j.find(&file.remote, file.meta.version).is_some());
         let (meta, file) = (file.meta, Arc::new(file));
+        ledger.has_match = true;
+        file.folder.uses();
         ledger.totals.files += 1;
         ledger.totals.bytes += meta.size;
         match self.options.keep_same || file.is_recorded {
@@ -477,7 +514,7 @@ fn file(
     folder: Arc<Folder>,
 ) -> File {
     let (fate, ranges, is_recorded) = (Fate::default(), 0.into(), false);
-    File { root: root.clone(), remote, path, meta, _folder: folder, fate, is_recorded, ranges }
+    File { root: root.clone(), remote, path, meta, folder, fate, is_recorded, ranges }
 }
 
 impl Root {
