@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
-use fusewire_files::Hashing;
 use fusewire_files::client::{Event, Observer, Totals};
 use fusewire_files::message::Code as Cause;
+use fusewire_files::{Hashing, Lost};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use serde_json::json;
 
@@ -188,6 +188,22 @@ impl Observer for Reporter {
     }
 }
 
+/// Returns the line about what the copies do not have of what the files had; `None` if that is nothing.
+fn not_kept(lost: &Lost) -> Option<String> {
+    let parts = [
+        (lost.acls, "access control list"),
+        (lost.attributes, "set of extended attributes"),
+        (lost.owners, "owner"),
+        (lost.links, "hard link"),
+    ];
+    let plural = |(n, noun): (u64, &str)| match noun.strip_prefix("set of ") {
+        Some(rest) if n != 1 => format!("{n} sets of {rest}"),
+        _ => count(n, noun),
+    };
+    let parts: Vec<_> = parts.into_iter().filter(|(n, _)| *n > 0).map(plural).collect();
+    (!parts.is_empty()).then(|| format!("not kept: {}", parts.join(", ")))
+}
+
 /// How a transfer ended, besides its sums.
 #[derive(Clone, Copy, Debug)]
 pub struct End<'a> {
@@ -230,6 +246,12 @@ impl Reporter {
                 "skipped": totals.skipped,
                 "unchanged": totals.unchanged,
                 "failed": totals.failed,
+                "lost": {
+                    "acls": totals.lost.acls,
+                    "attributes": totals.lost.attributes,
+                    "owners": totals.lost.owners,
+                    "hard_links": totals.lost.links,
+                },
                 "seconds": seconds,
                 "bytes_per_s": bytes_per_s,
                 "cipher": end.cipher,
@@ -270,6 +292,9 @@ impl Reporter {
                 line += &format!("; {} failed", totals.failed);
             }
             writeln!(std::io::stderr(), "{line}")?;
+        }
+        if let Some(line) = not_kept(&totals.lost) {
+            self.note(&line);
         }
         match self.broken.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(error.into()),

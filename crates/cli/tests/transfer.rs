@@ -428,6 +428,67 @@ fn read_only_folders_are_got_again_by_an_ordinary_user() {
     set(&world.here("got/deep"), 0o755);
 }
 
+/// A list that allows the user 1234 everything, and the group to read.
+const ACL: &[u8] = &[
+    2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 7, 0, 210, 4, 0, 0, 4, 0, 4, 0, 255, 255,
+    255, 255, 16, 0, 7, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255,
+];
+
+#[test]
+fn copies_allow_no_more_than_their_sources() {
+    use rustix::fs::{XattrFlags, setxattr};
+    let world = World::new();
+    let attributes = |place: &std::path::Path| {
+        let acl = setxattr(&place.join("acl"), "system.posix_acl_access", ACL, XattrFlags::empty());
+        acl.and_then(|()| setxattr(&place.join("acl"), "user.x", b"1", XattrFlags::empty())).is_ok()
+    };
+    let mut has_attributes = true;
+    for place in [world.served("sub"), world.here("mine")] {
+        fs::create_dir_all(place.join("sticky")).unwrap();
+        fs::write(place.join("acl"), "x").unwrap();
+        fs::write(place.join("sticky/one"), "x").unwrap();
+        fs::hard_link(place.join("sticky/one"), place.join("two")).unwrap();
+        for path in ["sticky", ""] {
+            let mode = fs::Permissions::from_mode(0o1777);
+            fs::set_permissions(place.join(path), mode).unwrap();
+        }
+        has_attributes &= attributes(&place);
+    }
+    if !has_attributes {
+        eprintln!("not tested: the file system has no access control lists");
+        return;
+    }
+    let server = world.serve(&["--writable"]);
+    let (from, to) = (server.url("sub"), server.url("to"));
+    let line = "not kept: 1 access control list, 1 set of extended attributes, 2 hard links\n";
+    for args in [["get", &from, "-o", "copy"].as_slice(), &["put", "mine", &to]] {
+        let done = world.run("alice", args).ok();
+        assert!(done.err.contains(line), "{done:?}");
+        let summary = world.run("alice", &[args, &["--json"]].concat()).ok().summary();
+        let lost = ["acls", "attributes", "owners", "hard_links"].map(|key| &summary["lost"][key]);
+        assert_eq!(lost, [1, 1, 0, 2], "{summary}");
+    }
+    for copy in [world.here("copy"), world.served("to")] {
+        let mode =
+            |path: &str| fs::metadata(copy.join(path)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(
+            ["", "sticky", "acl"].map(mode).map(|m| format!("{m:o}")),
+            ["1777", "1777", "640"]
+        );
+    }
+    // What is named itself, and not found in a folder.
+    world.run("alice", &["get", &server.url("sub/acl"), "-o", "one"]).ok();
+    world.run("alice", &["put", "mine/acl", &server.url("one")]).ok();
+    for copy in [world.here("one"), world.served("one")] {
+        assert_eq!(fs::metadata(copy).unwrap().permissions().mode() & 0o7777, 0o640);
+    }
+    if fusewire_testkit::namespace::is_root() {
+        std::os::unix::fs::chown(world.served("sub/two"), Some(1234), None).unwrap();
+        let done = world.run("alice", &["get", &from, "-o", "owned"]).ok();
+        assert!(done.err.contains(", 2 owners, 2 hard links"), "{done:?}");
+    }
+}
+
 #[test]
 fn a_client_logs_what_it_does() {
     let world = World::new();

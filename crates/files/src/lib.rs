@@ -11,6 +11,7 @@
 //! from there.
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod blocks;
 mod budget;
 mod bundle;
@@ -35,6 +36,7 @@ mod source;
 mod state;
 mod target;
 
+pub use attributes::Lost;
 pub use blocks::BLOCK_LEN;
 pub use channel::{Channel, ChannelError, Received, Sent};
 pub use element::Element;

@@ -1,5 +1,6 @@
 //! What is known of a file besides its contents.
 
+use crate::attributes::{LINKS, OWNER, STICKY};
 use crate::message::{Kind, Meta, Time, Version};
 use blake3::Hasher;
 use cap_std::fs::{Metadata, MetadataExt};
@@ -40,12 +41,21 @@ impl Version {
     }
 }
 
+/// Returns the user that this process has the rights of.
+fn own_uid() -> u32 {
+    static UID: LazyLock<u32> = LazyLock::new(|| rustix::process::geteuid().as_raw());
+    *UID
+}
+
 /// What the file system says, whichever way it was asked.
 pub(crate) struct Found {
     pub(crate) kind: Kind,
     pub(crate) mtime: Time,
     pub(crate) len: u64,
     mode: u32,
+    uid: u32,
+    /// Names.
+    nlink: u64,
     ctime: Time,
     /// Units of 512 bytes.
     blocks: u64,
@@ -65,6 +75,8 @@ impl Found {
                 _ => Kind::Other,
             },
             mode: stat.st_mode,
+            uid: stat.st_uid,
+            nlink: stat.st_nlink as u64,
             mtime: Time::of(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
             ctime: Time::of(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
             len: stat.st_size as u64,
@@ -77,14 +89,25 @@ impl Found {
     /// As messages have it.
     pub(crate) fn meta(&self) -> Meta {
         let size = if self.kind == Kind::File { self.len } else { 0 };
-        Meta {
+        let mut meta = Meta {
             kind: self.kind,
             mode: (self.mode & 0o777) as u16,
             mtime: self.mtime,
             size,
             sparse: self.blocks.saturating_mul(512) < size,
             version: self.version(),
+            besides: None,
+        };
+        let bit = |is_set, bit| if is_set { bit } else { 0 };
+        meta.add_besides(match self.kind {
+            Kind::File => bit(self.nlink > 1, LINKS),
+            Kind::Folder => bit(self.mode & 0o1000 != 0, STICKY),
+            _ => 0,
+        });
+        if matches!(self.kind, Kind::File | Kind::Folder) {
+            meta.add_besides(bit(self.uid != own_uid(), OWNER));
         }
+        meta
     }
 
     fn version(&self) -> Version {
@@ -121,6 +144,8 @@ impl Meta {
         let found = Found {
             kind,
             mode: metadata.mode(),
+            uid: metadata.uid(),
+            nlink: metadata.nlink(),
             mtime: Time::of(metadata.mtime(), metadata.mtime_nsec()),
             ctime: Time::of(metadata.ctime(), metadata.ctime_nsec()),
             len: metadata.len(),

@@ -97,6 +97,6 @@ pub(crate) fn touch(root: &Dir, path: &RemotePath, meta: &Meta) -> Result<(), Er
     let dir = folder::open(root, path)?;
     // The handle may be one that only names the folder; "." can be opened in it.
     rustix::fs::utimensat(&dir, ".", &timestamps(meta.mtime), AtFlags::empty()).map_err(os)?;
-    let mode = Mode::from_raw_mode(meta.mode.into());
+    let mode = Mode::from_raw_mode(meta.permissions());
     rustix::fs::chmodat(&dir, ".", mode, AtFlags::empty()).map_err(os)
 }

@@ -134,4 +134,6 @@ pub struct Totals {
     pub unchanged: u64,
     /// Entries that failed.
     pub failed: u64,
+    /// What was not kept of what was transferred.
+    pub lost: crate::Lost,
 }

@@ -2,6 +2,7 @@
 
 use super::{FolderLease, Share};
 use crate::Error;
+use crate::folder::Last;
 use crate::message::{Body, Code, ENTRIES_MAX, Entries, Entry, Kind, List, Listed, Meta, octets};
 use crate::name::{MAX_DEPTH, RemotePath, is_reserved, link_stays_inside};
 use cap_std::fs::ReadDir;
@@ -29,6 +30,8 @@ pub(crate) struct Listing {
     path: RemotePath,
     /// An entry that did not fit into the last message.
     held: Option<Entry>,
+    /// The folder that was looked into last.
+    last: Last,
     /// A folder whose entry was sent and that waits for leave to be opened.
     enter: Option<RemotePath>,
 }
@@ -83,6 +86,7 @@ impl Listing {
             open: Vec::new(),
             path: path.clone(),
             held: None,
+            last: Last::default(),
             enter: None,
         };
         if share.roots.look(&path)?.kind != Kind::Folder {
@@ -167,6 +171,7 @@ impl Listing {
     }
 
     fn entry(&mut self, name: &[u8], meta: Meta) -> Entry {
+        let meta = self.with_attributes(name, meta);
         let depth = self.open.len() - 1;
         let mut entry = Entry {
             depth: depth as u32,
@@ -200,6 +205,15 @@ impl Listing {
             _ => {}
         }
         entry
+    }
+
+    /// Completes what is known of `name` in the innermost folder.
+    fn with_attributes(&mut self, name: &[u8], meta: Meta) -> Meta {
+        let Ok(path) = self.path.join(name) else { return meta };
+        match self.share.roots.find(&path) {
+            Ok((dir, inside)) => meta.with_attributes(dir, &inside, &mut self.last),
+            Err(_) => meta,
+        }
     }
 
     /// Opens the folder at `path` as the innermost; false when too many are open for now.

@@ -2,11 +2,13 @@
 
 use crate::Error;
 use crate::client::put::Source;
+use crate::folder::Last;
 use crate::message::{Code, Kind, Meta};
 use crate::name::RemotePath;
 use cap_std::fs::Dir;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt as _;
 
 /// What is served.
 #[derive(Debug)]
@@ -83,8 +85,12 @@ impl Roots {
             return Ok(Meta { kind: Kind::Folder, mode: 0o755, ..Meta::default() });
         }
         let (dir, inside) = self.find(path)?;
-        let metadata = dir.metadata(inside.as_path());
-        metadata.map(|found| Meta::of(&found)).map_err(|e| Error::os("look at", path.as_bytes(), e))
+        let os = |e| Error::os("look at", path.as_bytes(), e);
+        let meta = Meta::of(&dir.metadata(inside.as_path()).map_err(os)?);
+        // No name of this path is a link.
+        let real = dir.canonicalize(inside.as_path()).map_err(os)?;
+        let real = RemotePath::from_user(real.as_os_str().as_bytes());
+        Ok(real.map_or(meta, |real| meta.with_attributes(dir, &real, &mut Last::default())))
     }
 
     /// The folder, where it is one.

@@ -399,6 +399,7 @@ impl Plan {
     /// A folder in the one that is listed. One that cannot be made stands for what is in it.
     fn folder(&self, ledger: &mut Ledger, path: RemotePath, above: &Arc<Folder>, entry: &Entry) {
         let forget = self.options.forget;
+        ledger.totals.lost.count(&entry.meta);
         let folder = Arc::new(Folder {
             base: Arc::clone(&above.base),
             path: path.clone(),
@@ -692,6 +693,7 @@ impl Walk {
 
 fn add(ledger: &mut Ledger, file: File, options: &Options) {
     ledger.totals.files += 1;
+    ledger.totals.lost.count(&file.meta);
     // The server says how long its files are: together they can be more than there are numbers.
     let bytes = file.meta.size.saturating_mul(options.copies.into());
     ledger.totals.bytes = ledger.totals.bytes.saturating_add(bytes);

@@ -6,6 +6,7 @@ use crate::client::Journal;
 use crate::client::ledger::{self, Fate, Shared};
 use crate::client::range_len;
 use crate::client::report::{Observer, Skip, Totals};
+use crate::folder::Last;
 use crate::message::{Code, Kind, Meta};
 use crate::name::{MAX_DEPTH, is_reserved, link_stays_inside};
 use crate::target::is_short;
@@ -40,6 +41,8 @@ pub(super) struct Walk {
     walk: Vec<Level>,
     /// Something was found that the filter takes.
     has_match: bool,
+    /// The folder that was looked into last.
+    last: Last,
 }
 
 /// One thing after the other; those that cannot be opened are failures.
@@ -148,8 +151,13 @@ impl Plan {
         options: Options,
         observer: Box<dyn Observer>,
     ) -> Arc<Plan> {
-        let walk =
-            Walk { uploads: Box::new(uploads), held: None, walk: Vec::new(), has_match: false };
+        let walk = Walk {
+            uploads: Box::new(uploads),
+            held: None,
+            walk: Vec::new(),
+            has_match: false,
+            last: Last::default(),
+        };
         Arc::new(Plan {
             salt: options.anew.then(now_ns),
             options,
@@ -263,7 +271,8 @@ impl Plan {
         let Upload { source: Source { dir, name }, remote, label, .. } = upload;
         let metadata =
             dir.metadata(name.as_path()).map_err(|e| Error::os("look at", name.as_bytes(), e))?;
-        let meta = Meta::of(&metadata);
+        ledger.last.forget();
+        let meta = Meta::of(&metadata).with_attributes(&dir, &name, &mut ledger.last);
         let root = Arc::new(Root { dir, remote: remote.clone(), label });
         let folder = |meta| {
             let touches = Arc::clone(&self.touches);
@@ -327,7 +336,8 @@ impl Plan {
         let os = |e| Error::os("look at", path.as_bytes(), e);
         match entry.metadata().map_err(os) {
             Ok(metadata) => {
-                if let Err(error) = self.entry(ledger, &root, &path, Meta::of(&metadata), folder) {
+                let meta = Meta::of(&metadata).with_attributes(&root.dir, &path, &mut ledger.last);
+                if let Err(error) = self.entry(ledger, &root, &path, meta, folder) {
                     ledger.fail(&root.shown(&path), error);
                 }
             }
@@ -355,6 +365,7 @@ impl Plan {
                     root.dir.open_dir(path.as_path()).and_then(|dir| dir.entries()).map_err(os)?;
                 let remote = root.below(path)?;
                 let touches = Arc::clone(&self.touches);
+                ledger.totals.lost.count(&meta);
                 let is_lazy = self.options.filter.has_include();
                 let inner = Arc::new(Folder {
                     remote: remote.clone(),
@@ -403,6 +414,7 @@ impl Plan {
         file.folder.uses();
         ledger.totals.files += 1;
         ledger.totals.bytes += meta.size;
+        ledger.totals.lost.count(&meta);
         match self.options.keep_same || file.is_recorded {
             true => ledger.jobs.push_back(Job::Look(file)),
             false => self.add_ranges(ledger, &file),
