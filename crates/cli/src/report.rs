@@ -8,7 +8,7 @@ use data_encoding::HEXLOWER;
 use fusewire_files::client::{Event, Observer, Totals};
 use fusewire_files::message::Code as Cause;
 use fusewire_files::{Hashing, Lost};
-use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use crate::options::hashing_name;
@@ -26,16 +26,91 @@ pub struct Voice {
     pub verbose: bool,
 }
 
-/// Bytes, speed and time left, in 43 columns.
-fn how_far(done: u64, all: Option<u64>, bytes_per_s: f64, left: Duration) -> String {
-    let left = format!("{:#}", HumanDuration(left));
-    let (done, all, speed) = (size(done), size(all.unwrap_or(0)), rate(bytes_per_s));
-    format!("{done:>8} of {all:<8} {speed:>9} {left:>4} left")
+/// Columns of the bar itself.
+const BAR: usize = 10;
+/// Columns where the terminal does not say how many it has.
+const COLUMNS: usize = 80;
+/// The speed is that of about so long.
+const PACE: Duration = Duration::from_secs(3);
+/// The speed is measured this often.
+const SAMPLE: Duration = Duration::from_millis(200);
+
+/// How fast bytes are transferred. What was there already does not count.
+#[derive(Debug)]
+struct Pace {
+    /// When the speed was measured, and the bytes transferred by then; `None` before the first time.
+    last: Option<(Instant, u64)>,
+    bytes_per_s: f64,
 }
 
-/// Files, in as few columns as there are left.
-fn how_many(totals: &Totals) -> String {
-    format!("  {}/{} files", totals.files_done, totals.files)
+impl Pace {
+    /// Takes note of the bytes transferred until `now`.
+    fn update(&mut self, totals: &Totals, now: Instant) {
+        let moved = moved(totals);
+        let Some((at, before)) = self.last else {
+            self.last = Some((now, moved));
+            return;
+        };
+        let took = now.saturating_duration_since(at);
+        if took < SAMPLE {
+            return;
+        }
+        let bytes_per_s = moved.saturating_sub(before) as f64 / took.as_secs_f64();
+        let weight = match self.bytes_per_s {
+            0.0 => 1.0,
+            _ => 1.0 - (-took.as_secs_f64() / PACE.as_secs_f64()).exp(),
+        };
+        self.bytes_per_s += weight * (bytes_per_s - self.bytes_per_s);
+        self.last = Some((now, moved));
+    }
+}
+
+/// Bytes that were transferred, without those that were there or lie in holes.
+fn moved(totals: &Totals) -> u64 {
+    totals.bytes_done.saturating_sub(totals.bytes_here.saturating_add(totals.bytes_holes))
+}
+
+/// The line that shows how far a transfer is: as much of it as fits into `columns`. The sum is followed by a plus, and
+/// the time left is not known, until everything was found.
+fn progress_line(totals: &Totals, bytes_per_s: f64, columns: usize) -> String {
+    let done = totals.bytes_done.min(totals.bytes);
+    let plus = if totals.all_found { "" } else { "+" };
+    let bytes = format!("{:>8} of {:<8}", size(done), size(totals.bytes) + plus);
+    let speed = format!(" {:>9}", rate(bytes_per_s));
+    let left = match totals.all_found && bytes_per_s > 0.0 {
+        true => {
+            let seconds = (totals.bytes - done) as f64 / bytes_per_s;
+            let left = Duration::try_from_secs_f64(seconds.ceil()).unwrap_or(Duration::MAX);
+            format!(" {:>4} left", format!("{:#}", HumanDuration(left)))
+        }
+        false => " ".repeat(10),
+    };
+    let cells = (u128::from(done) * BAR as u128 / u128::from(totals.bytes.max(1))) as usize;
+    let bar = format!("{}{} ", "█".repeat(cells), "░".repeat(BAR - cells));
+    let files = match totals.files {
+        0 | 1 => String::new(),
+        _ => format!("  {}/{}{plus} files", totals.files_done, totals.files),
+    };
+    let choices = [
+        format!("{bar}{bytes}{speed}{left}{files}"),
+        format!("{bar}{bytes}{speed}{left}"),
+        format!("{bytes}{speed}{left}"),
+        format!("{} of {}{speed}", size(done), size(totals.bytes) + plus),
+        format!("{} of {}", size(done), size(totals.bytes) + plus),
+    ];
+    let shortest = choices.last().cloned().unwrap_or_default();
+    // Blanks at the end count, so that the line keeps its form when the time left is known.
+    let fits = |line: &String| line.chars().count() < columns;
+    match choices.into_iter().find(fits) {
+        Some(line) => line.trim_end().to_owned(),
+        None => shortest.chars().take(columns.saturating_sub(1)).collect(),
+    }
+}
+
+/// Returns the columns of the terminal.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    size.map_or(COLUMNS, |size| if size.ws_col == 0 { COLUMNS } else { size.ws_col.into() })
 }
 
 /// Hears of every file, and draws the bar.
@@ -46,6 +121,7 @@ pub struct Reporter {
     subject: String,
     is_put: bool,
     bar: ProgressBar,
+    pace: Arc<Mutex<Pace>>,
     /// The first failure of writing to standard output.
     broken: Arc<Mutex<Option<String>>>,
 }
@@ -60,14 +136,12 @@ impl Reporter {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:10} {how_far}{msg}") {
-            let how_far = |s: &ProgressState, w: &mut dyn std::fmt::Write| {
-                let _ = write!(w, "{}", how_far(s.pos(), s.len(), s.per_sec(), s.eta()));
-            };
-            bar.set_style(style.with_key("how_far", how_far));
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(style);
         }
         let (subject, is_put) = (subject.to_string(), false);
-        Reporter { voice, subject, is_put, bar, broken: Arc::default() }
+        let pace = Arc::new(Mutex::new(Pace { last: None, bytes_per_s: 0.0 }));
+        Reporter { voice, subject, is_put, bar, pace, broken: Arc::default() }
     }
 
     /// What it hears of goes to a server.
@@ -80,11 +154,9 @@ impl Reporter {
         if self.bar.is_hidden() {
             return;
         }
-        self.bar.set_length(totals.bytes);
-        self.bar.set_position(totals.bytes_done.min(totals.bytes));
-        if totals.files > 1 {
-            self.bar.set_message(how_many(totals));
-        }
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        pace.update(totals, Instant::now());
+        self.bar.set_message(progress_line(totals, pace.bytes_per_s, columns()));
     }
 
     /// Failures were told on standard error as they happened.
@@ -231,7 +303,7 @@ impl Reporter {
     pub fn summary(&self, totals: &Totals, end: &End<'_>) -> Result {
         self.clear();
         let seconds = end.took.as_secs_f64().max(1e-9);
-        let moved = totals.bytes_done.saturating_sub(totals.bytes_here + totals.bytes_holes);
+        let moved = moved(totals);
         let bytes_per_s = moved as f64 / seconds;
         if self.voice.json {
             json(&json!({
@@ -323,25 +395,55 @@ impl Watch {
 mod tests {
     use super::*;
 
+    fn totals(bytes_done: u64, bytes: u64, bytes_here: u64) -> Totals {
+        Totals { bytes_done, bytes, bytes_here, files: 1, all_found: true, ..Totals::default() }
+    }
+
     #[test]
-    fn progress_fits_eighty_columns() {
+    fn the_progress_line_fits_every_terminal() {
         let many = [0, 999, 999_999, 999_949_999, 999_999_999_999, 1 << 50];
         let mut widest = 0;
         for bytes in many {
-            for per_s in [0.0, 999_900.0, 999.4e6, 99.9e9] {
-                for left in [0, 59, 3599, 86_399, 1 << 30] {
-                    let totals =
-                        Totals { files: 1_000_000, files_done: 999_999, ..Totals::default() };
-                    let text = how_far(bytes, Some(bytes), per_s, Duration::from_secs(left));
-                    let text = format!("{:10} {text}{}", "", how_many(&totals));
-                    widest = widest.max(text.chars().count());
-                    assert!(text.chars().count() < 80, "{text}");
+            for per_s in [0.0, 999_900.0, 999.4e6, 99.9e9, 1e-9] {
+                for (files, columns) in
+                    [(1, 80), (1_000_000, 80), (1, 49), (9, 30), (1, 20), (1, 5)]
+                {
+                    let all =
+                        Totals { files, files_done: files - 1, ..totals(bytes / 3, bytes, 0) };
+                    for all_found in [true, false] {
+                        let line = progress_line(&Totals { all_found, ..all }, per_s, columns);
+                        widest = widest.max(line.chars().count());
+                        assert!(line.chars().count() < columns, "{line}");
+                    }
                 }
             }
         }
         assert!(widest > 70, "{widest}");
         // One unit for what is done and how fast.
-        let text = how_far(6_300_000, Some(12_600_000), 5.0e6, Duration::from_secs(2));
-        assert_eq!(text, "  6.3 MB of 12.6 MB     5 MB/s   2s left");
+        let line = |columns| progress_line(&totals(6_300_000, 12_600_000, 0), 5.0e6, columns);
+        assert_eq!(line(80), "█████░░░░░   6.3 MB of 12.6 MB     5 MB/s   2s left");
+        assert_eq!(line(49), "  6.3 MB of 12.6 MB     5 MB/s   2s left");
+        assert_eq!(line(30), "6.3 MB of 12.6 MB    5 MB/s");
+        assert_eq!(line(20), "6.3 MB of 12.6 MB");
+        let growing = Totals { all_found: false, ..totals(6_300_000, 12_600_000, 0) };
+        assert_eq!(progress_line(&growing, 5.0e6, 49), "  6.3 MB of 12.6 MB+    5 MB/s");
+    }
+
+    #[test]
+    fn what_was_there_already_does_not_count_for_the_speed() {
+        let start = Instant::now();
+        let mut pace = Pace { last: None, bytes_per_s: 0.0 };
+        for tenths in 0..100u64 {
+            // 800 MB are found to be there after two seconds, and 60 MB come per second.
+            let here = if tenths >= 20 { 800_000_000 } else { 0 };
+            let done = here + tenths * 6_000_000;
+            pace.update(
+                &totals(done, 2_000_000_000, here),
+                start + Duration::from_millis(100 * tenths),
+            );
+            if tenths > 3 {
+                assert!((59e6..61e6).contains(&pace.bytes_per_s), "{tenths}: {}", pace.bytes_per_s);
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@ use cap_std::fs::Dir;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
@@ -44,16 +44,15 @@ pub(crate) fn open_parent(root: &Dir, path: &RemotePath) -> Result<Dir, Error> {
 /// The folder that was opened last. It stays open while one file after the other goes there, or comes from there, and
 /// no longer: whoever has nothing more to do forgets it.
 #[derive(Debug, Default)]
-pub(crate) struct Last(Option<(RemotePath, Arc<Dir>)>);
+pub(crate) struct Last(Option<(RawFd, RemotePath, Arc<Dir>)>);
 
 impl Last {
-    /// The folder above `path`, as [`open_parent`] opens it if it is another than the last. The root is always the
-    /// same.
+    /// The folder above `path`, as [`open_parent`] opens it if it is another than the last, or below another root.
     ///
     /// # Errors
     /// As [`open_parent`].
     pub(crate) fn parent(&mut self, root: &Dir, path: &RemotePath) -> Result<Arc<Dir>, Error> {
-        self.or(path, || open_parent(root, path))
+        self.or(root, path, || open_parent(root, path))
     }
 
     /// The same, but that nothing is made.
@@ -65,21 +64,24 @@ impl Last {
         root: &Dir,
         path: &RemotePath,
     ) -> Result<Arc<Dir>, Error> {
-        self.or(path, || open(root, &path.parent()))
+        self.or(root, path, || open(root, &path.parent()))
     }
 
     fn or(
         &mut self,
+        root: &Dir,
         path: &RemotePath,
         open: impl FnOnce() -> Result<Dir, Error>,
     ) -> Result<Arc<Dir>, Error> {
-        if let Some((last, dir)) = &self.0
+        let root = root.as_raw_fd();
+        if let Some((below, last, dir)) = &self.0
+            && *below == root
             && last.is_parent_of(path)
         {
             return Ok(Arc::clone(dir));
         }
         let dir = Arc::new(open()?);
-        self.0 = Some((path.parent(), Arc::clone(&dir)));
+        self.0 = Some((root, path.parent(), Arc::clone(&dir)));
         Ok(dir)
     }
 

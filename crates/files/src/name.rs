@@ -90,6 +90,14 @@ pub(crate) fn spare(name: &[u8]) -> Vec<u8> {
     unfinished(name, suffix.as_bytes())
 }
 
+/// Returns the process that gave something the name `name` for a moment ([`spare`]), if it is such a name.
+pub(crate) fn spare_of(name: &[u8]) -> Option<u32> {
+    let rest = name.strip_prefix(RESERVED_PREFIX)?.strip_suffix(PART_SUFFIX)?;
+    let mut parts = std::str::from_utf8(rest).ok()?.split('-');
+    let (_hash, process, _count) = (parts.next()?, parts.next()?, parts.next()?);
+    process.parse().ok()
+}
+
 /// A path below the served folder: names divided by single slashes, none of them `..`; empty for the folder itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RemotePath(Vec<u8>);

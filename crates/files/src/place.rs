@@ -3,11 +3,12 @@
 use crate::Error;
 use crate::folder::{self, open_parent};
 use crate::message::{Code, Kind, Meta};
-use crate::name::{PathError, RemotePath};
+use crate::name::{self, PathError, RemotePath};
 use crate::target::timestamps;
 use cap_std::fs::Dir;
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
@@ -39,6 +40,21 @@ pub(crate) fn let_owner_write(root: &Dir, path: &RemotePath) -> Result<(), Error
         // Another user's: what cannot be stored in it says so itself.
         Err(Errno::PERM | Errno::ACCESS) => Ok(()),
         other => other.map_err(os),
+    }
+}
+
+/// Removes what processes that have ended left in the folder at `path` between making something and giving it its name.
+pub(crate) fn remove_spares(root: &Dir, path: &RemotePath) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(dir) = folder::open(root, path) else { return };
+    let opened = rustix::fs::openat(&dir, ".", flags, Mode::empty());
+    let Ok(entries) = opened.and_then(rustix::fs::Dir::new) else { return };
+    for entry in entries.flatten() {
+        let process = name::spare_of(entry.file_name().to_bytes());
+        let process = process.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        if process.is_some_and(|id| test_kill_process(id) == Err(Errno::SRCH)) {
+            let _ = rustix::fs::unlinkat(&dir, entry.file_name(), AtFlags::empty());
+        }
     }
 }
 

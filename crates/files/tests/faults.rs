@@ -630,3 +630,34 @@ fn an_answer_that_fits_no_request_loses_no_job_of_a_put() {
         assert_eq!(fs::read(to.path().join("f")).unwrap(), b"1234");
     }
 }
+
+#[test]
+fn a_served_folder_that_is_made_anew_is_served() {
+    let (dir, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let served = dir.path().join("served");
+    fs::create_dir(&served).unwrap();
+    fs::write(served.join("old"), "old").unwrap();
+    let share = share(&served, true);
+    let get = |to: &Path| {
+        let (plan, log) = get_plan("", to, fusewire_files::client::get::Options::default());
+        Run::new(&share, 1, Settings::default(), OCTETS, || plan.worker(OCTETS)).finish().unwrap();
+        let log = log.lock().unwrap().clone();
+        (log.done.into_iter().map(|(path, ..)| path).collect::<Vec<_>>(), log.failed)
+    };
+    assert_eq!(get(&to.path().join("1")), (vec!["old".to_owned()], vec![]));
+    fs::remove_dir_all(&served).unwrap();
+    let (done, failed) = get(&to.path().join("2"));
+    assert!(done.is_empty() && failed[0].1.contains("no such file or folder"), "{failed:?}");
+    fs::create_dir(&served).unwrap();
+    fs::write(served.join("new"), "new").unwrap();
+    assert_eq!(get(&to.path().join("3")), (vec!["new".to_owned()], vec![]));
+    // Nothing is put into the folder that is gone.
+    fs::rename(&served, dir.path().join("gone")).unwrap();
+    fs::create_dir(&served).unwrap();
+    let log = std::sync::Arc::default();
+    let source = fusewire_files::client::put::Source::from_path(&to.path().join("1/old")).unwrap();
+    let options = fusewire_files::client::put::Options::default();
+    let plan = fusewire_files::client::put::Plan::new(source, remote("x"), options, observer(&log));
+    Run::new(&share, 1, Settings::default(), OCTETS, || plan.worker(OCTETS)).finish().unwrap();
+    assert_eq!(fs::read(served.join("x")).unwrap(), b"old");
+}

@@ -198,3 +198,47 @@ fn two_transfers_to_one_file_do_not_mix() {
     assert!(fs::read(to.path().join("big")).unwrap() == contents);
     assert_no_leftovers(to.path());
 }
+
+#[test]
+fn stale_partial_files_go_when_the_file_is_complete() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let copy = to.path().join("copy");
+    for name in ["same", "other", "locked"] {
+        fs::write(from.path().join(name), name).unwrap();
+    }
+    get(from.path(), "", &copy).unwrap();
+    let part = |name: &str, suffix: &str| {
+        let hash = blake3::hash(name.as_bytes()).to_hex();
+        copy.join(format!(".fusewire-{}{suffix}", &hash[..16]))
+    };
+    let leave = |update: bool| {
+        for name in ["same", "other", "locked"] {
+            fs::write(part(name, ".part"), "left").unwrap();
+            fs::write(part(name, ".state"), "left").unwrap();
+        }
+        fs::write(part("same", "-999999999-0.part"), "left").unwrap();
+        // What a transfer that goes on has is left to it.
+        let own = part("other", &format!("-{}-7.part", std::process::id()));
+        fs::write(&own, "own").unwrap();
+        let locked = fs::File::open(part("locked", ".part")).unwrap();
+        rustix::fs::flock(&locked, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        fs::write(from.path().join("new"), format!("{update}")).unwrap();
+        let existing = if update { get::Existing::KeepSame } else { get::Existing::Replace };
+        let options = get::Options { existing, ..get::Options::default() };
+        let log = get_with(from.path(), "", &copy, options, Settings::default(), OCTETS).unwrap();
+        assert_eq!(log.failed, []);
+        let expected = [own.clone(), part("locked", ".part"), part("locked", ".state")];
+        let is_left = |path: &std::path::PathBuf| path.to_string_lossy().contains(".fusewire-");
+        let entries = fs::read_dir(&copy).unwrap().map(|entry| entry.unwrap().path());
+        let mut left: Vec<_> = entries.filter(is_left).collect();
+        left.sort();
+        let mut expected = expected.to_vec();
+        expected.sort();
+        assert_eq!(left, expected, "{update}");
+        for path in expected {
+            fs::remove_file(path).unwrap();
+        }
+    };
+    leave(true);
+    leave(false);
+}

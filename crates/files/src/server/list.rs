@@ -211,7 +211,7 @@ impl Listing {
     fn with_attributes(&mut self, name: &[u8], meta: Meta) -> Meta {
         let Ok(path) = self.path.join(name) else { return meta };
         match self.share.roots.find(&path) {
-            Ok((dir, inside)) => meta.with_attributes(dir, &inside, &mut self.last),
+            Ok((dir, inside)) => meta.with_attributes(&dir, &inside, &mut self.last),
             Err(_) => meta,
         }
     }

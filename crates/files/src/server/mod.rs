@@ -76,7 +76,7 @@ struct GoingOn {
 }
 
 impl Share {
-    /// Serves the folder at `path`.
+    /// Serves the folder at `path`, also one that takes its place later.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -84,12 +84,12 @@ impl Share {
         use std::os::unix::ffi::OsStrExt as _;
         let root = Dir::open_ambient_dir(path, cap_std::ambient_authority())
             .map_err(|e| Error::os("open the folder", path.as_os_str().as_bytes(), e))?;
-        Ok(Share::new(root, settings))
+        Ok(Share::of(Roots::served(root, std::path::absolute(path).ok()), settings))
     }
 
     /// Serves an open folder.
     pub fn new(root: Dir, settings: Settings) -> Arc<Share> {
-        Share::of(Roots::Folder(root), settings)
+        Share::of(Roots::served(root, None), settings)
     }
 
     /// Serves several files and folders under the names given, as if they lay in a folder; for reading alone.

@@ -240,7 +240,7 @@ impl Share {
         // What was opened last is known by a path below one root.
         let mut other = Last::default();
         let last = if self.roots.is_named() { &mut other } else { last };
-        open_file(root, last, &inside)
+        open_file(&root, last, &inside)
     }
 }
 

@@ -145,7 +145,8 @@ impl Uploads {
 
     fn make(&mut self, xid: u32, put: &Put) -> Result<Option<Body<'static>>, Error> {
         let path = self.writable(&put.path)?;
-        let root = self.share.roots.folder()?;
+        self.share.roots.refresh()?;
+        let root = &*self.share.roots.folder()?;
         match put.meta.kind {
             Kind::File => self.put_file(xid, path, put).map(|()| None),
             Kind::Folder => {
@@ -181,7 +182,7 @@ impl Uploads {
             hashing: asked,
         };
         let memory = &self.share.memory;
-        let root = self.share.roots.folder()?;
+        let root = &*self.share.roots.folder()?;
         let parent = &mut self.parent;
         let open = || Target::open(parent.parent(root, &path)?, &path, meta, storing, memory);
         let claim = Claim::new(self.who, range.clone());
@@ -213,7 +214,9 @@ impl Uploads {
         }
         // Nobody is to lock the server out of a folder.
         let meta = Meta { mode: touch.meta.mode | 0o700, ..touch.meta };
-        place::touch(self.share.roots.folder()?, &path, &meta)?;
+        let root = &*self.share.roots.folder()?;
+        place::remove_spares(root, &path);
+        place::touch(root, &path, &meta)?;
         Ok(Some(STORED))
     }
 

@@ -166,6 +166,21 @@ impl Target {
         Ok(())
     }
 
+    /// Removes what an earlier transfer has left of the file `name`, which is complete, unless one is going on.
+    pub(crate) fn remove_stale(dir: &Dir, name: &[u8]) {
+        let part = name::unfinished(name, PART_SUFFIX);
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::openat(dir, OsStr::from_bytes(&part), flags, Mode::empty())
+        else {
+            return;
+        };
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            for name in [name::unfinished(name, STATE_SUFFIX), part] {
+                let _ = rustix::fs::unlinkat(dir, OsStr::from_bytes(&name), AtFlags::empty());
+            }
+        }
+    }
+
     /// Checks what comes for `path` and stores nothing.
     pub(crate) fn forgetting(
         path: &RemotePath,
@@ -472,6 +487,7 @@ impl Target {
             if let Some(place) = self.place.get().filter(|place| place.is_ours()) {
                 let _ = place.unlink(&place.part);
             }
+            Target::remove_stale(&spot.dir, &spot.name);
             progress.finished = true;
             return Ok(true);
         }

@@ -92,7 +92,11 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let is_finished = !self.is_lazy || self.is_ready.load(Ordering::Relaxed);
+        let is_ready = self.is_ready.load(Ordering::Relaxed);
+        let is_finished = !self.is_lazy || is_ready;
+        if let (true, Some(_), Some(dir)) = (is_ready, &self.meta, self.base.dir_if_there()) {
+            place::remove_spares(dir, &self.path);
+        }
         if let (true, Some(meta), Some(dir)) = (is_finished, &self.meta, self.base.dir_if_there())
             && let Err(error) = place::touch(dir, &self.path, meta)
         {

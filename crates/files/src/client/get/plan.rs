@@ -497,7 +497,13 @@ impl Plan {
         let there = rustix::fs::statat(&*dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         match (self.options.existing, Found::of_stat(&there)) {
             (Existing::Refuse, _) => Some(Skip::Exists),
-            (_, Found { kind: Kind::File, mtime, len, .. }) => unchanged((mtime, len), meta),
+            (_, Found { kind: Kind::File, mtime, len, .. }) => {
+                let why = unchanged((mtime, len), meta);
+                if why == Some(Skip::Same) {
+                    Target::remove_stale(&dir, name.as_bytes());
+                }
+                why
+            }
             _ => None,
         }
     }
