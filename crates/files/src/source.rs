@@ -15,8 +15,8 @@ use crate::message::{
     Body, Code, Data, HEAD_LEN, Hole, Last, Leaving, Message, Meta, TAIL_LEN_MAX,
 };
 use crate::rate::Rate;
-use crate::{Element, Error};
-use cap_std::fs::File;
+use crate::{Element, Error, RemotePath};
+use cap_std::fs::{Dir, File};
 use fusewire_codec::types::Octets;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -302,6 +302,21 @@ impl Outgoing {
             }
             _ => Err(Error::local(Code::Changed, &self.path)),
         }
+    }
+
+    /// Looks whether the file is still the one at `path` below `root`. One that replaced it, or its folder, changes
+    /// nothing about the file that is open.
+    pub(crate) fn check_place(&self, root: &Dir, path: &RemotePath) -> Result<(), Error> {
+        let there = root.metadata(path.as_path()).map(|there| Meta::of(&there).version.file);
+        match there {
+            Ok(file) if file == self.meta.version.file => Ok(()),
+            _ => Err(Error::local(Code::Changed, &self.path)),
+        }
+    }
+
+    /// As it was when it was opened.
+    pub(crate) fn meta(&self) -> &Meta {
+        &self.meta
     }
 
     /// The message of `contents`, which begin at `position`; they end a block if a hash of it follows.

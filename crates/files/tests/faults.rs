@@ -19,15 +19,17 @@ use support::*;
 
 #[test]
 fn a_file_that_changes_while_it_is_read_is_an_error_and_harms_nothing() {
-    for change in ["shrink", "grow", "touch", "shrink to nothing"] {
+    for change in ["shrink", "grow", "touch", "shrink to nothing", "replace", "replace its folder"]
+    {
         for growing in [false, true] {
             let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-            let path = from.path().join("f");
+            let path = from.path().join("d/f");
+            fs::create_dir(from.path().join("d")).unwrap();
             let contents = bytes(6 << 20, 8);
             fs::write(&path, &contents).unwrap();
             fs::write(to.path().join("f"), b"before").unwrap();
             let (plan, log) =
-                get_plan("f", to.path(), get::Options { growing, ..get::Options::default() });
+                get_plan("d/f", to.path(), get::Options { growing, ..get::Options::default() });
             let settings = Settings { max_adu: 9000, capacity: 16, ..Settings::default() };
             let mut run =
                 Run::new(&share(from.path(), false), 1, settings, OCTETS, || plan.worker(OCTETS));
@@ -36,6 +38,15 @@ fn a_file_that_changes_while_it_is_read_is_an_error_and_harms_nothing() {
             match change {
                 "shrink" => file.set_len(5 << 20).unwrap(),
                 "shrink to nothing" => file.set_len(0).unwrap(),
+                "replace" => {
+                    fs::write(from.path().join("new"), &contents).unwrap();
+                    fs::rename(from.path().join("new"), &path).unwrap();
+                }
+                "replace its folder" => {
+                    fs::rename(from.path().join("d"), from.path().join("old")).unwrap();
+                    fs::create_dir(from.path().join("d")).unwrap();
+                    fs::write(&path, &contents).unwrap();
+                }
                 "grow" => std::io::Write::write_all(&mut &file, b"more").unwrap(),
                 _ => file.set_modified(std::time::UNIX_EPOCH).unwrap(),
             }

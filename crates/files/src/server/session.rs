@@ -16,7 +16,7 @@ use crate::message::{
 use crate::meta::Found;
 use crate::rate::Rate;
 use crate::source::{Job, Outgoing, Progress};
-use crate::target::Who;
+use crate::target::{Who, is_short};
 use crate::{Element, RemotePath, Shown};
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -71,6 +71,7 @@ struct Desk {
 struct Reading {
     outgoing: Outgoing,
     growing: bool,
+    path: RemotePath,
 }
 
 impl Session {
@@ -178,7 +179,7 @@ impl Serving {
                 Ok(Progress::Full) => return Ok(()),
                 Ok(Progress::More { bytes, .. }) => sent += bytes,
                 Ok(Progress::Done) => {
-                    let checked = reading.outgoing.check(reading.growing);
+                    let checked = self.desk.share.check(reading);
                     self.reading = None;
                     step.turn.worked = true;
                     match checked {
@@ -225,11 +226,23 @@ impl Serving {
         let (copies, reply_bytes) = (get.copies.max(1), get.reply_bytes);
         let job = Job { xid, copies, range, reply_bytes, max_adu, hashes };
         let outgoing = Outgoing::new(file, meta, path.as_bytes(), job);
-        Ok(Reading { outgoing, growing: get.growing })
+        Ok(Reading { outgoing, growing: get.growing, path })
     }
 }
 
 impl Share {
+    /// Looks whether what was sent is still what lies at its path; `true` if it is longer now, where that is allowed.
+    fn check(&self, reading: &Reading) -> Result<bool, Error> {
+        let Reading { outgoing, growing, path } = reading;
+        let grew = outgoing.check(*growing)?;
+        // A file that is read in a moment is not worth another look.
+        if *growing || !is_short(outgoing.meta()) {
+            let (root, inside) = self.roots.find(path)?;
+            outgoing.check_place(&root, &inside)?;
+        }
+        Ok(grew)
+    }
+
     /// Opens a regular file for reading.
     pub(crate) fn open_file(
         &self,

@@ -205,8 +205,13 @@ impl Putter {
     /// A piece was sent.
     fn sent(&mut self) -> Result<(), Error> {
         let Some((outgoing, sending)) = self.outgoing.take() else { return Ok(()) };
-        match outgoing.check(false) {
-            Ok(_) => {
+        let mut checked = outgoing.check(false).map(drop);
+        let file = &sending.file;
+        if checked.is_ok() && file.is_long() {
+            checked = outgoing.check_place(&file.root.dir, &file.path);
+        }
+        match checked {
+            Ok(()) => {
                 self.desk.ready.push_front(sending);
                 Ok(())
             }
