@@ -9,9 +9,10 @@ use crate::name::RemotePath;
 use cap_std::fs::Dir;
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// A folder in which only a file's owner removes it; kept.
 pub(crate) const STICKY: u32 = 1;
@@ -70,9 +71,6 @@ impl Meta {
         path: &RemotePath,
         last: &mut Last,
     ) -> Meta {
-        if !matches!(self.kind, Kind::File | Kind::Folder) {
-            return self;
-        }
         let name = OsStr::from_bytes(path.name().unwrap_or(b"."));
         if let Ok(dir) = last.parent_if_there(root, path) {
             self.read_attributes(&*dir, name);
@@ -80,12 +78,18 @@ impl Meta {
         self
     }
 
-    fn read_attributes(&mut self, dir: impl AsFd, name: &OsStr) {
+    /// Completes what is known of the file or folder `name` in `dir`.
+    pub(crate) fn read_attributes(&mut self, dir: impl AsFd, name: &OsStr) {
+        if !matches!(self.kind, Kind::File | Kind::Folder) {
+            return;
+        }
         // There is no system call for a name in an open folder before Linux 6.13.
-        let mut at = PathBuf::from(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd()));
-        at.push(name);
+        let mut at = Vec::with_capacity(32 + name.len());
+        let _ = write!(at, "/proc/self/fd/{}/", dir.as_fd().as_raw_fd());
+        at.extend_from_slice(name.as_bytes());
+        let at = Path::new(OsStr::from_bytes(&at));
         let mut names = [0; 1024];
-        let len = match rustix::fs::llistxattr(&at, &mut names[..]) {
+        let len = match rustix::fs::llistxattr(at, &mut names[..]) {
             Ok(len) => len,
             Err(Errno::RANGE) => {
                 self.add_besides(ATTRIBUTES);
@@ -98,7 +102,7 @@ impl Meta {
             match name {
                 ACCESS => {
                     let mut acl = [0; 4096];
-                    if let Ok(len) = rustix::fs::lgetxattr(&at, ACCESS, &mut acl[..]) {
+                    if let Ok(len) = rustix::fs::lgetxattr(at, ACCESS, &mut acl[..]) {
                         self.mode &= allowed(&acl[..len]);
                         self.add_besides(ACL);
                     }

@@ -23,6 +23,10 @@ use std::time::Duration;
 
 const MAGIC: &[u8; 16] = b"fusewire done 1\n";
 const RECORD_LEN: usize = 64;
+/// Records that are written together, at most.
+const WAITING_MAX: usize = 64;
+/// Bytes of files that these records stand for, at most, but for the last one.
+const WAITING_BYTES_MAX: u64 = 1 << 20;
 /// A journal that was not written to for this long is removed when another one is opened.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -33,7 +37,7 @@ pub struct Journal {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     /// `None` until the first file is complete.
     file: Option<File>,
@@ -41,6 +45,10 @@ struct State {
     known: HashMap<u128, ([u8; 16], BlockHash)>,
     /// Nothing is written any more: an earlier write failed.
     has_failed: bool,
+    /// Records that are not written yet.
+    waiting: Vec<u8>,
+    /// Bytes of the files that they stand for.
+    waiting_bytes: u64,
 }
 
 impl Journal {
@@ -55,7 +63,7 @@ impl Journal {
         let name = blake3::hash(command).to_hex();
         let path = dir.join(format!("{}.done", &name[..32]));
         remove_old(dir);
-        let mut state = State { file: None, known: HashMap::new(), has_failed: false };
+        let mut state = State::default();
         match OpenOptions::new().read(true).write(true).open(&path) {
             Ok(mut file) => {
                 lock(&file)?;
@@ -87,19 +95,26 @@ impl Journal {
         (*recorded == version.to_bytes()).then_some(*hash)
     }
 
-    /// Records that the file at `path` is complete. A journal that cannot be written costs no transfer.
-    pub(super) fn append(&self, path: &RemotePath, version: Version, hash: Option<BlockHash>) {
+    /// Records that the file of `size` bytes at `path` is complete. A journal that cannot be written costs no transfer.
+    ///
+    /// A few records of short files are written together: a crash loses them, and these files are sent again.
+    pub(super) fn append(
+        &self,
+        path: &RemotePath,
+        (version, size): (Version, u64),
+        hash: Option<BlockHash>,
+    ) {
         let mut record = [0; RECORD_LEN];
         record[..16].copy_from_slice(&key(path).to_be_bytes());
         record[16..32].copy_from_slice(&version.to_bytes());
         record[32..].copy_from_slice(&hash.unwrap_or_default());
         let mut state = self.lock();
-        if state.has_failed {
-            return;
-        }
-        if let Err(error) = state.write(&self.path, &record) {
-            tracing::debug!(%error, "the journal is given up");
-            state.has_failed = true;
+        state.waiting.extend(record);
+        state.waiting_bytes = state.waiting_bytes.saturating_add(size);
+        if state.waiting.len() >= WAITING_MAX * RECORD_LEN
+            || state.waiting_bytes >= WAITING_BYTES_MAX
+        {
+            state.flush(&self.path);
         }
     }
 
@@ -113,8 +128,28 @@ impl Journal {
     }
 }
 
+impl Drop for Journal {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.flush(&self.path);
+    }
+}
+
 impl State {
-    fn write(&mut self, path: &Path, record: &[u8]) -> io::Result<()> {
+    /// Writes the records that wait.
+    fn flush(&mut self, path: &Path) {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        if !self.has_failed
+            && !waiting.is_empty()
+            && let Err(error) = self.write(path, &waiting)
+        {
+            tracing::debug!(%error, "the journal is given up");
+            self.has_failed = true;
+        }
+    }
+
+    fn write(&mut self, path: &Path, records: &[u8]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
@@ -126,7 +161,7 @@ impl State {
                 none.insert(file)
             }
         };
-        file.write_all(record)
+        file.write_all(records)
     }
 }
 
@@ -181,8 +216,8 @@ mod tests {
         {
             let journal = open(b"x", false).unwrap();
             assert_eq!(fs::read_dir(dir.path().join("a/b")).unwrap().count(), 0, "made too early");
-            journal.append(&path("f"), version(1), Some([7; 32]));
-            journal.append(&path("g"), version(2), None);
+            journal.append(&path("f"), (version(1), 1), Some([7; 32]));
+            journal.append(&path("g"), (version(2), 1 << 20), None);
             let again = open(b"x", false).unwrap_err();
             assert_eq!(again.kind(), io::ErrorKind::WouldBlock);
         }
@@ -194,7 +229,7 @@ mod tests {
             assert_eq!(journal.find(&path("f"), version(1)), Some([7; 32]));
             assert_eq!(journal.find(&path("g"), version(2)), Some([0; 32]));
             assert_eq!(journal.find(&path("g"), version(1)), None);
-            journal.append(&path("h"), version(3), None);
+            journal.append(&path("h"), (version(3), 1), None);
         }
         assert_eq!(open(b"y", false).unwrap().find(&path("f"), version(1)), None);
         {
@@ -203,7 +238,7 @@ mod tests {
         }
         let journal = open(b"x", true).unwrap();
         assert_eq!(journal.find(&path("h"), version(3)), None);
-        journal.append(&path("h"), version(4), None);
+        journal.append(&path("h"), (version(4), 1 << 20), None);
         journal.remove();
         assert!(!file.exists());
     }

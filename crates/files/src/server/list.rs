@@ -2,11 +2,11 @@
 
 use super::{FolderLease, Share};
 use crate::Error;
-use crate::folder::Last;
 use crate::message::{Body, Code, ENTRIES_MAX, Entries, Entry, Kind, List, Listed, Meta, octets};
 use crate::name::{MAX_DEPTH, RemotePath, is_reserved, link_stays_inside};
-use cap_std::fs::ReadDir;
+use cap_std::fs::{Dir, ReadDir};
 use rustix::fs::AtFlags;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ pub(crate) struct Listing {
     path: RemotePath,
     /// An entry that did not fit into the last message.
     held: Option<Entry>,
-    /// The folder that was looked into last.
-    last: Last,
+    /// The innermost folder, once it is looked into.
+    here: Option<Dir>,
     /// A folder whose entry was sent and that waits for leave to be opened.
     enter: Option<RemotePath>,
 }
@@ -86,7 +86,7 @@ impl Listing {
             open: Vec::new(),
             path: path.clone(),
             held: None,
-            last: Last::default(),
+            here: None,
             enter: None,
         };
         if share.roots.look(&path)?.kind != Kind::Folder {
@@ -157,6 +157,7 @@ impl Listing {
                 Some(Err(error)) => return Err(Error::os("list", self.path.as_bytes(), error)),
                 None => {
                     self.open.pop();
+                    self.here = None;
                     if !self.open.is_empty() {
                         self.path = self.path.parent();
                     }
@@ -209,11 +210,20 @@ impl Listing {
 
     /// Completes what is known of `name` in the innermost folder.
     fn with_attributes(&mut self, name: &[u8], meta: Meta) -> Meta {
-        let Ok(path) = self.path.join(name) else { return meta };
-        match self.share.roots.find(&path) {
-            Ok((dir, inside)) => meta.with_attributes(&dir, &inside, &mut self.last),
-            Err(_) => meta,
+        if let Some(Level { entries: Names::Given(_), .. }) = self.open.last() {
+            // That was done when it was looked at.
+            return meta;
         }
+        if self.here.is_none()
+            && let Ok((dir, inside)) = self.share.roots.find(&self.path)
+        {
+            self.here = dir.open_dir(inside.as_path()).ok();
+        }
+        let mut meta = meta;
+        if let Some(here) = &self.here {
+            meta.read_attributes(here, OsStr::from_bytes(name));
+        }
+        meta
     }
 
     /// Opens the folder at `path` as the innermost; false when too many are open for now.
@@ -233,6 +243,7 @@ impl Listing {
             }
         };
         self.open.push(Level { entries, _lease: lease });
+        self.here = None;
         self.path = path.clone();
         Ok(true)
     }

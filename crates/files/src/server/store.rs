@@ -145,7 +145,9 @@ impl Uploads {
 
     fn make(&mut self, xid: u32, put: &Put) -> Result<Option<Body<'static>>, Error> {
         let path = self.writable(&put.path)?;
-        self.share.roots.refresh()?;
+        if self.active.is_empty() {
+            self.share.roots.refresh()?;
+        }
         let root = &*self.share.roots.folder()?;
         match put.meta.kind {
             Kind::File => self.put_file(xid, path, put).map(|()| None),

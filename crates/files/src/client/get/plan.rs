@@ -635,7 +635,7 @@ impl Plan {
             && file.is_listed
             && let (Some(journal), Some(hash)) = (self.journal(), target.root())
         {
-            journal.append(&file.path, file.meta.version, Some(hash));
+            journal.append(&file.path, (file.meta.version, file.meta.size), Some(hash));
         }
     }
 

@@ -481,7 +481,7 @@ impl Plan {
         if file.meta.kind == Kind::File {
             let is_first = self.shared.done(&file.fate, &file.shown(), &file.meta, || None);
             if let Some(journal) = self.journal().filter(|_| is_first) {
-                journal.append(&file.remote, file.meta.version, None);
+                journal.append(&file.remote, (file.meta.version, file.meta.size), None);
             }
         }
     }
