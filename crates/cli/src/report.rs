@@ -151,7 +151,8 @@ impl Reporter {
 
     /// Moves the bar.
     pub fn progress(&self, totals: &Totals) {
-        if self.bar.is_hidden() {
+        // Before the first file is found there is nothing to show.
+        if self.bar.is_hidden() || totals.files == 0 {
             return;
         }
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
