@@ -43,8 +43,10 @@ pub use caches::shares_last_cache;
 pub use frame::{Ecn, Event, TxFrame};
 pub use random::random;
 #[cfg(feature = "interfaces")]
-pub use sys::descriptors::{Descriptors, Place, known};
+pub use sys::descriptors::{Descriptors, ParentOnly, Place, known};
 pub use sys::region::Region;
+#[cfg(feature = "interfaces")]
+pub use sys::sender::{Received, Sender, receive_from};
 #[cfg(feature = "shm")]
 pub use sys::shared::{Shared, Unforked, View, Writers, fence_behind_change};
 pub use sys::sockopt::{pass_rights, unread_by_peer};

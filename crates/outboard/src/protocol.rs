@@ -2,7 +2,7 @@
 //! read once, and checked. Nothing here allocates: the client speaks it in signal handlers too.
 //!
 //! ```text
-//!  control, a SEQPACKET Unix socket; one request, one answer, in order
+//!  control, a SEQPACKET Unix socket; one request, one answer, in order; a request carries SCM_CREDENTIALS of its sender
 //!    0  2  kind              request or answer
 //!    2  2  zero
 //!    4  4  argument          version, family and kind of a socket, backlog; errno of an answer, number of the interface
@@ -476,12 +476,12 @@ mod answer {
 const NOBODY: Handle = Handle { socket: 0, token: [0; 16] };
 
 impl<'a> Request<'a> {
-    /// No descriptor goes with it, nor with its answer: it may lie in shared memory ([`crate::commands`]).
+    /// Returns `true` if the request may lie in shared memory ([`crate::commands`]): no descriptor goes with it, nor with its
+    /// answer, and its handle is all the right that it needs. Binding and listening depend on the user of the calling thread,
+    /// which the kernel attests for a message only.
     pub fn is_plain(&self) -> bool {
         match self {
-            Request::Bind(..)
-            | Request::Listen(..)
-            | Request::Local(_)
+            Request::Local(_)
             | Request::Peer(_)
             | Request::Option(..)
             | Request::SetOption(..)
@@ -489,6 +489,8 @@ impl<'a> Request<'a> {
             Request::Hello { .. }
             | Request::Socket(_)
             | Request::Attach
+            | Request::Bind(..)
+            | Request::Listen(..)
             | Request::Connect(..)
             | Request::Region
             | Request::Wake

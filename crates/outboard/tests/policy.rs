@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fusewire_device::interface::{Link, memory};
 use fusewire_outboard::client::{self, Client};
 use fusewire_outboard::protocol::{
-    Ancillary, Family, Handle, Heading, Kind, OptionName, Request, SocketType, VERSION,
+    Ancillary, Family, Handle, Heading, Kind, OptionName, Reply, Request, SocketType, VERSION,
 };
 use fusewire_outboard::server::{Budget, Server, Settings, Stop};
 use fusewire_stack::Clock;
@@ -267,4 +267,128 @@ fn sends_from_his_own(client: &Client) {
         }
         assert_eq!(is, Some(told), "{bound} from {from}");
     }
+}
+
+/// Runs `f` while the calling thread has another effective user, and can take its own back.
+fn as_effective<T>(uid: u32, f: impl FnOnce() -> T) -> T {
+    let set = |effective: u32| {
+        let user = rustix::process::Uid::from_raw;
+        rustix::thread::set_thread_res_uid(user(0), user(effective), user(0)).unwrap();
+    };
+    set(uid);
+    let done = f();
+    set(0);
+    done
+}
+
+#[test]
+fn each_request_has_the_rights_of_the_thread_that_sends_it() {
+    if !is_root() {
+        return eprintln!("skipped: it takes root to be other users");
+    }
+    let folder = Scratch::new();
+    let path = folder.path().join("socket");
+    let (stop, thread) = outboard(&path, &[format!("{USER}:80,2000-65535")]);
+    let client = Client::new(&path).unwrap();
+    let of = SocketType { family: Family::V4, kind: Kind::Stream };
+    let (_p, privileged) = client.socket(of).unwrap();
+    // So many that requests go by slots.
+    (0..40).for_each(|_| assert!(client.local(privileged).is_ok()));
+    client.bind(privileged, at("10.0.0.1:81")).unwrap();
+
+    let (_p, dropped) = client.socket(of).unwrap();
+    let bind = |local: &str| client.bind(dropped, at(local));
+    assert_eq!(as_effective(STRANGER, || bind("10.0.0.1:82")), Err(Errno::ACCESS), "effective");
+    as_user(STRANGER, &path, |_| {
+        assert_eq!(bind("10.0.0.1:82"), Err(Errno::ACCESS));
+        // Its process is root's guest: it has sockets as on the kernel.
+        assert_eq!(bound(&client, Family::V4, "10.0.0.1:83"), Err(Errno::ACCESS));
+        assert_eq!(bound(&client, Family::V4, "10.0.0.1:8083"), Ok(at("10.0.0.1:8083")));
+    });
+    as_user(USER, &path, |_| {
+        assert_eq!(bound(&client, Family::V4, "10.0.0.1:80"), Ok(at("10.0.0.1:80")));
+        assert_eq!(bound(&client, Family::V4, "10.0.0.1:84"), Err(Errno::ACCESS));
+    });
+    assert_eq!(bind("10.0.0.1:82"), Ok(()), "root again");
+    stop.stop();
+    thread.join().unwrap();
+}
+
+#[test]
+fn threads_of_a_process_with_a_placeholder_have_sockets_at_the_same_time() {
+    if !is_root() {
+        return eprintln!("skipped: it takes root to be other users");
+    }
+    let folder = Scratch::new();
+    let path = folder.path().join("socket");
+    let (stop, thread) = outboard(&path, &[]);
+    let of = SocketType { family: Family::V4, kind: Kind::Stream };
+    let (p, _) = Client::new(&path).unwrap().socket(of).unwrap();
+    as_user(STRANGER, &path, |client| {
+        assert_eq!(client.socket(of).err(), Some(Errno::ACCESS), "nothing was shown yet");
+        client.attach(p.as_fd()).unwrap();
+        let makes = || (0..40).filter(|_| client.socket(of).is_ok()).count();
+        let made: usize = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(makes)).collect();
+            all.into_iter().map(|one| one.join().unwrap()).sum()
+        });
+        assert_eq!(made, 320);
+    });
+    stop.stop();
+    thread.join().unwrap();
+}
+
+/// Sends a request by hand, and returns what it is answered; with credentials that name `uid`, if there is one.
+fn by_hand(socket: &OwnedFd, request: &Request<'_>, uid: Option<u32>) -> Result<Errno, Errno> {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if let Some(uid) = uid {
+        control.push(SendAncillaryMessage::ScmCredentials(rustix::net::UCred {
+            pid: rustix::process::getpid(),
+            uid: rustix::process::Uid::from_raw(uid),
+            gid: rustix::process::getgid(),
+        }));
+    }
+    sendmsg(socket, &[IoSlice::new(&request.emit())], &mut control, SendFlags::NOSIGNAL)?;
+    let mut answer = [0; 512];
+    let (len, _) = recv(socket, &mut answer, RecvFlags::empty())?;
+    match Reply::parse(&answer[..len]) {
+        Ok(Reply::Failed(errno)) => Ok(Errno::from_raw_os_error(errno as i32)),
+        _ => Err(Errno::PROTO),
+    }
+}
+
+#[test]
+fn a_child_gains_no_right_by_a_control_connection_that_it_inherits() {
+    if !is_root() {
+        return eprintln!("skipped: it takes root to be other users");
+    }
+    let folder = Scratch::new();
+    let path = folder.path().join("socket");
+    let (stop, thread) = outboard(&path, &[]);
+    let (unix, kind) = (AddressFamily::UNIX, Unix::SEQPACKET);
+    let inherited = socket_with(unix, kind, SocketFlags::CLOEXEC, None).unwrap();
+    connect(&inherited, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    let of = SocketType { family: Family::V4, kind: Kind::Stream };
+    let (_p, handle) = Client::new(&path).unwrap().socket(of).unwrap();
+    // SAFETY: the child makes system calls alone, and leaves.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(STRANGER)).unwrap();
+        let bind = Request::Bind(handle, at("10.0.0.1:80"));
+        let failed = [
+            by_hand(&inherited, &Request::Socket(of), None) != Ok(Errno::ACCESS),
+            by_hand(&inherited, &bind, None) != Ok(Errno::ACCESS),
+            by_hand(&inherited, &bind, Some(0)) != Err(Errno::PERM),
+        ];
+        let failed = failed.iter().rev().fold(0, |all, one| all << 1 | i32::from(*one));
+        // SAFETY: nothing of the parent's is to be done here.
+        unsafe { libc::_exit(failed) };
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process, and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(libc::WEXITSTATUS(status), 0, "a bit for each request that was answered otherwise");
+    stop.stop();
+    thread.join().unwrap();
 }

@@ -9,13 +9,14 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fusewire_outboard::client::{self, Client, Rings, Way, Welcome};
 use fusewire_outboard::placeholder;
-use fusewire_outboard::protocol::Kind;
+use fusewire_outboard::protocol::{Handle, Kind, SocketType};
 use fusewire_outboard::reach::{Program, Unreached};
 use fusewire_outboard::rules::{Owner, Place, Purpose, Rules, Wanted};
 use fusewire_outboard::server::default_path;
@@ -331,6 +332,28 @@ impl Library {
                 None
             }
         }
+    }
+
+    /// Makes a socket of the outboard's. A process of a user that the outboard does not name, and that has not used a socket
+    /// which it inherited yet, shows one first.
+    ///
+    /// # Errors
+    /// As [`Client::socket`].
+    pub fn socket(&self, of: SocketType) -> client::Result<(OwnedFd, Handle)> {
+        match self.client.socket(of) {
+            Err(Errno::ACCESS) if self.show_inherited() => self.client.socket(of),
+            made => made,
+        }
+    }
+
+    /// Shows the outboard a socket of its own that this process has; false if there is none.
+    fn show_inherited(&self) -> bool {
+        let numbers = 0..=self.table.highest().max(INHERITED) as i32;
+        numbers
+            .filter_map(|number| {
+                sys::borrow(number).filter(|p| placeholder::identity(*p).is_some())
+            })
+            .any(|p| self.client.attach(p).is_ok())
     }
 
     /// How far a socket is that somebody else has made.

@@ -97,7 +97,7 @@ pub fn open(domain: i32, kind: i32, protocol: i32) -> Option<Result<i32>> {
     };
     let library = library().filter(|library| !library.is_kernel(kind) && !library.is_confined())?;
     let of = SocketType { family, kind };
-    let made = library.client.socket(of).and_then(|(p, handle)| {
+    let made = library.socket(of).and_then(|(p, handle)| {
         let cookie = rustix::net::sockopt::socket_cookie(&p)?;
         set_flags(&p, flags & libc::SOCK_NONBLOCK != 0, flags & libc::SOCK_CLOEXEC != 0)?;
         Ok((p, Socket::new(-1, handle, of, cookie)))
@@ -613,7 +613,7 @@ fn forgotten(
     option: OptionName,
     value: &mut [u8],
 ) -> Result<usize> {
-    let (_p, fresh) = library.client.socket(socket.of)?;
+    let (_p, fresh) = library.socket(socket.of)?;
     let len = library.client.option(fresh, option, value)?;
     let is_set = was_set(library, socket, (option.level, option.name));
     if let (true, Some(int)) = (is_set && len == 4, value.first_chunk_mut::<4>())
@@ -715,7 +715,7 @@ fn bind_when_left(socket: &Socket, local: SocketAddr) -> Result<()> {
 /// A new socket of the outboard's, in the place of one whose connection failed: with its options and its address.
 fn renew(library: &Library, socket: &Socket) -> Result<Socket> {
     let set = library.table.options(socket.number);
-    let (new, handle) = library.client.socket(socket.of)?;
+    let (new, handle) = library.socket(socket.of)?;
     let cookie = rustix::net::sockopt::socket_cookie(&new)?;
     replayed(library, socket, |option, value| {
         // What it has taken once it takes.

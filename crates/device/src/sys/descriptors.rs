@@ -62,6 +62,73 @@ impl Drop for Descriptors {
     }
 }
 
+/// Sockets that [`ParentOnly`] notes.
+const NOTED: usize = 64;
+/// First word of an entry that is being changed.
+const IS_CHANGING: u64 = u64::MAX;
+
+/// Sockets that a forked child closes, because they belong to its parent: a child that kept them open could use them with its
+/// parent's name, and would hide from their peer that the parent has ended.
+///
+/// The list lies in ordinary memory, which the child inherits. Beside it lies a word that the child finds zero. After `vfork`
+/// both are the parent's, and no socket is closed.
+#[derive(Debug)]
+pub struct ParentOnly {
+    /// Descriptor number plus one (0: none, [`IS_CHANGING`]), and cookie.
+    sockets: Box<[[AtomicU64; 2]; NOTED]>,
+    /// Its first word is 1 in the process that noted the sockets.
+    is_parent: Wiped,
+}
+
+impl ParentOnly {
+    /// Makes an empty list.
+    ///
+    /// # Errors
+    /// No memory is left.
+    pub fn new() -> io::Result<ParentOnly> {
+        let is_parent = Wiped::new(1)?;
+        is_parent.words()[0].store(1, Ordering::Relaxed);
+        let sockets = Box::new([const { [const { AtomicU64::new(0) }; 2] }; NOTED]);
+        Ok(ParentOnly { sockets, is_parent })
+    }
+
+    /// Notes a socket. It takes the place of one that is closed; if all are open, the child will not close it.
+    pub fn note(&self, socket: BorrowedFd<'_>) {
+        let Ok(cookie) = rustix::net::sockopt::socket_cookie(socket) else { return };
+        for [number, noted] in self.sockets.iter() {
+            let before = number.load(Ordering::Acquire);
+            let is_open = || known(before as i32 - 1, noted.load(Ordering::Relaxed)).is_some();
+            let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+            if before == IS_CHANGING
+                || before != 0 && is_open()
+                || number.compare_exchange(before, IS_CHANGING, acquire, relaxed).is_err()
+            {
+                continue;
+            }
+            noted.store(cookie, Ordering::Relaxed);
+            return number.store(socket.as_raw_fd() as u64 + 1, Ordering::Release);
+        }
+    }
+
+    /// Closes the sockets that this process has inherited from its parent by `fork`. In the process that noted them it does
+    /// nothing.
+    #[inline]
+    pub fn close_inherited(&self) {
+        let is_parent = &self.is_parent.words()[0];
+        if is_parent.load(Ordering::Relaxed) == 0
+            && is_parent.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            for [number, cookie] in self.sockets.iter() {
+                let noted = number.swap(0, Ordering::Relaxed);
+                if noted != IS_CHANGING && noted != 0 {
+                    let socket = known(noted as i32 - 1, cookie.load(Ordering::Relaxed));
+                    drop(socket.map(ManuallyDrop::into_inner));
+                }
+            }
+        }
+    }
+}
+
 /// The descriptor of that number, if it is still the socket with that cookie. It is not closed with this.
 pub fn known(number: i32, cookie: u64) -> Option<ManuallyDrop<OwnedFd>> {
     if number < 0 {

@@ -20,6 +20,8 @@ pub(crate) mod mmsg;
 #[cfg(feature = "interfaces")]
 pub(crate) mod packet;
 pub(crate) mod region;
+#[cfg(feature = "interfaces")]
+pub(crate) mod sender;
 #[cfg(feature = "shm")]
 pub(crate) mod shared;
 pub(crate) mod signals;

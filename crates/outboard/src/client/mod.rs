@@ -2,7 +2,8 @@
 //!
 //! Nothing here allocates, locks, or calls libc for I/O, so that each call may be made in a signal handler and in a child
 //! between `vfork` and `exec`: control connections are taken from a few by compare-and-swap, and when all are taken, made
-//! for the one call; a forked child finds none and makes its own (`device::Descriptors`). After some requests those that carry no
+//! for the one call; a forked child finds none, makes its own (`device::Descriptors`), and closes those that it has inherited
+//! (`device::ParentOnly`): a connection is its process's, and each request carries the credentials of the thread that sends it. After some requests those that carry no
 //! descriptor go by shared memory (`commands`). Their numbers are high, so that
 //! those of the program are what they would be without us.
 //!
@@ -29,15 +30,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use fusewire_device::Descriptors;
+use fusewire_device::{Descriptors, ParentOnly};
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::sockopt::{Timeout, socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
-    sendmsg, socket_with,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, UCred, connect,
+    recvmsg, sendmsg, socket_with,
 };
 
 pub use bytes::{
@@ -95,6 +96,8 @@ pub struct Client {
     place: SocketAddrUnix,
     connections: Descriptors,
     commands: Commands,
+    /// All control connections, those of regions and slots too.
+    parents: ParentOnly,
 }
 
 /// What came with an answer, and where the answer lies.
@@ -121,7 +124,15 @@ impl Client {
     /// The path is too long for a socket's; no memory is left.
     pub fn new(path: &Path) -> std::io::Result<Client> {
         let (place, connections) = (SocketAddrUnix::new(path)?, Descriptors::new()?);
-        Ok(Client { place, connections, commands: Commands::new()? })
+        let parents = ParentOnly::new()?;
+        Ok(Client { place, connections, commands: Commands::new()?, parents })
+    }
+
+    /// Closes the control connections that this process has inherited from its parent by `fork`, if it has not done so yet.
+    /// Each call of a client does it first. A library that learns of a fork calls this at once, so that a child that never uses
+    /// the outboard has none either.
+    pub fn close_inherited(&self) {
+        self.parents.close_inherited();
     }
 
     /// Who is there.
@@ -352,6 +363,7 @@ impl Client {
 
     /// One request, and its answer.
     fn call(&self, request: &Request<'_>, fd: Option<BorrowedFd<'_>>) -> Result<Answer> {
+        self.close_inherited();
         if fd.is_none()
             && let Some(answer) = self.commands.call(self, request)
         {
@@ -379,12 +391,14 @@ impl Client {
 
     /// A new control connection, of a high number.
     fn connection(&self) -> Result<OwnedFd> {
+        self.close_inherited();
         let (unix, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
         let socket = socket_with(unix, SocketType::SEQPACKET, flags, None)?;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let most = limit.unwrap_or(u64::MAX).saturating_sub(NUMBERS);
         let from = most.min(NUMBERS_FROM) as i32;
         let socket = rustix::io::fcntl_dupfd_cloexec(&socket, from).unwrap_or(socket);
+        self.parents.note(socket.as_fd());
         loop {
             match connect(&socket, &self.place) {
                 Ok(()) => return Ok(socket),
@@ -405,16 +419,26 @@ fn exchange(
     let message = request.emit();
     let mut answer = Answer { bytes: [0; MESSAGE_MAX], len: 0, files: [None, None] };
     let fds = fd.map(|fd| [fd]);
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if let Some(fds) = &fds {
-        control.push(SendAncillaryMessage::ScmRights(fds));
-    }
-    let mut was_refused = false;
+    let (mut names_itself, mut was_refused) = (true, false);
     loop {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1), ScmCredentials(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if let Some(fds) = &fds {
+            control.push(SendAncillaryMessage::ScmRights(fds));
+        }
+        if names_itself {
+            // The kernel would attach the real user. Rights to bind are those of the effective one, as on kernel sockets.
+            control.push(SendAncillaryMessage::ScmCredentials(UCred {
+                pid: rustix::process::getpid(),
+                uid: rustix::process::geteuid(),
+                gid: rustix::process::getegid(),
+            }));
+        }
         match sendmsg(connection, &[IoSlice::new(&message)], &mut control, SendFlags::NOSIGNAL) {
             Ok(_) => break,
             Err(Errno::INTR) => {}
+            // A user that its namespace does not map has no number to name itself by: the kernel attaches what it knows.
+            Err(Errno::INVAL) if names_itself => names_itself = false,
             // A descriptor is taken from who was let in: he was once he is answered.
             Err(Errno::PERM) if fd.is_some() && !was_refused => {
                 was_refused = true;

@@ -7,20 +7,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::cmsg_space;
-use rustix::io::{Errno, IoSliceMut};
+use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_passcred;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, Shutdown, recv, recvmsg,
-    shutdown,
-};
-
-/// Descriptors that one message has at most (`SCM_MAX_FD` of Linux).
-const SCM_MAX: usize = 253;
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, recv, recvmsg, shutdown};
 
 /// Descriptors of a user that are not closed yet, until no more are taken from him.
 const UNCLOSED: usize = 256;
@@ -159,24 +151,23 @@ impl Closer {
     }
 }
 
-/// Receives a request and all descriptors that are with it: those that found no place would be closed by this call.
-pub fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(SCM_MAX))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let message = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;
-    let files = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(files) => Some(files),
-        _ => None,
-    });
-    Ok((message.bytes, files.flatten().collect()))
+/// Returns `true` if the next message of a control connection carries descriptors.
+///
+/// # Errors
+/// `EAGAIN`: there is no message.
+pub fn has_files(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    // With credentials, each message carries something. Those of messages that lie there already stay with them.
+    set_socket_passcred(socket, false)?;
+    let found = has_more_than_bytes(socket);
+    set_socket_passcred(socket, true)?;
+    found
 }
 
 /// The next message has something with it: of a socket that is not told who sends, descriptors.
 ///
 /// # Errors
 /// `EAGAIN`: there is none.
-pub fn has_more_than_bytes(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+fn has_more_than_bytes(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
     let message = recvmsg(socket, &mut [], &mut RecvAncillaryBuffer::default(), flags)?;
     Ok(message.flags.contains(ReturnFlags::CTRUNC))
@@ -209,9 +200,11 @@ fn may_hold_files(socket: &OwnedFd) -> bool {
 mod tests {
     use std::fs::File;
     use std::io::IoSlice;
+    use std::mem::MaybeUninit;
     use std::net::{TcpListener, TcpStream};
     use std::time::{Duration, Instant};
 
+    use rustix::cmsg_space;
     use rustix::net::sockopt::{
         set_socket_linger, set_socket_recv_buffer_size, set_socket_send_buffer_size,
     };

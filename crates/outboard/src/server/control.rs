@@ -1,6 +1,6 @@
 //! Control connections: who comes in, and the requests of each in turn.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -9,16 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fusewire_base::Instant;
+use fusewire_device::{Received, Sender, receive_from};
 use fusewire_stack::ip::Stack;
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::{Errno, IoSlice};
-use rustix::net::sockopt::{socket_cookie, socket_peercred};
+use rustix::net::sockopt::{set_socket_passcred, socket_cookie};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, accept_with, bind, connect, listen, sendmsg, socket_with,
 };
 
-use super::closer::{Closer, has_more_than_bytes, receive};
+use super::closer::{Closer, has_files};
 use super::commands::{Commands, Table};
 use super::engine::Engine;
 use super::requests::Asker;
@@ -55,6 +56,8 @@ pub struct Door {
     is_deaf_until: Option<Instant>,
     /// Guests who may do nothing yet but show a placeholder, the oldest first.
     strangers: VecDeque<Stranger>,
+    /// Control connections of each process that has a host, by its process ID, the oldest first.
+    hosted: HashMap<i32, Vec<u32>>,
     closer: Closer,
     /// Guests who have slots for requests.
     with_slots: Vec<u32>,
@@ -71,6 +74,7 @@ struct Stranger {
 
 struct Guest {
     socket: OwnedFd,
+    /// User and process that opened the connection. Rights are those of each message's sender.
     uid: u32,
     pid: i32,
     /// His socket may have a message.
@@ -93,6 +97,8 @@ impl Door {
             None => (Arc::new(bound(settings)?), Some(settings.path.clone())),
         };
         rustix::io::ioctl_fionbio(&socket, true)?;
+        // Connections inherit it since Linux 6.16, and each is told in any case.
+        set_socket_passcred(&socket, true)?;
         // Inherited by those who come; Linux 6.16.
         let _ = fusewire_device::pass_rights(socket.as_fd(), false);
         let data = epoll::EventData::new_u64(tokens::DOOR);
@@ -106,6 +112,7 @@ impl Door {
             is_knocked: true,
             is_deaf_until: None,
             strangers: VecDeque::new(),
+            hosted: HashMap::new(),
             closer: Closer::default(),
             with_slots: Vec::new(),
             commands: Arc::default(),
@@ -227,8 +234,10 @@ impl Door {
 
     /// Lets one in; who has no room sees a connection that ends.
     fn admit(&mut self, socket: OwnedFd, engine: &mut Engine, now: Instant) {
-        let Ok(credentials) = socket_peercred(&socket) else { return };
-        let (uid, pid) = (credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get());
+        if set_socket_passcred(&socket, true).is_err() {
+            return;
+        }
+        let Ok(Sender { uid, pid }) = Sender::of_peer(socket.as_fd()) else { return };
         let host = engine.policy.admits(uid).then_some(uid);
         let has_room = !self.closer.is_stuck(uid, host.is_some())
             && host.is_none_or(|host| engine.accounts.add_control(host, now).is_ok());
@@ -256,8 +265,9 @@ impl Door {
         engine.table.applications.came(pid);
         self.guests[index as usize] =
             Some(Guest { socket, uid, pid, has_asked: true, slots: None, host });
-        if host.is_none() {
-            self.strangers.push_back(Stranger { index, uid, since: now });
+        match host {
+            Some(_) => self.note_hosted(index, pid),
+            None => self.strangers.push_back(Stranger { index, uid, since: now }),
         }
         self.ask(index);
     }
@@ -277,7 +287,15 @@ impl Door {
         self.free.push(index);
         engine.table.applications.left(guest.pid);
         match guest.host {
-            Some(host) => engine.accounts.remove_control(host),
+            Some(host) => {
+                engine.accounts.remove_control(host);
+                if let Some(all) = self.hosted.get_mut(&guest.pid) {
+                    all.retain(|connection| *connection != index);
+                    if all.is_empty() {
+                        self.hosted.remove(&guest.pid);
+                    }
+                }
+            }
             None => self.strangers.retain(|stranger| stranger.index != index),
         }
         let _ = epoll::delete(&engine.epoll, &guest.socket);
@@ -299,8 +317,35 @@ impl Door {
         self.strangers.retain(|stranger| stranger.index != index);
         if let Some(Some(guest)) = self.guests.get_mut(index as usize) {
             guest.host = Some(host);
+            let pid = guest.pid;
+            self.note_hosted(index, pid);
         }
         Ok(())
+    }
+
+    /// Notes that the process that opened a connection has a host.
+    fn note_hosted(&mut self, index: u32, pid: i32) {
+        // Processes of other PID namespaces are all 0 here: each of their connections has its host for itself.
+        if pid != 0 {
+            self.hosted.entry(pid).or_default().push(index);
+        }
+    }
+
+    /// Returns the user whose budget pays for requests of `sender`: its own user if the policy names that, or else the host
+    /// of its process. A process keeps its host when its threads change their user.
+    fn payer(&self, engine: &Engine, guest: &Guest, sender: Sender) -> Option<u32> {
+        if engine.policy.admits(sender.uid) {
+            return Some(sender.uid);
+        }
+        let is_own = sender.pid == guest.pid && (sender.pid != 0 || sender.uid == guest.uid);
+        guest.host.filter(|_| is_own).or_else(|| {
+            // `exec` closes its connections before another program begins, which has no host then.
+            let connections = self.hosted.get(&sender.pid)?;
+            connections.iter().find_map(|index| {
+                let guest = self.guests.get(*index as usize)?.as_ref()?;
+                (!is_closed(&guest.socket)).then_some(guest.host).flatten()
+            })
+        })
     }
 
     /// Answers some of a guest's requests; true when there may be more.
@@ -327,7 +372,7 @@ impl Door {
                 return Ok(false);
             }
             let (uid, is_named) = (guest.uid, guest.host.is_some());
-            let (len, mut files) = match self.receive(guest, &mut bytes) {
+            let Received { len, mut files, sender } = match self.receive(guest, &mut bytes) {
                 Ok(received) => received,
                 Err(Errno::AGAIN) => {
                     if let Some(Some(guest)) = self.guests.get_mut(index as usize) {
@@ -338,7 +383,8 @@ impl Door {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error),
             };
-            let answered = self.one(engine, stack, now, index, (&bytes[..len], files.first()));
+            let answered =
+                self.one(engine, stack, now, index, (&bytes[..len], files.first(), sender));
             // A placeholder's close takes no time.
             files.retain(|file| {
                 !socket_cookie(file).is_ok_and(|cookie| engine.table.by_cookie(cookie).is_some())
@@ -358,12 +404,13 @@ impl Door {
     ///
     /// # Errors
     /// `EAGAIN`: there is none. `EMFILE`: he hands over descriptors, and many of his wait to be closed.
-    fn receive(&self, guest: &Guest, bytes: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    fn receive(&self, guest: &Guest, bytes: &mut [u8]) -> Result<Received, Errno> {
         let socket = guest.socket.as_fd();
-        if self.closer.is_stuck(guest.uid, guest.host.is_some()) && has_more_than_bytes(socket)? {
+        if self.closer.is_stuck(guest.uid, guest.host.is_some()) && has_files(socket)? {
             return Err(Errno::MFILE);
         }
-        receive(socket, bytes)
+        receive_from(socket, bytes)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 
     /// Answers the next request in a guest's slots; false when there is none.
@@ -435,7 +482,7 @@ impl Door {
         stack: &mut Stack,
         now: Instant,
         index: u32,
-        (bytes, fd): (&[u8], Option<&OwnedFd>),
+        (bytes, fd, sender): (&[u8], Option<&OwnedFd>, Option<Sender>),
     ) -> Result<(), Errno> {
         let Some(Some(guest)) = self.guests.get(index as usize) else { return Ok(()) };
         if bytes.is_empty() {
@@ -455,11 +502,24 @@ impl Door {
             // What there is to do is told in shared memory.
             return Ok(());
         }
-        let Guest { uid, pid, host, .. } = *guest;
-        let owner = Owner { uid, pid, payer: host.unwrap_or(uid) };
+        let Some(sender) = sender else {
+            // It was sent before the connection was let in.
+            tracing::debug!(uid = guest.uid, "a request without credentials");
+            let no = Reply::Failed(Errno::ACCESS.raw_os_error() as u32).emit();
+            rustix::net::send(&guest.socket, &no, flags)?;
+            return Ok(());
+        };
+        let Sender { uid, pid } = sender;
+        let (is_stranger, guest_pid) = (guest.host.is_none(), guest.pid);
+        let payer = self.payer(engine, guest, sender);
+        if let (true, Some(payer)) = (is_stranger && pid == guest_pid, payer) {
+            // Another thread of its process has a host.
+            self.welcome(engine, now, index, payer)?;
+        }
+        let owner = Owner { uid, pid, payer: payer.unwrap_or(uid) };
         let asker = Asker { guest: index, owner, fd: fd.map(AsFd::as_fd) };
         self.commands.came_by_message();
-        let (message, files) = match host.is_some() || is_for_strangers(&request) {
+        let (message, files) = match payer.is_some() || is_for_strangers(&request) {
             true if request == Request::Commands => self.give_slots(engine, index),
             true => engine.answer(stack, now, &request, asker),
             false => {
@@ -467,7 +527,9 @@ impl Door {
                 (Reply::Failed(Errno::ACCESS.raw_os_error() as u32).emit(), [None, None])
             }
         };
-        if host.is_none()
+        if is_stranger
+            && payer.is_none()
+            && pid == guest_pid
             && request == Request::Attach
             && let Ok(Reply::Opened(handle, _)) = Reply::parse(&message)
             && let Some(shown) = engine.table.index_of(handle.socket)
@@ -493,6 +555,13 @@ impl Drop for Door {
             let _ = std::fs::remove_file(name);
         }
     }
+}
+
+/// Returns `true` if no process has the other end of a connection open any more.
+fn is_closed(socket: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(socket, PollFlags::empty())];
+    let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    fds[0].revents().contains(PollFlags::HUP)
 }
 
 /// What asks for nothing that is not the asker's already: he shows a placeholder, or has what commands a socket.

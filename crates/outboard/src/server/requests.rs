@@ -36,10 +36,12 @@ const DISCARDS: usize = 64;
 
 type Result<T, E = Errno> = std::result::Result<T, E>;
 
-/// A user who asks, and what came with the request.
+/// The sender of a request, and what came with it.
 pub struct Asker<'a> {
-    /// Their control connection.
+    /// The control connection that it came by.
     pub guest: u32,
+    /// User and process that sent it. Those of a request in a slot are the ones that opened its connection, because memory
+    /// does not tell which thread has written there: such a request needs no rights beside its handle.
     pub owner: Owner,
     /// The first descriptor.
     pub fd: Option<BorrowedFd<'a>>,
@@ -117,20 +119,24 @@ impl Engine {
                     }
                 })
             }
-            Request::Listen(handle, backlog) => {
-                self.on(&handle, |engine, socket| engine.listen(stack, now, socket, backlog))
-            }
+            Request::Listen(handle, backlog) => self.on(&handle, |engine, socket| {
+                engine.listen(stack, now, socket, backlog, asker.owner)
+            }),
             Request::Connect(handle, remote) => self.on(&handle, |engine, socket| {
                 let (p, remote) = (asker.fd.ok_or(Errno::INVAL)?, remote.map(canonical));
                 if socket_cookie(p)? != socket.cookie {
                     return Err(Errno::INVAL);
                 }
                 match (socket.of.kind, remote) {
-                    (Kind::Stream, Some(remote)) => engine.connect(stack, now, socket, remote, p),
-                    (Kind::Messages, Some(remote)) => engine.call(stack, now, socket, remote),
+                    (Kind::Stream, Some(remote)) => {
+                        engine.connect(stack, now, socket, remote, p, asker.owner)
+                    }
+                    (Kind::Messages, Some(remote)) => {
+                        engine.call(stack, now, socket, remote, asker.owner)
+                    }
                     (Kind::Stream | Kind::Messages, None) => Err(Errno::OPNOTSUPP),
                     (Kind::Datagram, remote) => {
-                        engine.connect_datagrams(stack, now, socket, (remote, left))
+                        engine.connect_datagrams(stack, now, socket, (remote, left), asker.owner)
                     }
                 }
             }),
@@ -349,6 +355,15 @@ impl Engine {
         Ok(answer)
     }
 
+    /// Returns where a socket is bound for a sender that wants `local`. The rights are those of the sender as they are now,
+    /// whoever made the socket, whose budget pays for it.
+    ///
+    /// # Errors
+    /// `EACCES`: the sender must not bind there.
+    fn place(&self, socket: &Socket, local: SocketAddr, asker: Owner) -> Result<SocketAddr> {
+        self.policy.place(Owner { payer: socket.payer, ..asker }, local)
+    }
+
     /// Binds a socket of TCP's or XTP's.
     fn reserve(
         &mut self,
@@ -381,7 +396,7 @@ impl Engine {
         if socket.bound.is_some() || !matches!(socket.state, State::Fresh) {
             return Err(Errno::INVAL);
         }
-        let local = self.policy.place(Owner { payer: socket.payer, ..asker }, local)?;
+        let local = self.place(socket, local, asker)?;
         match socket.of.kind {
             Kind::Datagram => bind_datagrams(stack, socket, local)?,
             Kind::Stream | Kind::Messages => {
@@ -397,6 +412,7 @@ impl Engine {
         now: Instant,
         socket: &mut Socket,
         backlog: u32,
+        asker: Owner,
     ) -> Result<Answer> {
         match socket.state {
             _ if socket.of.kind == Kind::Datagram => return Err(Errno::OPNOTSUPP),
@@ -404,7 +420,7 @@ impl Engine {
             State::Fresh => {}
             _ => return Err(Errno::INVAL),
         }
-        let any = self.policy.place(socket.owner(), socket.of.family.unspecified())?;
+        let any = self.place(socket, socket.of.family.unspecified(), asker)?;
         let wanted = backlog.clamp(1, 4096) as usize;
         self.accounts.remove_backlog(socket.payer, std::mem::take(&mut socket.backlog));
         let backlog = self.accounts.add_backlog(socket.payer, wanted, now)?;
@@ -451,6 +467,7 @@ impl Engine {
         now: Instant,
         socket: &mut Socket,
         remote: SocketAddr,
+        asker: Owner,
     ) -> Result<Answer> {
         if !matches!(socket.state, State::Fresh) {
             return Err(Errno::ISCONN);
@@ -458,7 +475,7 @@ impl Engine {
         discard(socket)?;
         let any = match socket.bound {
             Some(local) => local,
-            None => self.policy.place(socket.owner(), socket.of.family.unspecified())?,
+            None => self.place(socket, socket.of.family.unspecified(), asker)?,
         };
         let index = self.table.index_of_taken(socket.handle.socket);
         let block = socket.block.as_deref().ok_or(Errno::OPNOTSUPP)?;
@@ -484,6 +501,7 @@ impl Engine {
         socket: &mut Socket,
         remote: SocketAddr,
         p: BorrowedFd<'_>,
+        asker: Owner,
     ) -> Result<Answer> {
         match socket.state {
             State::Fresh => {}
@@ -496,7 +514,7 @@ impl Engine {
         discard(socket)?;
         // Of a user with addresses of his own the stack chooses none.
         let any = socket.of.family.unspecified();
-        let own = self.policy.place(socket.owner(), any)?;
+        let own = self.place(socket, any, asker)?;
         if socket.bound.is_none() && own != any {
             self.reserve(stack, now, socket, own)?;
         }
@@ -516,10 +534,11 @@ impl Engine {
         now: Instant,
         socket: &mut Socket,
         (remote, left): (Option<SocketAddr>, u64),
+        asker: Owner,
     ) -> Result<Answer> {
         if matches!(socket.state, State::Fresh) {
             let any = socket.of.family.unspecified();
-            bind_datagrams(stack, socket, self.policy.place(socket.owner(), any)?)?;
+            bind_datagrams(stack, socket, self.place(socket, any, asker)?)?;
         }
         let State::Datagrams { id, peer, earlier, .. } = &mut socket.state else {
             return Err(Errno::INVAL);

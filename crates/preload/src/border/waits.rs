@@ -380,8 +380,14 @@ extern "C" fn before_fork() {
     }
 }
 
+extern "C" fn in_child() {
+    if let Some(library) = library::library() {
+        library.client.close_inherited();
+    }
+}
+
 /// What is done before the program begins.
 pub fn begin() {
-    // SAFETY: a function that may be called whenever the process makes a child.
-    let _ = unsafe { libc::pthread_atfork(Some(before_fork), None, None) };
+    // SAFETY: functions that may be called whenever the process makes a child, and in that child: they allocate nothing.
+    let _ = unsafe { libc::pthread_atfork(Some(before_fork), None, Some(in_child)) };
 }
