@@ -17,11 +17,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_cookie};
 use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, getpeername, send,
-    socketpair,
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, connect,
+    getpeername, listen, send, socket_with, socketpair,
 };
 
-use crate::protocol::{Kind, name, parse_name};
+use crate::protocol::{Kind, WAITING_PREFIX, name, parse_name};
 
 /// Bytes that keep `P` from being writable.
 pub const STUFFING: usize = 1024;
@@ -87,6 +87,54 @@ pub fn identity(p: BorrowedFd<'_>) -> Option<(u64, u64)> {
     let peer = getpeername(p).ok()??;
     let peer = SocketAddrUnix::try_from(peer).ok()?;
     parse_name(peer.abstract_name()?)
+}
+
+/// Makes a socket that takes the place of a placeholder whose outboard is gone: it shows nothing, neither something to read nor
+/// room, until the next outboard wakes it ([`wake_waiting`]). It can be read then, until [`settle_waiting`].
+///
+/// # Errors
+/// No descriptor is left.
+pub fn waiting() -> Result<OwnedFd, Errno> {
+    let (unix, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+    let socket = socket_with(unix, SocketType::STREAM, flags, None)?;
+    let random: [u8; 8] = fusewire_device::random().map_err(|_| Errno::NOMEM)?;
+    let mut name = [0; WAITING_PREFIX.len() + 16];
+    let (prefix, digits) = name.split_at_mut(WAITING_PREFIX.len());
+    prefix.copy_from_slice(WAITING_PREFIX);
+    for (digit, nibble) in digits.iter_mut().zip(random.iter().flat_map(|b| [b >> 4, b & 15])) {
+        *digit = b"0123456789abcdef"[usize::from(nibble)];
+    }
+    bind(&socket, &SocketAddrUnix::new_abstract_name(&name)?)?;
+    listen(&socket, 1)?;
+    Ok(socket)
+}
+
+/// Takes back what woke a [waiting](waiting) socket: it shows nothing again.
+pub fn settle_waiting(socket: BorrowedFd<'_>) {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+    while poll(&mut fds, Some(&now)) == Ok(1) && accept(socket).is_ok() {}
+}
+
+/// Wakes all sockets of this network namespace that wait for an outboard.
+///
+/// # Errors
+/// `/proc/net/unix` cannot be read.
+pub fn wake_waiting() -> std::io::Result<()> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    for line in std::fs::read_to_string("/proc/net/unix")?.lines() {
+        let Some(name) = line.rsplit(' ').next().and_then(|name| name.strip_prefix('@')) else {
+            continue;
+        };
+        // One whose queue is full was woken before.
+        if name.as_bytes().starts_with(WAITING_PREFIX)
+            && let Ok(place) = SocketAddrUnix::new_abstract_name(name.as_bytes())
+            && let Ok(socket) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        {
+            let _ = connect(&socket, &place);
+        }
+    }
+    Ok(())
 }
 
 /// Fills `P` so that it is not writable; gives how many bytes are to be read at `Q` before it is.
@@ -166,6 +214,16 @@ mod tests {
         assert_eq!(shown(&second.p), PollFlags::OUT);
         let (other, _end) = std::os::unix::net::UnixStream::pair().unwrap();
         assert_eq!(identity(other.as_fd()), None);
+    }
+
+    #[test]
+    fn a_waiting_socket_shows_nothing_until_it_is_woken() {
+        let socket = waiting().unwrap();
+        assert_eq!(shown(&socket), PollFlags::empty());
+        wake_waiting().unwrap();
+        assert_eq!(shown(&socket), PollFlags::IN);
+        settle_waiting(socket.as_fd());
+        assert_eq!(shown(&socket), PollFlags::empty());
     }
 
     #[test]

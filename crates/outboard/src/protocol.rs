@@ -59,6 +59,8 @@ pub const KEY_LEN: usize = 16;
 pub const OFFER_LEN: usize = HANDLE_LEN + 2 * ADDRESS_LEN;
 /// Bytes of a [`Verdict`].
 pub const VERDICT_LEN: usize = 8 + HANDLE_LEN;
+/// Beginning of the names of sockets that wait for the next outboard, in the abstract namespace.
+pub const WAITING_PREFIX: &[u8] = b"fusewire-waiting/";
 /// What the names of placeholders begin with, in the abstract namespace.
 pub const NAME_PREFIX: &[u8] = b"fusewire/";
 /// Bytes of the name of a placeholder: prefix, instance, a slash, socket.
@@ -186,6 +188,8 @@ pub enum Request<'a> {
     Socket(SocketType),
     /// What is the placeholder that comes with this?
     Attach,
+    /// Makes anew what the placeholder that comes with this was at an outboard that is gone; a new one comes with the answer.
+    Restore,
     /// Binds.
     Bind(Handle, SocketAddr),
     /// Listens; at most so many wait to be accepted.
@@ -227,7 +231,7 @@ pub enum Reply<'a> {
         /// What a client wants to know of its addresses: which are ours, with their networks.
         addresses: Addresses<'a>,
     },
-    /// To `Socket` and `Attach`.
+    /// To `Socket`, `Attach` and `Restore`.
     Opened(Handle, SocketType),
     /// An address, where there is one.
     Address(Option<SocketAddr>),
@@ -458,6 +462,7 @@ mod ask {
     pub const LEASE: u16 = 12;
     pub const WAKE: u16 = 13;
     pub const COMMANDS: u16 = 14;
+    pub const RESTORE: u16 = 15;
 }
 
 /// Numbers of answers.
@@ -489,6 +494,7 @@ impl<'a> Request<'a> {
             Request::Hello { .. }
             | Request::Socket(_)
             | Request::Attach
+            | Request::Restore
             | Request::Bind(..)
             | Request::Listen(..)
             | Request::Connect(..)
@@ -546,13 +552,14 @@ impl<'a> Request<'a> {
                 let (name, value) = head.option()?;
                 Request::SetOption(head.handle, name, value)
             }
-            ask::REGION | ask::WAKE | ask::COMMANDS => {
+            ask::REGION | ask::WAKE | ask::COMMANDS | ask::RESTORE => {
                 head.no_handle()?;
                 head.no_argument()?;
                 head.no_body()?;
                 match head.kind {
                     ask::REGION => Request::Region,
                     ask::WAKE => Request::Wake,
+                    ask::RESTORE => Request::Restore,
                     _ => Request::Commands,
                 }
             }
@@ -560,7 +567,7 @@ impl<'a> Request<'a> {
                 head.no_argument()?;
                 Request::Lease(head.handle, head.key()?)
             }
-            kind => return malformed("request", "1 to 14", kind),
+            kind => return malformed("request", "1 to 15", kind),
         })
     }
 
@@ -596,6 +603,7 @@ impl<'a> Request<'a> {
             Request::Lease(handle, key) => plain(ask::LEASE, handle).with(key),
             Request::Wake => plain(ask::WAKE, &NOBODY),
             Request::Commands => plain(ask::COMMANDS, &NOBODY),
+            Request::Restore => plain(ask::RESTORE, &NOBODY),
         }
     }
 }

@@ -16,6 +16,7 @@ use rustix::net::{
 };
 
 use crate::library::Library;
+use crate::lost;
 use crate::sockaddr;
 use crate::sockets::{self, is_nonblocking};
 use crate::sys;
@@ -101,6 +102,7 @@ fn receive_stream(
             Ok(None) => Ok(Received::of(0)),
             Err(Forgotten) => Err(Errno::CONNRESET),
         },
+        Err(Errno::NETDOWN) => library.ended(socket).map_or(Ok(Received::of(0)), Err),
         Err(error) => {
             // It may have taken a bell out.
             library.disturb(socket.number);
@@ -148,6 +150,7 @@ fn end(
     }
     match library.said(socket, ask(&library.client, socket.handle)) {
         Ok(error) => Ok(error),
+        Err(Errno::NETDOWN) => Ok(library.ended(socket)),
         // It is long over.
         Err(Errno::BADF) => Err(Forgotten),
         Err(error) => Ok(Some(error)),
@@ -171,6 +174,9 @@ fn receive_datagram(
     pieces: &mut [IoSliceMut<'_>],
     flags: RecvFlags,
 ) -> Result<Received> {
+    if socket.is(stage::LOST) {
+        *socket = lost::await_next(library, socket, flags.contains(RecvFlags::DONTWAIT))?;
+    }
     let came = match library.rings(socket) {
         Some((rings, way)) => {
             let (p, handle) = (socket.p(), socket.handle);
@@ -178,12 +184,18 @@ fn receive_datagram(
         }
         None => library.client.recv_from((socket.p(), socket.handle), pieces, flags),
     };
-    let Some(Datagram { len, from, beside, is_cut }) = came.map_err(gone)? else {
+    let came = came.map_err(gone);
+    let Some(Datagram { len, from, beside, is_cut }) = came.or_else(|error| match error {
+        Errno::NETDOWN => Ok(None),
+        error => Err(error),
+    })?
+    else {
         // It was shut down, or the outboard is gone.
-        return match library.client.is_gone(socket.p()) {
-            true => Err(Errno::NETDOWN),
-            false => Ok(Received::of(0)),
-        };
+        if !library.client.is_gone(socket.p()) {
+            return Ok(Received::of(0));
+        }
+        *socket = lost::lose(library, socket)?;
+        return receive_datagram(library, socket, pieces, flags);
     };
     if !socket.is(stage::USED) {
         // Who is reached here stays here, whomever it sends to.
@@ -255,6 +267,7 @@ fn send_stream(
 fn told(library: &Library, socket: &mut Socket, sent: Result<usize>) -> Result<usize> {
     match sent {
         Err(Errno::PIPE | Errno::CONNRESET) => Err(why(library, socket).unwrap_or(Errno::PIPE)),
+        Err(Errno::NETDOWN) => Err(library.ended(socket).unwrap_or(Errno::PIPE)),
         done => done,
     }
 }
@@ -315,17 +328,33 @@ fn send_datagram(
         return Some(Err(Errno::ACCESS));
     }
     let heading = Heading { address: to, beside };
-    let (p, handle, has_peer) = (socket.p(), socket.handle, socket.is(stage::CONNECTED));
-    let sent = match (library.rings(socket), has_peer) {
-        (Some((rings, way)), has_peer) => {
-            let to = (heading, has_peer);
-            rings.send_to(&library.client, (p, handle, way), pieces, to, flags)
+    loop {
+        if socket.is(stage::LOST) {
+            match lost::regain(library, socket) {
+                Ok(Some(next)) => *socket = next,
+                _ => return Some(Err(Errno::NETDOWN)),
+            }
         }
-        (None, true) => (library.client.told((p, handle)))
-            .and_then(|()| client::send_to(p, pieces, heading, flags)),
-        (None, false) => client::send_to(p, pieces, heading, flags),
-    };
-    Some(sent.map_err(gone))
+        let (p, handle, has_peer) = (socket.p(), socket.handle, socket.is(stage::CONNECTED));
+        let sent = match (library.rings(socket), has_peer) {
+            (Some((rings, way)), has_peer) => {
+                let to = (heading, has_peer);
+                rings.send_to(&library.client, (p, handle, way), pieces, to, flags)
+            }
+            (None, true) => (library.client.told((p, handle)))
+                .and_then(|()| client::send_to(p, pieces, heading, flags)),
+            (None, false) => client::send_to(p, pieces, heading, flags),
+        };
+        match sent.map_err(gone) {
+            Err(Errno::NETDOWN) if library.client.is_gone(socket.p()) => {
+                match lost::lose(library, socket) {
+                    Ok(next) => *socket = next,
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            sent => return Some(sent),
+        }
+    }
 }
 
 /// The outboard is gone.
@@ -354,7 +383,8 @@ pub fn send_datagrams(
     all: &impl Leaving,
     flags: i32,
 ) -> Option<Result<usize>> {
-    let (rings, way) = library.rings(socket).filter(|_| !socket.is_stream())?;
+    let is_plain = !socket.is_stream() && !socket.is(stage::LOST);
+    let (rings, way) = library.rings(socket).filter(|_| is_plain)?;
     let kept = SendFlags::from_bits_retain((flags & libc::MSG_DONTWAIT) as u32);
     let (p, handle) = (socket.p(), socket.handle);
     let sent =
@@ -386,6 +416,9 @@ fn longest(family: Family) -> usize {
 
 /// `FIONREAD` of datagrams: how long the next is.
 pub fn next_len(library: &Library, socket: &Socket) -> Result<usize> {
+    if socket.is(stage::LOST) {
+        return Ok(0);
+    }
     if let Some(len) = library.rings(socket).and_then(|(rings, way)| rings.next_len(way)) {
         return Ok(len);
     }

@@ -23,6 +23,7 @@ mod border;
 mod bytes;
 mod interfaces;
 mod library;
+mod lost;
 mod sockaddr;
 mod sockets;
 mod sys;

@@ -9,22 +9,25 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use fusewire_outboard::client::lost::Lost;
 use fusewire_outboard::client::{self, Client, Rings, Way, Welcome};
 use fusewire_outboard::placeholder;
-use fusewire_outboard::protocol::{Handle, Kind, SocketType};
+use fusewire_outboard::protocol::{Family, Handle, Kind, SocketType};
 use fusewire_outboard::reach::{Program, Unreached};
 use fusewire_outboard::rules::{Owner, Place, Purpose, Rules, Wanted};
 use fusewire_outboard::server::default_path;
+use rustix::event::PollFlags;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::sys::{self, Once};
 use crate::table::{Known, Socket, Table, stage};
+use crate::{lost, sockets};
 
 /// Where the outboard is.
 const OUTBOARD: &str = "FUSEWIRE_OUTBOARD";
@@ -52,6 +55,8 @@ pub struct Library {
     pub table: Table,
     /// [`KEPT`] as `NAME=VALUE` with a zero behind, as they were at the start.
     pub kept: [Option<Box<[u8]>>; KEPT.len()],
+    /// Sockets that wait for the next outboard.
+    pub lost: Lost,
     /// Leases, unless none are wanted.
     pub rings: Option<Rings>,
     rules: Rules,
@@ -98,7 +103,8 @@ pub fn ours(number: i32) -> Option<(&'static Library, Socket)> {
 pub fn commanded(number: i32) -> Option<(&'static Library, Socket)> {
     let (library, socket) = ours(number)?;
     if library.is_confined() || library.is_still(&socket) {
-        return Some((library, socket));
+        let next = socket.is(stage::LOST).then(|| lost::regain(library, &socket));
+        return Some((library, next.and_then(Result::ok).flatten().unwrap_or(socket)));
     }
     library.forget(number);
     ours(number)
@@ -136,7 +142,8 @@ impl Library {
         let is_quiet = of(QUIET).is_some_and(|quiet| quiet != "0");
         let named = if is_quiet { None } else { sys::shared_words(NAMED_MAX) };
         let named = named.unwrap_or_default();
-        Some(Library { client, table, kept, rings, rules, welcome, named, is_confined })
+        let lost = Lost::default();
+        Some(Library { client, table, kept, lost, rings, rules, welcome, named, is_confined })
     }
 
     /// A filter of system calls is in force.
@@ -246,6 +253,9 @@ impl Library {
             // A child between `vfork` and `exec` closes its own descriptor, and what is known is its parent's.
             return self.table.doubt(number);
         }
+        if socket.is(stage::LOST) {
+            self.lost.remove(socket.cookie);
+        }
         if let Some((rings, way)) = self.rings(&socket)
             && way.is_leased()
         {
@@ -284,9 +294,18 @@ impl Library {
     /// What is said of a socket. Of one whose outboard is gone another knows nothing: it says what was said while there was none.
     pub fn said<T>(&self, socket: &Socket, said: client::Result<T>) -> client::Result<T> {
         match said {
-            Err(Errno::BADF) if self.client.is_gone(socket.p()) => Err(Errno::NETDOWN),
+            Err(Errno::BADF) if socket.is(stage::LOST) || self.client.is_gone(socket.p()) => {
+                Err(Errno::NETDOWN)
+            }
             said => said,
         }
+    }
+
+    /// Returns `ECONNRESET`, once, for a stream whose outboard is gone: its connection has ended with that.
+    pub fn ended(&self, socket: &mut Socket) -> Option<Errno> {
+        let is_known = socket.is(stage::ENDED);
+        self.table.change(socket, stage::ENDED, 0);
+        (!is_known).then_some(Errno::CONNRESET)
     }
 
     /// A number is what was known of it.
@@ -315,9 +334,15 @@ impl Library {
     /// A number of which nothing is known: from before `exec`, of a parent, by `SCM_RIGHTS`, or a duplicate.
     fn recognise(&self, number: i32) -> Option<Socket> {
         let known = sys::borrow(number).and_then(|p| {
-            placeholder::identity(p)?;
             let cookie = rustix::net::sockopt::socket_cookie(p).ok()?;
-            let (handle, of) = self.client.attach(p).ok()?;
+            if placeholder::identity(p).is_none() {
+                return lost::inherited(self, number, cookie);
+            }
+            let (handle, of) = match self.client.attach(p) {
+                Ok(known) => known,
+                Err(Errno::NETDOWN | Errno::NOTSOCK) => return left_behind(p, number, cookie),
+                Err(_) => return None,
+            };
             let mut socket = Socket::new(number, handle, of, cookie);
             socket.stage = self.stage(&socket);
             Some(socket)
@@ -421,6 +446,17 @@ impl Library {
         }
         self.rules.owner(&Wanted { purpose, kind, address, place }, has_loopback)
     }
+}
+
+/// Returns a socket whose outboard was gone before this process knew it, if it is one. Whether a stream was a listener is not known.
+fn left_behind(p: BorrowedFd<'_>, number: i32, cookie: u64) -> Option<Socket> {
+    let is_over = sockets::shown(p, PollFlags::empty()).ok()?.contains(PollFlags::HUP);
+    let (kind, stage) = match rustix::net::sockopt::socket_type(p).ok()? {
+        rustix::net::SocketType::STREAM => (Kind::Stream, stage::LISTENING | stage::CONNECTED),
+        _ => (Kind::Datagram, 0),
+    };
+    let of = SocketType { family: Family::V4, kind };
+    is_over.then(|| Socket { stage, ..Socket::new(number, Handle::default(), of, cookie) })
 }
 
 /// It has an address of this one's version, by which others reach it.

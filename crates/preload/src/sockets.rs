@@ -13,6 +13,7 @@ use rustix::io::{Errno, FdFlags};
 use rustix::net::{RecvFlags, netdevice};
 
 use crate::library::{Library, commanded, library, plain};
+use crate::lost;
 use crate::sockaddr::{self, Laid};
 use crate::sys;
 use crate::table::{Socket, stage};
@@ -210,13 +211,25 @@ pub fn accept(number: i32, flags: i32, returns: bool) -> Option<Result<(i32, Lai
     let mut how = RecvFlags::empty();
     how.set(RecvFlags::CMSG_CLOEXEC, with_cloexec);
     how.set(RecvFlags::DONTWAIT, returns);
-    let accepted = match client::accept_with(listener.p(), how) {
-        Ok(accepted) => accepted,
-        Err(Errno::NETDOWN) if !library.client.is_gone(listener.p()) => {
-            // Nobody listens any more: it was shut down.
-            return Some(Err(Errno::INVAL));
+    let accepted = loop {
+        if listener.is(stage::LOST) {
+            listener = match lost::await_next(library, &listener, returns) {
+                Ok(next) => next,
+                Err(error) => return Some(Err(error)),
+            };
         }
-        Err(error) => return Some(Err(error)),
+        listener = match client::accept_with(listener.p(), how) {
+            Ok(accepted) => break accepted,
+            Err(Errno::NETDOWN) if !library.client.is_gone(listener.p()) => {
+                // Nobody listens any more: it was shut down.
+                return Some(Err(Errno::INVAL));
+            }
+            Err(Errno::NETDOWN) => match lost::lose(library, &listener) {
+                Ok(next) => next,
+                Err(error) => return Some(Err(error)),
+            },
+            Err(error) => return Some(Err(error)),
+        };
     };
     let done = (|| {
         let cookie = rustix::net::sockopt::socket_cookie(&accepted.p)?;
@@ -635,6 +648,9 @@ fn error(library: &Library, socket: &mut Socket) -> Result<i32> {
         None => library.client.take_error((socket.p(), socket.handle)),
     };
     match library.said(socket, found) {
+        Err(Errno::NETDOWN) if socket.is_stream() => {
+            Ok(library.ended(socket).map_or(0, Errno::raw_os_error))
+        }
         Ok(error) => Ok(error.map_or(0, Errno::raw_os_error)),
         // It is long over, and forgotten.
         Err(Errno::BADF) => Ok(0),
@@ -714,7 +730,6 @@ fn bind_when_left(socket: &Socket, local: SocketAddr) -> Result<()> {
 
 /// A new socket of the outboard's, in the place of one whose connection failed: with its options and its address.
 fn renew(library: &Library, socket: &Socket) -> Result<Socket> {
-    let set = library.table.options(socket.number);
     let (new, handle) = library.socket(socket.of)?;
     let cookie = rustix::net::sockopt::socket_cookie(&new)?;
     replayed(library, socket, |option, value| {
@@ -728,10 +743,16 @@ fn renew(library: &Library, socket: &Socket) -> Result<Socket> {
         }
         library.client.bind(handle, local)?;
     }
-    put(library, socket, new)?;
     let stage = socket.stage & (stage::BOUND | stage::ANY_PORT);
     let renewed = Socket { stage, ..Socket::new(socket.number, handle, socket.of, cookie) };
-    let watch = library.table.watch(socket.number);
+    adopt(library, socket, new, renewed)
+}
+
+/// Puts `new` over the number of a socket, which is what `renewed` says from now on: watched as it was, with the options that
+/// were set.
+pub fn adopt(library: &Library, socket: &Socket, new: OwnedFd, renewed: Socket) -> Result<Socket> {
+    let (set, watch) = (library.table.options(socket.number), library.table.watch(socket.number));
+    put(library, socket, new)?;
     library.learn(&renewed);
     library.table.set_watch(socket.number, watch);
     (0..REPLAYED.len() as u32)
@@ -760,8 +781,12 @@ fn put(library: &Library, socket: &Socket, new: OwnedFd) -> Result<()> {
     inherit(p, &new)?;
     rustix::io::ioctl_fionbio(&new, is_nonblocking(p)?)?;
     let with_cloexec = rustix::io::fcntl_getfd(p)?.contains(FdFlags::CLOEXEC);
+    let watch = library.table.watch(socket.number);
+    if let Some(watch) = watch {
+        sys::unwatch(watch.epoll, socket.number);
+    }
     sys::replace(socket.number, new, with_cloexec)?;
-    if let Some(watch) = library.table.watch(socket.number) {
+    if let Some(watch) = watch {
         sys::watch_again(watch.epoll, socket.number, watch.events, watch.data);
     }
     Ok(())

@@ -54,6 +54,11 @@ pub mod stage {
     /// How long calls on it wait was set.
     pub const TIMED: u32 = 1 << 18;
 
+    /// Its outboard is gone, and it waits for the next one to take it over.
+    pub const LOST: u32 = 1 << 30;
+    /// A stream whose outboard is gone, which was reported once.
+    pub const ENDED: u32 = 1 << 31;
+
     /// Of datagrams that go to such a peer.
     pub fn of_peer(ip: std::net::IpAddr) -> u32 {
         CONNECTED | if ip.to_canonical().is_ipv4() { TO_V4 } else { 0 }

@@ -74,21 +74,25 @@ def waits(way):
 def said(way):
     try:
         return way() or "no error"
+    except BlockingIOError:
+        return "nothing yet"
     except OSError as error:
-        return "gone" if error.errno in GONE else str(error)
+        return "gone" if error.errno in GONE else errno.errorcode[error.errno]
 
 
 def of_what_is_left():
-    # What the sockets say whose outboard is gone.
+    # What the sockets say whose outboard is gone. Each was told once.
     server, datagrams, stream = [kept[name] for name in ("accepts", "receives", "asks")]
+    server.setblocking(False)
+    datagrams.setblocking(False)
     calls = [server.accept, lambda: datagrams.recv(10), lambda: datagrams.sendto(b"x", SERVER), lambda: stream.recv(1),
              lambda: stream.send(b"x"), server.getsockname, lambda: server.listen(5), datagrams.getsockname,
              lambda: datagrams.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)]
     shown = []
     for each in server, datagrams, stream:
         waits = select.poll()
-        waits.register(each, select.POLLIN)
-        shown.append(bool(waits.poll(0)[0][1] & select.POLLHUP))
+        waits.register(each, select.POLLIN | select.POLLOUT)
+        shown.append([event for _, event in waits.poll(0)])
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return [said(call) for call in calls], shown
 
@@ -102,7 +106,9 @@ for thread in threads:
     thread.join()
 print(sorted(told.items()), flush=True)
 without = of_what_is_left()
-if without != (["gone"] * 9, [True] * 3):
+CALLS = ["nothing yet", "nothing yet", "gone", "no error", "EPIPE", "gone", "gone", "gone", "gone"]
+HUNG_UP = select.POLLIN | select.POLLOUT | select.POLLHUP
+if without != (CALLS, [[], [], [HUNG_UP]]):
     sys.exit(f"without an outboard: {without}")
 print("looked", flush=True)
 
@@ -115,7 +121,7 @@ while True:
             raise
         time.sleep(0.02)
 after = of_what_is_left()
-if after != without:
+if after != (["gone"] * 3 + CALLS[3:], without[1]):
     sys.exit(f"with the next outboard: {after}")
 stream.sendall(b"GET /file HTTP/1.0\r\n\r\n")
 length = sum(len(part) for part in iter(lambda: stream.recv(65536), b""))

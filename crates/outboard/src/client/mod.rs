@@ -18,6 +18,7 @@ mod bytes;
 mod commands;
 mod datagrams;
 mod leased;
+pub mod lost;
 mod rings;
 mod socket;
 mod source;
@@ -155,8 +156,23 @@ impl Client {
         let of = placeholder::identity(p).map(|(instance, _)| instance);
         match self.welcome() {
             Ok(welcome) => of.is_some_and(|instance| instance != welcome.instance),
+            // This user is not named, and shows the placeholder.
+            Err(Errno::ACCESS) => {
+                matches!(self.attach(p), Err(Errno::NOTSOCK | Errno::NETDOWN))
+            }
             Err(error) => error == Errno::NETDOWN,
         }
+    }
+
+    /// Has the outboard take over the socket of an outboard that is gone, whose placeholder `p` is: a listener or a socket for
+    /// datagrams, bound and set as it was. Each process that has the placeholder gets the same new one within a few seconds.
+    ///
+    /// # Errors
+    /// `ENOTSOCK`: this outboard does not know it; `ENETDOWN`: there is none; otherwise as to make, bind and set a socket.
+    pub fn restore(&self, p: BorrowedFd<'_>) -> Result<(OwnedFd, Handle, Of)> {
+        let mut answer = self.call(&Request::Restore, Some(p))?;
+        let Reply::Opened(handle, of) = answer.reply()? else { return Err(Errno::PROTO) };
+        answer.files[0].take().ok_or(Errno::MFILE).map(|p| (p, handle, of))
     }
 
     /// A new socket: its placeholder, which closes at `exec`, and the right to command it.
@@ -394,10 +410,7 @@ impl Client {
         self.close_inherited();
         let (unix, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
         let socket = socket_with(unix, SocketType::SEQPACKET, flags, None)?;
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let most = limit.unwrap_or(u64::MAX).saturating_sub(NUMBERS);
-        let from = most.min(NUMBERS_FROM) as i32;
-        let socket = rustix::io::fcntl_dupfd_cloexec(&socket, from).unwrap_or(socket);
+        let socket = rustix::io::fcntl_dupfd_cloexec(&socket, numbers_from()).unwrap_or(socket);
         self.parents.note(socket.as_fd());
         loop {
             match connect(&socket, &self.place) {
@@ -408,6 +421,13 @@ impl Client {
             }
         }
     }
+}
+
+/// Returns the lowest number for descriptors that the program did not open.
+fn numbers_from() -> i32 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let most = limit.unwrap_or(u64::MAX).saturating_sub(NUMBERS);
+    most.min(NUMBERS_FROM) as i32
 }
 
 /// Sends a request and waits for its answer. `ENETDOWN`: nobody is there any more.

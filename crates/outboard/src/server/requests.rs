@@ -107,6 +107,7 @@ impl Engine {
             Request::Hello { .. } | Request::Wake | Request::Commands => Err(Errno::PROTO),
             Request::Socket(of) => self.make(of, asker.owner, now),
             Request::Attach => self.attach(asker.fd),
+            Request::Restore => Err(Errno::NOTSOCK),
             Request::Bind(handle, local) => {
                 let local = canonical(local);
                 self.on(&handle, |engine, socket| {

@@ -115,6 +115,14 @@ pub fn watch_again(epoll: i32, number: i32, events: u32, data: u64) {
     let _ = unsafe { call(libc::SYS_epoll_ctl, [epoll as usize, add, number as usize, at, 0, 0]) };
 }
 
+/// Watches a descriptor no longer. An epoll would otherwise go on to watch a file that another process has open, too.
+pub fn unwatch(epoll: i32, number: i32) {
+    let delete = libc::EPOLL_CTL_DEL as usize;
+    // SAFETY: numbers alone.
+    let _ =
+        unsafe { call(libc::SYS_epoll_ctl, [epoll as usize, delete, number as usize, 0, 0, 0]) };
+}
+
 /// The signal that a thread gets which writes where nobody reads.
 pub fn raise_broken_pipe() {
     let (process, thread) = (rustix::process::getpid(), rustix::thread::gettid());
