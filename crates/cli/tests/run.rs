@@ -251,6 +251,51 @@ fn a_program_is_told_that_its_outboard_was_killed_and_goes_on_with_the_next() {
 }
 
 #[test]
+fn a_worker_of_another_user_has_sockets_and_no_privileged_port() {
+    let name = "a_worker_of_another_user_has_sockets_and_no_privileged_port";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        let done = hosts.done(&OURS, &["python3", &beside("worker.py"), "rights"]);
+        let parent = "['bound', None, 'EACCES', None, 'bound']";
+        assert_eq!(done.ok().out, format!("{parent} ['bound', 'EACCES'] {{'made': 320}}\n"));
+    });
+}
+
+#[test]
+fn a_worker_serves_again_when_the_next_outboard_has_taken_its_sockets_over() {
+    let name = "a_worker_serves_again_when_the_next_outboard_has_taken_its_sockets_over";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        for way in ["inherited", "used"] {
+            let mut outboard = hosts.outboard(&OURS);
+            let mut run = hosts.run(&[], &["python3", &beside("worker.py"), way]);
+            let mut program = run.spawn().unwrap();
+            let mut out = BufReader::new(program.stdout.take().unwrap());
+            assert_eq!(says(&mut out), "ready\n", "{:?}", Done::of(program));
+            outboard.kill().unwrap();
+            outboard.wait().unwrap();
+            assert_eq!(says(&mut out), "told\n", "{:?}", Done::of(program));
+            let mut next = hosts.outboard(&OURS);
+            let asks = "import socket, sys, time\n\
+                        stream = socket.create_connection(('10.9.0.2', 80), 20)\n\
+                        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+                        s.settimeout(20)\n\
+                        s.sendto(b'again', ('10.9.0.2', 53))\n\
+                        print(stream.recv(10), s.recvfrom(10))";
+            let mut peer = hosts.peer.command("python3");
+            let peer = peer.args(["-c", asks]).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let peer = Done::of(peer.spawn().unwrap());
+            assert_eq!(peer.ok().out, "b'served' (b'again', ('10.9.0.2', 53))\n");
+            let said = says(&mut out);
+            assert_eq!(said, "['ENETDOWN', 'ENETDOWN'] True 33 EACCES\n", "{:?}", Done::of(program));
+            Done::of(program).ok();
+            kill_process(Pid::from_child(&next), Signal::TERM).unwrap();
+            next.wait().unwrap();
+        }
+    });
+}
+
+#[test]
 fn an_outboard_that_has_ipv6_of_loopback_alone_leaves_it_to_the_kernel() {
     let name = "an_outboard_that_has_ipv6_of_loopback_alone_leaves_it_to_the_kernel";
     in_namespace(name, Need::Root, "", || {

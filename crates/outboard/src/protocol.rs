@@ -154,11 +154,11 @@ pub struct SocketType {
 }
 
 impl SocketType {
-    fn code(self) -> u32 {
+    pub(crate) fn code(self) -> u32 {
         u32::from(self.family as u8) << 8 | u32::from(self.kind as u8)
     }
 
-    fn of(code: u32) -> Result<SocketType> {
+    pub(crate) fn of(code: u32) -> Result<SocketType> {
         let all = [Family::V4, Family::V6]
             .into_iter()
             .flat_map(|family| Kind::ALL.map(|kind| SocketType { family, kind }));

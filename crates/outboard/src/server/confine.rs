@@ -36,6 +36,7 @@ const CALLS: &[i64] = &[
     libc::SYS_fcntl,
     libc::SYS_fstat,
     libc::SYS_lseek,
+    libc::SYS_pwrite64,
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,

@@ -386,9 +386,10 @@ impl Door {
             let answered =
                 self.one(engine, stack, now, index, (&bytes[..len], files.first(), sender));
             // A placeholder's close takes no time.
-            files.retain(|file| {
-                !socket_cookie(file).is_ok_and(|cookie| engine.table.by_cookie(cookie).is_some())
-            });
+            let is_placeholder = |cookie| {
+                engine.table.by_cookie(cookie).is_some() || engine.table.journal.knows(cookie)
+            };
+            files.retain(|file| !socket_cookie(file).is_ok_and(is_placeholder));
             let has_handed = !files.is_empty();
             self.closer.close(uid, files);
             answered?;
@@ -530,7 +531,7 @@ impl Door {
         if is_stranger
             && payer.is_none()
             && pid == guest_pid
-            && request == Request::Attach
+            && matches!(request, Request::Attach | Request::Restore)
             && let Ok(Reply::Opened(handle, _)) = Reply::parse(&message)
             && let Some(shown) = engine.table.index_of(handle.socket)
             && let Some(host) = engine.table.at(shown).map(|socket| socket.payer)

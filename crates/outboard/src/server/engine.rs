@@ -17,6 +17,7 @@ use rustix::net::{RecvFlags, recv};
 use super::accounts::{Accounts, Budget, Charged};
 use super::closed::{Closed, Gone};
 use super::contexts::Xtp;
+use super::restore::{Restored, record_of};
 use super::lease::{self, INFO_EVERY, Lease, Regions};
 use super::pipe::{self, DATAGRAM_MAX, Turn};
 use super::policy::Policy;
@@ -70,6 +71,8 @@ pub struct Engine {
     held_back: BTreeSet<u32>,
     /// Listeners with a connection that could not be offered for now: the kernel has no room for it, or their user.
     pub unoffered: BTreeSet<u32>,
+    /// Sockets that were made anew a moment ago.
+    pub restored: Vec<Restored>,
     /// When they last tried.
     offered_at: Option<Instant>,
     /// Where the next look begins at what sockets have waiting, while somebody has too much.
@@ -137,6 +140,7 @@ impl Engine {
             closed: Closed::default(),
             held_back: BTreeSet::new(),
             unoffered: BTreeSet::new(),
+            restored: Vec::new(),
             offered_at: None,
             looked_at: 0,
         })
@@ -430,7 +434,11 @@ impl Engine {
                 let any = socket.of.family.unspecified();
                 let bound = self.policy.place(socket.owner(), any);
                 match bound.and_then(|local| bind_datagrams(stack, socket, local)) {
-                    Ok(()) => Turn::Goes,
+                    Ok(()) => {
+                        let record = record_of(stack, socket);
+                        record.into_iter().for_each(|record| self.table.journal.note(index, record));
+                        Turn::Goes
+                    }
                     Err(error) => Turn::Failed(error),
                 }
             }
@@ -583,6 +591,8 @@ impl Engine {
 
     /// Ends every socket; connections are reset.
     pub fn end_all(&mut self, stack: &mut Stack, now: Instant) {
+        // What is recorded is for the next outboard.
+        self.table.journal.close();
         for index in self.table.indices() {
             if let Some(socket) = self.table.remove(index) {
                 self.end(*socket, stack, now, true);

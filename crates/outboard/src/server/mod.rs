@@ -17,10 +17,12 @@ mod confine;
 mod contexts;
 mod control;
 mod engine;
+mod journal;
 mod lease;
 mod pipe;
 mod policy;
 mod requests;
+mod restore;
 mod spin;
 mod table;
 mod turns;
@@ -48,6 +50,7 @@ pub use confine::{Confined, Rights};
 use contexts::Xtp;
 use control::Door;
 use engine::Engine;
+use journal::Journal;
 use lease::INFO_EVERY;
 use policy::Policy;
 pub use policy::{Allow, NotAllow};
@@ -166,8 +169,17 @@ impl Server {
         let stack = Arc::new(Mutex::new(stack));
         let max_contexts = settings.budget.entries();
         let xtp = Xtp::new(stack.clone(), clock.clone(), stop.waker.clone(), max_contexts);
-        let engine = Engine::new(settings.budget, Policy::new(&settings.allow, own), xtp)?;
+        let mut engine = Engine::new(settings.budget, Policy::new(&settings.allow, own), xtp)?;
         let door = Door::open(&settings, &engine.epoll)?;
+        let beside = journal::path_beside(&settings.path);
+        match Journal::open(beside.clone()) {
+            Ok(journal) => engine.table.journal = journal,
+            Err(error) => {
+                let path = beside.display();
+                tracing::warn!(%error, %path, "the next outboard will not have the sockets of this one");
+            }
+        }
+        restore::wake();
         let data = epoll::EventData::new_u64(tokens::STOP);
         epoll::add(&engine.epoll, &stop.waker, data, epoll::EventFlags::IN)?;
         let has_descriptor = engine.hear_of(&lock(&stack))?;
@@ -367,6 +379,9 @@ impl Server {
         if !self.engine.unoffered.is_empty() {
             self.engine.offer_again(now);
         }
+        if self.engine.keeps_restored() {
+            self.engine.let_restored_go(now, None);
+        }
         if !self.engine.lost.is_empty() {
             self.engine.upkeep(stack, now);
         }
@@ -392,7 +407,8 @@ impl Server {
             if self.has_descriptor && !self.engine.accounts.is_full() { SLEEP } else { UNSEEN };
         let stale = if self.engine.stale.is_empty() { SLEEP } else { INFO_EVERY };
         let offers = if self.engine.unoffered.is_empty() { SLEEP } else { engine::AGAIN };
-        due.min(retry).min(unseen).min(stale).min(offers).min(SLEEP)
+        let restored = if self.engine.keeps_restored() { restore::LOOKS } else { SLEEP };
+        due.min(restored).min(retry).min(unseen).min(stale).min(offers).min(SLEEP)
     }
 
     /// Tells applications whether it sleeps; false when it had better not.

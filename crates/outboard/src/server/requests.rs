@@ -22,7 +22,7 @@ use crate::protocol::{
 };
 
 /// What a request is answered, before it is laid down.
-enum Answer {
+pub enum Answer {
     Done,
     Opened(Handle, SocketType, Option<OwnedFd>),
     Address(Option<SocketAddr>),
@@ -60,7 +60,11 @@ impl Engine {
             return (self.hello(stack, *version), [None, None]);
         }
         let only = |message| (message, [None, None]);
-        match self.carry_out(stack, now, request, asker) {
+        let answered = self.carry_out(stack, now, request, asker);
+        if answered.is_ok() {
+            self.note(stack, request);
+        }
+        match answered {
             Ok(Answer::Done) => only(Reply::Done.emit()),
             Ok(Answer::Opened(handle, of, p)) => (Reply::Opened(handle, of).emit(), [p, None]),
             Ok(Answer::Address(address)) => only(Reply::Address(address).emit()),
@@ -90,7 +94,7 @@ impl Engine {
         }
     }
 
-    fn carry_out(
+    pub(super) fn carry_out(
         &mut self,
         stack: &mut Stack,
         now: Instant,
@@ -107,11 +111,16 @@ impl Engine {
             Request::Hello { .. } | Request::Wake | Request::Commands => Err(Errno::PROTO),
             Request::Socket(of) => self.make(of, asker.owner, now),
             Request::Attach => self.attach(asker.fd),
-            Request::Restore => Err(Errno::NOTSOCK),
+            Request::Restore => self.restore(stack, now, asker.fd, &asker),
             Request::Bind(handle, local) => {
                 let local = canonical(local);
                 self.on(&handle, |engine, socket| {
                     match engine.bind(stack, now, socket, local, asker.owner) {
+                        Err(Errno::ADDRINUSE) if engine.keeps_restored() => {
+                            engine.let_restored_go(now, Some(local.port()));
+                            engine.end_closed(stack, now, local.port());
+                            engine.bind(stack, now, socket, local, asker.owner)
+                        }
                         // Who had the port may have closed, of which we hear by another way than of this.
                         Err(Errno::ADDRINUSE) if engine.end_closed(stack, now, local.port()) => {
                             engine.bind(stack, now, socket, local, asker.owner)
@@ -338,7 +347,7 @@ impl Engine {
         Ok((handle, pair.p))
     }
 
-    fn attach(&mut self, p: Option<BorrowedFd<'_>>) -> Result<Answer> {
+    pub(super) fn attach(&mut self, p: Option<BorrowedFd<'_>>) -> Result<Answer> {
         let p = p.ok_or(Errno::INVAL)?;
         let cookie = socket_cookie(p)?;
         let index = self.table.by_cookie(cookie).ok_or(Errno::NOTSOCK)?;

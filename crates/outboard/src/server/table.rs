@@ -15,6 +15,7 @@ use super::accounts::Charged;
 use super::applications::Applications;
 use super::before::Earlier;
 use super::contexts::{Service, Used};
+use super::journal::Journal;
 use super::lease::Lease;
 use super::turns::Turns;
 use crate::placeholder;
@@ -265,6 +266,8 @@ pub struct Table {
     pub applications: Applications,
     /// Places of sockets that may have something to do.
     turns: Turns,
+    /// What of them the next outboard can make anew.
+    pub journal: Journal,
 }
 
 #[derive(Default)]
@@ -345,6 +348,7 @@ impl Table {
             self.applications.remove(id);
         }
         self.turns.remove(index);
+        self.journal.forget(index);
     }
 
     /// Takes a socket out for a while.
