@@ -287,11 +287,42 @@ fn a_worker_serves_again_when_the_next_outboard_has_taken_its_sockets_over() {
             let peer = Done::of(peer.spawn().unwrap());
             assert_eq!(peer.ok().out, "b'served' (b'again', ('10.9.0.2', 53))\n");
             let said = says(&mut out);
-            assert_eq!(said, "['ENETDOWN', 'ENETDOWN'] True 33 EACCES\n", "{:?}", Done::of(program));
+            assert_eq!(
+                said,
+                "['ENETDOWN', 'ENETDOWN'] True 33 EACCES\n",
+                "{:?}",
+                Done::of(program)
+            );
             Done::of(program).ok();
             kill_process(Pid::from_child(&next), Signal::TERM).unwrap();
             next.wait().unwrap();
         }
+    });
+}
+
+#[test]
+fn an_outboard_without_a_descriptor_left_says_so_once() {
+    let name = "an_outboard_without_a_descriptor_left_says_so_once";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        let mut outboard = Command::new("sh");
+        outboard.args(["-c", "ulimit -n 64; exec \"$0\" outboard --json \"$@\""]);
+        outboard.arg(env!("CARGO_BIN_EXE_fusewire")).args(OURS);
+        outboard.env("XDG_RUNTIME_DIR", hosts.world.path("run"));
+        let mut outboard = outboard.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(outboard.stdout.take().unwrap());
+        assert!(says(&mut out).contains("ready"));
+        let opens = "import errno, socket\n\
+                     all, errors = [], set()\n\
+                     for _ in range(100):\n    \
+                         try: all.append(socket.socket())\n    \
+                         except OSError as error: errors.add(errno.errorcode[error.errno])\n\
+                     print(errors)";
+        let done = hosts.done(&[], &["python3", "-c", opens]);
+        assert_eq!(done.ok().out, "{'EMFILE'}\n");
+        kill_process(Pid::from_child(&outboard), Signal::TERM).unwrap();
+        let done = Done::of(outboard);
+        assert_eq!(done.err.matches("no descriptor is left").count(), 1, "{done:?}");
     });
 }
 

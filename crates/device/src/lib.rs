@@ -46,7 +46,7 @@ pub use random::random;
 pub use sys::descriptors::{Descriptors, ParentOnly, Place, known};
 pub use sys::region::Region;
 #[cfg(feature = "interfaces")]
-pub use sys::sender::{Received, Sender, receive_from};
+pub use sys::sender::{Received, Sender, effective_ids, receive_from};
 #[cfg(feature = "shm")]
 pub use sys::shared::{Shared, Unforked, View, Writers, fence_behind_change};
 pub use sys::sockopt::{pass_rights, unread_by_peer};

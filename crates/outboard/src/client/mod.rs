@@ -31,7 +31,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use fusewire_device::{Descriptors, ParentOnly};
+use fusewire_device::{Descriptors, ParentOnly, effective_ids};
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -41,6 +41,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, UCred, connect,
     recvmsg, sendmsg, socket_with,
 };
+use rustix::process::{Gid, Uid};
 
 pub use bytes::{
     Accepted, Came, Datagram, accept, accept_with, has_word, next_len, recv_message, send_message,
@@ -448,16 +449,17 @@ fn exchange(
         }
         if names_itself {
             // The kernel would attach the real user. Rights to bind are those of the effective one, as on kernel sockets.
+            let (uid, gid) = effective_ids();
             control.push(SendAncillaryMessage::ScmCredentials(UCred {
                 pid: rustix::process::getpid(),
-                uid: rustix::process::geteuid(),
-                gid: rustix::process::getegid(),
+                uid: Uid::from_raw_unchecked(uid),
+                gid: Gid::from_raw_unchecked(gid),
             }));
         }
         match sendmsg(connection, &[IoSlice::new(&message)], &mut control, SendFlags::NOSIGNAL) {
             Ok(_) => break,
             Err(Errno::INTR) => {}
-            // A user that its namespace does not map has no number to name itself by: the kernel attaches what it knows.
+            // A user that its namespace does not map, or that may not ask, has no number to name itself by: the kernel attaches what it knows.
             Err(Errno::INVAL) if names_itself => names_itself = false,
             // A descriptor is taken from who was let in: he was once he is answered.
             Err(Errno::PERM) if fd.is_some() && !was_refused => {

@@ -224,7 +224,9 @@ impl Door {
                 Err(Errno::AGAIN) => return self.is_knocked = false,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "nobody can be let in for now");
+                    if !engine.report_limit(now, error) {
+                        tracing::debug!(%error, "nobody can be let in for now");
+                    }
                     self.is_deaf_until = Some(now + std::time::Duration::from_millis(100));
                     return;
                 }

@@ -7,21 +7,24 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
+use std::time::Duration;
+
 use fusewire_base::Instant;
 use fusewire_stack::ip::posix::Bound;
 use fusewire_stack::ip::{Event, Places, SocketId, Stack, State as TcpState};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use rustix::process::{Resource, getrlimit};
 
 use super::accounts::{Accounts, Budget, Charged};
 use super::closed::{Closed, Gone};
 use super::contexts::Xtp;
-use super::restore::{Restored, record_of};
 use super::lease::{self, INFO_EVERY, Lease, Regions};
 use super::pipe::{self, DATAGRAM_MAX, Turn};
 use super::policy::Policy;
 use super::requests::{bind_datagrams, local};
+use super::restore::{Restored, record_of};
 use super::table::{Listens, Socket, State, Table};
 use super::tokens;
 use crate::placeholder;
@@ -71,6 +74,8 @@ pub struct Engine {
     held_back: BTreeSet<u32>,
     /// Listeners with a connection that could not be offered for now: the kernel has no room for it, or their user.
     pub unoffered: BTreeSet<u32>,
+    /// When it was last reported that no descriptor is left.
+    limit_reported: Option<Instant>,
     /// Sockets that were made anew a moment ago.
     pub restored: Vec<Restored>,
     /// When they last tried.
@@ -140,6 +145,7 @@ impl Engine {
             closed: Closed::default(),
             held_back: BTreeSet::new(),
             unoffered: BTreeSet::new(),
+            limit_reported: None,
             restored: Vec::new(),
             offered_at: None,
             looked_at: 0,
@@ -155,6 +161,23 @@ impl Engine {
         let data = epoll::EventData::new_u64(tokens::INTERFACE);
         epoll::add(&self.epoll, interface, data, epoll::EventFlags::IN)?;
         Ok(true)
+    }
+
+    /// Logs that the outboard, or the host, has no descriptor left, at most every 10 seconds. Returns `true` if `error` means that.
+    pub fn report_limit(&mut self, now: Instant, error: Errno) -> bool {
+        const EVERY: Duration = Duration::from_secs(10);
+        let is_limit = matches!(error, Errno::MFILE | Errno::NFILE);
+        let is_due =
+            self.limit_reported.is_none_or(|reported| now.saturating_since(reported) >= EVERY);
+        if is_limit && is_due {
+            self.limit_reported = Some(now);
+            let (sockets, limit) = (self.table.len(), getrlimit(Resource::Nofile).current);
+            tracing::warn!(
+                %error, sockets, limit,
+                "cannot make a socket: no descriptor is left; raise the outboard's limit (ulimit -Hn, LimitNOFILE=)"
+            );
+        }
+        is_limit
     }
 
     /// Our end of the placeholder of the socket at `index` tells its news from now on.
@@ -436,7 +459,9 @@ impl Engine {
                 match bound.and_then(|local| bind_datagrams(stack, socket, local)) {
                     Ok(()) => {
                         let record = record_of(stack, socket);
-                        record.into_iter().for_each(|record| self.table.journal.note(index, record));
+                        record
+                            .into_iter()
+                            .for_each(|record| self.table.journal.note(index, record));
                         Turn::Goes
                     }
                     Err(error) => Turn::Failed(error),

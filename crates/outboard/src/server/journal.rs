@@ -178,10 +178,8 @@ impl Journal {
         for bytes in all[HEAD_LEN..].chunks(RECORD_LEN) {
             let place = journal.places;
             journal.places += 1;
-            let record = Record::parse(bytes).map(|record| Record {
-                restarts: record.restarts + 1,
-                ..record
-            });
+            let record = Record::parse(bytes)
+                .map(|record| Record { restarts: record.restarts + 1, ..record });
             match record.filter(|record| record.restarts <= RESTARTS_MAX) {
                 Some(record) => {
                     journal.store(place, &record);

@@ -304,7 +304,10 @@ impl Engine {
         now: Instant,
     ) -> Result<(Handle, OwnedFd)> {
         let number = self.table.next_number();
-        let pair = placeholder::pair(of.kind)?;
+        let pair = placeholder::pair(of.kind);
+        let pair = pair.inspect_err(|error| {
+            self.report_limit(now, *error);
+        })?;
         placeholder::name_it(&pair.q, self.instance);
         let token = fusewire_device::random().map_err(|_| Errno::NOMEM)?;
         let handle = Handle { socket: number, token };
