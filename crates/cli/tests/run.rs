@@ -258,6 +258,12 @@ fn a_worker_of_another_user_has_sockets_and_no_privileged_port() {
         let done = hosts.done(&OURS, &["python3", &beside("worker.py"), "rights"]);
         let parent = "['bound', None, 'EACCES', None, 'bound']";
         assert_eq!(done.ok().out, format!("{parent} ['bound', 'EACCES'] {{'made': 320}}\n"));
+        // A listener that is there at the program's end is for no other outboard.
+        let listens = "import os, socket; socket.create_server(('10.9.0.2', 80)); os._exit(0)";
+        hosts.done(&OURS, &["python3", "-c", listens]).ok();
+        let files = std::fs::read_dir(hosts.world.path("run")).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        assert_eq!(names.filter(|name| name.ends_with(".state")).count(), 0);
     });
 }
 

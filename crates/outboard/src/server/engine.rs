@@ -616,7 +616,13 @@ impl Engine {
 
     /// Ends every socket; connections are reset.
     pub fn end_all(&mut self, stack: &mut Stack, now: Instant) {
-        // What is recorded is for the next outboard.
+        // What is recorded is for the next outboard, unless its program has ended a moment ago.
+        for index in self.table.indices() {
+            let is_left = |socket: &mut Socket| placeholder::is_left(socket.q.as_fd());
+            if self.table.at(index).is_some_and(is_left) {
+                self.table.journal.forget(index);
+            }
+        }
         self.table.journal.close();
         for index in self.table.indices() {
             if let Some(socket) = self.table.remove(index) {
