@@ -168,7 +168,7 @@ impl Listener {
             }
             return ListenerAction::Accept(Box::new(c));
         }
-        if now >= self.cookies_until || self.waiting >= self.backlog {
+        if now >= self.cookies_until {
             return reset(self);
         }
         let (isn, cookie) = (Seq(h.seq.0.wrapping_sub(1)), Seq(h.ack.0.wrapping_sub(1)));
@@ -179,6 +179,10 @@ impl Listener {
             // comes again: a reset would end a handshake that is right.
             return self.dropped(DropCause::BadAck);
         };
+        if self.waiting >= self.backlog {
+            // The client believes that it is connected, and sends again what is not acknowledged.
+            return self.dropped(DropCause::Backlog);
+        }
         let offer = Offer {
             irs: isn,
             window: 0,

@@ -234,6 +234,30 @@ fn the_accept_queue_is_bounded() {
 }
 
 #[test]
+fn a_full_accept_queue_drops_the_ack_of_a_cookie() {
+    let cfg = Config::default();
+    let mut l = listener(&cfg, 2);
+    let now = Instant::from_ms(3_000);
+    let answers: Vec<_> =
+        (0..50).map(|n| syn_ack(l.handle_stray(now, &tuple(n), &syn(&cfg), 0))).collect();
+    let (mut accepted, mut dropped) = (Vec::new(), 0);
+    for (n, answer) in (0..).zip(&answers) {
+        match l.handle_stray(now, &tuple(n), &ack_of(answer, true), 0) {
+            ListenerAction::Accept(_) => accepted.push(n),
+            ListenerAction::Drop(DropCause::Backlog) => dropped += 1,
+            other => panic!("client {n}: {other:?}"),
+        }
+    }
+    assert_eq!((accepted.len(), dropped), (2, 48));
+    // The clients repeat the segment, and each is accepted when the application has made room.
+    for (n, answer) in (0..).zip(&answers).filter(|(n, _)| !accepted.contains(n)) {
+        l.taken();
+        let again = l.handle_stray(now, &tuple(n), &ack_of(answer, true), 0);
+        assert!(matches!(again, ListenerAction::Accept(_)), "client {n}: {again:?}");
+    }
+}
+
+#[test]
 fn strays_are_reset_and_resets_are_not_answered() {
     let cfg = Config::default();
     let mut l = listener(&cfg, 2);
