@@ -114,7 +114,9 @@ impl Socket {
         let failed = if has_failed || self.is_late() { FAILED } else { 0 };
         let shown = shown.bits() as i16 | failed;
         match self.kind {
-            Kind::Stream if self.inner.is_fresh() => libc::POLLHUP | libc::POLLOUT,
+            Kind::Stream if self.inner.is_fresh() => {
+                libc::POLLHUP | libc::POLLOUT | libc::POLLWRNORM
+            }
             Kind::Stream | Kind::Messages if self.inner.is_listening() => {
                 shown & !(libc::POLLOUT | libc::POLLWRNORM)
             }
@@ -399,10 +401,11 @@ impl Posix for Socket {
         Ok(self.inner.send(&[IoSlice::new(bytes)], sending(flags) | more)?)
     }
 
+    fn discard(&self, len: usize, flags: Flags) -> Result<usize> {
+        Ok(self.inner.discard(len, receiving(flags))?)
+    }
+
     fn recv_stream(&self, out: &mut [u8], flags: Flags) -> Result<usize> {
-        if flags.truncated {
-            return Err(Errno(libc::EOPNOTSUPP));
-        }
         Ok(self.inner.recv(&mut [IoSliceMut::new(out)], receiving(flags))?)
     }
 

@@ -7,6 +7,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fusewire_stack::ip::Ancillary;
+
 use crate::address::Family;
 use crate::errno::Result;
 use crate::socket::{Flags, Incoming, Kind, Outgoing, Socket};
@@ -41,6 +43,9 @@ pub trait Posix {
     fn send_stream(&self, bytes: &[u8], flags: Flags) -> Result<usize>;
     /// Receives what is there, waiting for the first byte; 0 at the end of the stream.
     fn recv_stream(&self, out: &mut [u8], flags: Flags) -> Result<usize>;
+    /// Discards up to `len` bytes of a stream, as [`Posix::recv_stream`] receives them; with [`Flags::peek`] it only says how
+    /// many there are.
+    fn discard(&self, len: usize, flags: Flags) -> Result<usize>;
     /// Sends up to `count` bytes of a file, from `offset` or from where it is read; returns how many.
     fn send_file(&self, file: BorrowedFd<'_>, offset: Option<u64>, count: usize) -> Result<usize>;
     /// Sends messages in order; returns how many.
@@ -118,6 +123,9 @@ impl Posix for Socket {
     fn recv_stream(&self, out: &mut [u8], flags: Flags) -> Result<usize> {
         self.recv_stream(out, flags)
     }
+    fn discard(&self, len: usize, flags: Flags) -> Result<usize> {
+        self.discard(len, flags)
+    }
     fn send_file(&self, file: BorrowedFd<'_>, offset: Option<u64>, count: usize) -> Result<usize> {
         self.send_file(file, offset, count)
     }
@@ -138,4 +146,32 @@ impl Posix for Socket {
     fn unsent(&self) -> Result<usize> {
         self.unsent()
     }
+}
+
+/// Sends up to `count` bytes of a file as one message, from `offset` or from where the file is read; returns how many.
+pub fn send_file_as_message(
+    socket: &dyn Posix,
+    file: BorrowedFd<'_>,
+    offset: Option<u64>,
+    count: usize,
+) -> Result<usize> {
+    let begin = offset.map_or_else(|| rustix::fs::tell(file), Ok)?;
+    let mut bytes = vec![0; count.min(1 << 16)];
+    let mut len = 0;
+    while len < bytes.len() {
+        match rustix::io::pread(file, &mut bytes[len..], begin + len as u64)? {
+            0 => break,
+            more => len += more,
+        }
+    }
+    if len == 0 {
+        return Ok(0);
+    }
+    bytes.truncate(len);
+    let message = Outgoing { to: None, beside: Ancillary::default(), bytes: bytes.into() };
+    socket.send_messages(&[message], Flags::default())?;
+    if offset.is_none() {
+        rustix::fs::seek(file, rustix::fs::SeekFrom::Start(begin + len as u64))?;
+    }
+    Ok(len)
 }

@@ -523,6 +523,68 @@ static void threads(void) {
 }
 
 /* A socket of the stack's, and a connection that carries ADUs, in one wait. */
+static void *connects_to_nobody(void *fd) {
+    struct sockaddr_in nobody = at("10.81.0.77", 7);
+    return (void *)(intptr_t)(fw_connect(*(int *)fd, SA(nobody)) == 0 ? 0 : errno);
+}
+
+/* Calls that few programs make do what they do on Linux. */
+static void rare_calls(void) {
+    static const int hows[] = {SHUT_RD, SHUT_WR, SHUT_RDWR};
+    struct sockaddr_in echo = at("10.81.0.1", 7), nobody = at("10.81.0.77", 7), all = at("10.81.0.255", 7), peer;
+    socklen_t len = sizeof peer;
+    char bytes[64];
+    for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) {
+        int fd = fw_socket(AF_INET, SOCK_STREAM, 0);
+        struct pollfd fresh = {fd, POLLIN | POLLOUT, 0};
+        struct iovec nowhere[2] = {{NULL, 1}, {NULL, 1}};
+        struct msghdr discarded = {.msg_iov = nowhere, .msg_iovlen = 2};
+        pthread_t thread;
+        void *error;
+        CHECK(fw_poll(&fresh, 1, 1000) == 1 && fresh.revents == (POLLHUP | POLLOUT));
+        CHECK(pthread_create(&thread, NULL, connects_to_nobody, &fd) == 0);
+        usleep(200000);
+        CHECK(fw_shutdown(fd, hows[i]) == 0);
+        CHECK(pthread_join(thread, &error) == 0 && (intptr_t)error == ECONNRESET);
+        CHECK(fw_connect(fd, SA(echo)) == 0 && fw_send(fd, "0123456789", 10, 0) == 10);
+        CHECK(fw_recv(fd, bytes, 10, MSG_PEEK | MSG_WAITALL) == 10);
+        CHECK(fw_recv(fd, bytes, 60, MSG_PEEK | MSG_WAITALL | MSG_DONTWAIT) == 10);
+        CHECK(fw_recv(fd, NULL, 4, MSG_TRUNC | MSG_PEEK) == 4 && fw_recv(fd, NULL, 4, MSG_TRUNC) == 4);
+        CHECK(fw_recvmsg(fd, &discarded, MSG_TRUNC) == 2);
+        CHECK(fw_recv(fd, bytes, 1, 0) == 1 && bytes[0] == '6' && fw_recv(fd, NULL, 60, MSG_TRUNC) == 3);
+        FAILS(fw_recv(fd, NULL, 1, MSG_TRUNC | MSG_DONTWAIT), EAGAIN);
+        CHECK(fw_close(fd) == 0);
+        fd = fw_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        FAILS(fw_connect(fd, SA(nobody)), EINPROGRESS);
+        CHECK(fw_shutdown(fd, hows[i]) == 0 && error_of(fd) == ECONNRESET && error_of(fd) == 0);
+        CHECK(fw_close(fd) == 0);
+    }
+
+    /* All of a network are not reached by chance, and the peer stays. */
+    int udp = fw_socket(AF_INET, SOCK_DGRAM, 0), on = 1;
+    if (!over_outboard())
+        FAILS(fw_sendto(udp, "x", 1, 0, SA(all)), EACCES);
+    CHECK(fw_connect(udp, SA(echo)) == 0);
+    FAILS(fw_connect(udp, SA(all)), EACCES);
+    CHECK(fw_getpeername(udp, (struct sockaddr *)&peer, &len) == 0 && peer.sin_addr.s_addr == echo.sin_addr.s_addr);
+
+    /* A file goes as a datagram, and one that came before the end is there after it. */
+    FILE *file = tmpfile();
+    off_t offset = 2;
+    CHECK(file && fwrite("0123456789", 1, 10, file) == 10 && fflush(file) == 0 && lseek(fileno(file), 0, SEEK_SET) == 0);
+    CHECK(fw_sendfile(udp, fileno(file), &offset, 5) == 5 && offset == 7 && lseek(fileno(file), 0, SEEK_CUR) == 0);
+    CHECK(fw_recv(udp, bytes, sizeof bytes, 0) == 5 && memcmp(bytes, "23456", 5) == 0);
+    CHECK(fw_sendfile(udp, fileno(file), NULL, 100) == 10 && fw_send(udp, "two", 3, 0) == 3);
+    struct pollfd waits = {udp, POLLIN, 0};
+    CHECK(fw_poll(&waits, 1, 10000) == 1 && lseek(fileno(file), 0, SEEK_CUR) == 10);
+    usleep(200000);
+    CHECK(fw_shutdown(udp, SHUT_RD) == 0);
+    CHECK(fw_recv(udp, bytes, sizeof bytes, 0) == 10 && fw_recv(udp, bytes, sizeof bytes, 0) == 3);
+    CHECK(fw_recv(udp, bytes, sizeof bytes, 0) == 0 && fw_poll(&waits, 1, 10000) == 1);
+    CHECK(fw_setsockopt(udp, SOL_SOCKET, SO_BROADCAST, &on, sizeof on) == 0 && fw_connect(udp, SA(all)) == 0);
+    CHECK(fclose(file) == 0 && fw_close(udp) == 0);
+}
+
 static void beside_adus(void) {
     char folder[] = "/tmp/fusewire-border-XXXXXX", key[64], bytes[10];
     CHECK(mkdtemp(folder) != NULL);
@@ -583,6 +645,9 @@ int main(int argc, char **argv) {
     if (!over_outboard())
         closed_under_a_waiter();
     threads();
+    /* Addresses of the kernel are asked for by it. */
+    if (strcmp(getenv("FUSEWIRE_ADDRESS"), "kernel") != 0)
+        rare_calls();
     beside_adus();
     many();
     printf("done\n");

@@ -63,12 +63,37 @@ pub fn receive(
     }
 }
 
+/// Discards up to `len` bytes of a stream (`MSG_TRUNC`), or with `MSG_PEEK` only says how many there are.
+pub fn discard(library: &Library, socket: &mut Socket, len: usize, flags: i32) -> Result<usize> {
+    let kept = RECV & !libc::MSG_TRUNC;
+    let flags = RecvFlags::from_bits_retain((flags & kept) as u32);
+    let mut recv = |room: &mut [u8], flags| {
+        let pieces = &mut [IoSliceMut::new(room)];
+        receive_stream(library, socket, pieces, flags).map(|received| received.len)
+    };
+    if !flags.contains(RecvFlags::PEEK) {
+        return client::discard(len, flags, recv);
+    }
+    let first = recv(&mut [0][..len.min(1)], flags - RecvFlags::WAITALL)?;
+    let waiting = || match unread(library, socket) {
+        Some(found) => found,
+        None => Ok(rustix::io::ioctl_fionread(socket.p())? as usize),
+    };
+    Ok(if first == 0 { 0 } else { waiting()?.clamp(1, len) })
+}
+
 fn receive_stream(
     library: &Library,
     socket: &mut Socket,
     pieces: &mut [IoSliceMut<'_>],
     flags: RecvFlags,
 ) -> Result<Received> {
+    if flags.contains(RecvFlags::PEEK | RecvFlags::WAITALL) {
+        let wanted = pieces.iter().map(|piece| piece.len()).sum();
+        let copy = *socket;
+        let peek = |flags| receive_stream(library, socket, pieces, flags).map(|found| found.len);
+        return client::peek_all(copy.p(), wanted, flags, peek).map(Received::of);
+    }
     if !is_begun(library, socket) {
         return Err(Errno::NOTCONN);
     }
@@ -168,7 +193,35 @@ pub fn has_failed(library: &Library, socket: &Socket) -> bool {
     }
 }
 
+/// A datagram, or the error of one, waits to be received.
+pub fn has_datagram(library: &Library, socket: &Socket) -> bool {
+    let in_ring = library.rings(socket).is_some_and(|(rings, way)| rings.next_len(way).is_some());
+    in_ring || sockets::shown(socket.p(), PollFlags::IN).is_ok_and(|shown| !shown.is_empty())
+}
+
+/// Receives a datagram. Where receiving was shut down, those that came before come first; with the last of them the placeholder is
+/// shut down, too, and shows so.
 fn receive_datagram(
+    library: &Library,
+    socket: &mut Socket,
+    pieces: &mut [IoSliceMut<'_>],
+    flags: RecvFlags,
+) -> Result<Received> {
+    if !socket.is(stage::SHUT_READ) {
+        return next_datagram(library, socket, pieces, flags);
+    }
+    let received = match next_datagram(library, socket, pieces, flags | RecvFlags::DONTWAIT) {
+        Err(Errno::AGAIN) => Ok(Received::of(0)),
+        done => done,
+    };
+    if !has_datagram(library, socket) {
+        library.give_up(socket);
+        rustix::net::shutdown(socket.p(), rustix::net::Shutdown::Read)?;
+    }
+    received
+}
+
+fn next_datagram(
     library: &Library,
     socket: &mut Socket,
     pieces: &mut [IoSliceMut<'_>],
@@ -195,7 +248,7 @@ fn receive_datagram(
             return Ok(Received::of(0));
         }
         *socket = lost::lose(library, socket)?;
-        return receive_datagram(library, socket, pieces, flags);
+        return next_datagram(library, socket, pieces, flags);
     };
     if !socket.is(stage::USED) {
         // Who is reached here stays here, whomever it sends to.
@@ -476,4 +529,28 @@ pub fn send_file(
     let (p, handle, of) = (socket.p(), socket.handle, (file, begin, count));
     let sent = rings.send_file(&library.client, (p, handle, way), of, SendFlags::NOSIGNAL);
     told(library, socket, sent)
+}
+
+/// Sends what a file has from an offset on as one datagram, as `sendfile` does. `None`: it is for the kernel.
+pub fn send_file_as_datagram(
+    library: &Library,
+    socket: &mut Socket,
+    file: BorrowedFd<'_>,
+    begin: u64,
+    count: usize,
+) -> Option<Result<usize>> {
+    let mut bytes = [0; 1 << 16];
+    let (mut len, most) = (0, count.min(bytes.len()));
+    while len < most {
+        match rustix::io::pread(file, &mut bytes[len..most], begin + len as u64) {
+            Ok(0) => break,
+            Ok(more) => len += more,
+            Err(Errno::INTR) => {}
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    if len == 0 {
+        return Some(Ok(0));
+    }
+    send(library, socket, &[IoSlice::new(&bytes[..len])], None, 0)
 }

@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 use rustix::io::{Errno, FdFlags};
 use rustix::net::{RecvFlags, netdevice};
 
+use crate::bytes;
 use crate::library::{Library, commanded, library, plain};
 use crate::lost;
 use crate::sockaddr::{self, Laid};
@@ -261,7 +262,7 @@ pub fn connect(number: i32, address: &[u8], returns: bool) -> Option<Result<()>>
         return give_up(library, &socket);
     }
     if let Some(remote) = remote
-        && !socket.is(is_used)
+        && !(socket.is_stream() && socket.is(is_used))
         && let Some(error) = nowhere(library, &socket, remote)
     {
         return Some(Err(error));
@@ -405,6 +406,17 @@ pub fn shutdown(number: i32, how: i32) -> Option<Result<()>> {
         let now = library.stage(&socket);
         library.table.change(&mut socket, now, 0);
     }
+    if socket.is_stream()
+        && socket.is(stage::CONNECTING)
+        && shown(socket.p(), PollFlags::OUT).is_ok_and(|shown| shown.is_empty())
+    {
+        match library.client.connect(socket.p(), socket.handle, None) {
+            // The handshake has ended meanwhile.
+            Err(Errno::ISCONN | Errno::BADF) => {}
+            // Nothing is shut down: whoever waits for the connection gets `ECONNRESET`.
+            done => return Some(library.said(&socket, done)),
+        }
+    }
     if how != Shutdown::Read
         && socket.is(stage::CONNECTED)
         && socket.is_stream()
@@ -428,6 +440,8 @@ pub fn shutdown(number: i32, how: i32) -> Option<Result<()>> {
         },
         // To shut down the other direction is to leave the socket, to the outboard.
         (true, false) if how == Shutdown::Write => Ok(()),
+        // Datagrams that came before are read first: see `bytes::receive_datagram`.
+        (true, false) if bytes::has_datagram(library, &socket) => Ok(()),
         (true, false) => {
             library.give_up(&socket);
             rustix::net::shutdown(socket.p(), Shutdown::Read)

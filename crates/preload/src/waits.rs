@@ -17,7 +17,7 @@ use libc::epoll_event;
 
 use crate::library::{self, Library};
 use crate::sys;
-use crate::table::{Known, Socket, Watch};
+use crate::table::{Known, Socket, Watch, stage};
 
 /// What a stream that has something to read shows.
 const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
@@ -30,6 +30,16 @@ pub fn elsewhere(number: i32) {
     if let Some(library) = library::library() {
         library.wait_elsewhere(number);
     }
+}
+
+/// A number is a stream's that neither was connected nor listens, in whatever process.
+pub fn is_fresh(number: i32) -> bool {
+    let used = stage::CONNECTED | stage::CONNECTING | stage::LISTENING | stage::DEAD;
+    let Some(library) = library::library().filter(|library| !library.is_confined()) else {
+        return false;
+    };
+    let Known::Ours(socket) = library.table.known(number) else { return false };
+    socket.is_stream() && !socket.is(used) && library.stage(&socket) & used == 0
 }
 
 /// Calls `each` with the descriptors that ancillary data hand over, as far as they are what they say.

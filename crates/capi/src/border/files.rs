@@ -8,6 +8,7 @@ use libc::{iovec, msghdr, off_t, size_t, ssize_t};
 use super::messages::{fw_recvmsg, fw_sendmsg};
 use super::{fw_recv, fw_send, memory};
 use crate::errno::{Errno, Result};
+use crate::posix::send_file_as_message;
 use crate::table;
 
 /// A message that is nothing but pieces.
@@ -71,7 +72,10 @@ exported! {
         }
         // SAFETY: no descriptor is -1; the kernel says EBADF of one that is not open, and the caller keeps one that is.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
-        let sent = socket.send_file(file, from, count)?;
+        let sent = match socket.is_stream() {
+            true => socket.send_file(file, from, count)?,
+            false => send_file_as_message(&*socket, file, from, count)?,
+        };
         if let Some(from) = from {
             // SAFETY: it was read from there: the header file's contract.
             unsafe { memory::put_number(offset.cast(), from + sent as u64) };

@@ -273,6 +273,17 @@ pub unsafe fn scatter<'a>(iov: *const iovec, count: usize) -> Result<Place<'a>> 
     }
 }
 
+/// How many bytes the pieces of a message have.
+///
+/// # Safety
+/// `iov` is null or points to `count` pieces.
+pub unsafe fn len_of(iov: *const iovec, count: usize) -> Result<usize> {
+    check_pieces(iov, count)?;
+    // SAFETY: `count` pieces are there: the caller's obligation.
+    let len = |at: usize| unsafe { iov.add(at).read_unaligned() }.iov_len;
+    Ok((0..count).fold(0, |all, at| all.saturating_add(len(at))))
+}
+
 /// A time to wait; null is for ever.
 ///
 /// # Safety

@@ -80,9 +80,15 @@ exported! {
         // SAFETY: null, or one header: the header file's contract.
         let headers = unsafe { memory::array_mut(header, 1, 1) }?;
         let header = &mut headers[0];
+        let flags = Flags::of(flags)?;
+        if socket.is_stream() && flags.truncated {
+            // SAFETY: so many pieces are there: the header file's contract. Nothing is written where they point to.
+            let len = unsafe { memory::len_of(header.msg_iov, header.msg_iovlen) }?;
+            (header.msg_namelen, header.msg_controllen, header.msg_flags) = (0, 0, 0);
+            return socket.discard(len, flags);
+        }
         // SAFETY: its pieces point to what they say: the header file's contract.
         let place = unsafe { memory::scatter(header.msg_iov, header.msg_iovlen) }?;
-        let flags = Flags::of(flags)?;
         let mut incoming = [Incoming { place, got: None }];
         if socket.is_stream() {
             let received = incoming[0].place.fill(|out| match socket.recv_stream(out, flags) {

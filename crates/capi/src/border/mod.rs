@@ -265,14 +265,18 @@ exported! {
         addr_len: *mut socklen_t,
     ) -> ssize_t {
         let socket = table::socket(fd)?;
-        // SAFETY: null, or `len` bytes: the header's contract.
-        let out = unsafe { memory::bytes_mut(out, len) }?;
+        let flags = Flags::of(flags)?;
+        let discards = socket.is_stream() && flags.truncated;
+        // SAFETY: null, or `len` bytes: the header's contract. Bytes that are discarded need none.
+        let out = unsafe { memory::bytes_mut(out, if discards { 0 } else { len }) }?;
         if !addr.is_null() && addr_len.is_null() {
             return Err(Errno(libc::EFAULT));
         }
-        let flags = Flags::of(flags)?;
         if socket.is_stream() {
-            let received = socket.recv_stream(out, flags)?;
+            let received = match discards {
+                true => socket.discard(len, flags)?,
+                false => socket.recv_stream(out, flags)?,
+            };
             // SAFETY: null, or `*addr_len` bytes: the header's contract. A connection's peer is not told.
             unsafe { memory::put_address(addr, addr_len, Vec::new) }?;
             return Ok(received);

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use fusewire_stack::ip::{Ancillary, Interest, Received, SocketId, Stack, posix};
 
-use super::{Flags, Kind, Socket, State, Wait};
+use super::{Flags, Inner, Kind, Socket, State, Wait};
 use crate::address::Named;
 use crate::errno::{Errno, Result};
 
@@ -97,6 +97,9 @@ impl Socket {
             Named::Somebody(peer) => Some(peer),
         };
         let mut inner = self.lock();
+        if let Some(peer) = peer {
+            self.may_send_to(&inner, peer)?;
+        }
         self.with_stack(|stack, now| {
             if let Some(peer) = peer {
                 stack.source_for(now, peer.ip())?;
@@ -105,6 +108,12 @@ impl Socket {
         })?;
         inner.peer = peer;
         Ok(())
+    }
+
+    /// Checks that the socket's options allow to send there.
+    fn may_send_to(&self, inner: &Inner, to: SocketAddr) -> Result<()> {
+        let set = &inner.options.set;
+        self.opened.host().with(|stack, _| set.may_send_to(stack, to.ip()))?.map_err(Errno)
     }
 
     pub(super) fn bind_datagram(
@@ -150,6 +159,11 @@ impl Socket {
             }
             if inner.peer.is_none() && messages.iter().any(|message| message.to.is_none()) {
                 return Err(Errno(libc::EDESTADDRREQ));
+            }
+            if !inner.options.set.broadcast {
+                for to in messages.iter().filter_map(|message| message.to) {
+                    self.may_send_to(&inner, to)?;
+                }
             }
             if flags.more || inner.begun.is_some() {
                 drop(inner);

@@ -375,6 +375,15 @@ impl Socket {
         };
         let inner = self.lock();
         match inner.state {
+            State::Stream { id, .. }
+                if self.with_stack(|stack, _| stack.tcp_state(id))? == TcpState::SynSent =>
+            {
+                // As on Linux: the handshake ends, and the socket is as if it had never begun one.
+                self.with_stack(|stack, _| stack.tcp_cancel(id))?;
+                drop(inner);
+                self.opened.host().wake(id);
+                return Ok(());
+            }
             State::Stream { id, .. } => {
                 self.connected_now(id)?;
                 if write {
@@ -520,7 +529,7 @@ impl Socket {
         }
         let Some(id) = view.id else {
             let fresh = if self.kind == Kind::Stream { libc::POLLHUP } else { 0 };
-            return fresh | libc::POLLOUT;
+            return fresh | libc::POLLOUT | libc::POLLWRNORM;
         };
         let Ok(ready) = stack.readiness(id) else { return libc::POLLERR | libc::POLLHUP };
         let is_set = |flag: &AtomicBool| flag.load(Ordering::Acquire);

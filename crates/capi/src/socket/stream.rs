@@ -183,12 +183,10 @@ impl Socket {
     /// Receives what is there, waiting for the first byte; 0 at the end of the stream.
     pub fn recv_stream(&self, out: &mut [u8], flags: Flags) -> Result<usize> {
         let id = self.stream()?;
-        if flags.truncated {
-            return Err(Errno(libc::EOPNOTSUPP));
-        }
         let timeout = self.lock().options.recv_wait(flags);
         if flags.peek {
-            return self.peek_stream(id, out, timeout);
+            return self
+                .peek_stream((id, timeout), out.len(), flags.all, |stack| peek(stack, id, out));
         }
         let mut done = 0;
         let result = self.wait_receiving(id, timeout, |stack, now, receives| {
@@ -221,20 +219,66 @@ impl Socket {
         }
     }
 
-    /// Shows what is there and leaves it there, waiting for the first byte; 0 at the end of the stream.
+    /// Shows what is there and leaves it there, waiting for the first of `wanted` bytes, or for all that a receive buffer holds
+    /// of them; 0 at the end of the stream.
     fn peek_stream(
         &self,
-        id: SocketId,
-        out: &mut [u8],
-        timeout: Option<Duration>,
+        (id, timeout): (SocketId, Option<Duration>),
+        wanted: usize,
+        all: bool,
+        mut peek: impl FnMut(&mut Stack) -> io::Result<Option<usize>>,
     ) -> Result<usize> {
+        let room = self.config(&self.lock().options)?.recv_window as usize;
+        let (enough, mut found) = (if all { wanted.min(room) } else { 1 }, 0);
         let wait = Wait { id, interest: Interest::Read, timeout };
         let peeked = self.wait(&wait, |stack, _| {
-            let is_shut = || self.shut_read.load(Ordering::Acquire);
-            Ok(peek(stack, id, out)?.or_else(|| is_shut().then_some(0)))
+            let is_shut = self.shut_read.load(Ordering::Acquire);
+            let Some(len) = peek(stack)? else { return Ok(is_shut.then_some(0)) };
+            found = len;
+            let is_last = is_shut || len == 0 || has_ended(stack.tcp_state(id)?);
+            Ok((is_last || len >= enough).then_some(len))
         });
-        self.received(peeked)
+        match peeked {
+            Err(_) if found > 0 => Ok(found),
+            peeked => self.received(peeked),
+        }
     }
+
+    /// Discards up to `len` bytes (`MSG_TRUNC`), waiting for the first; 0 at the end of the stream. With [`Flags::peek`] it only
+    /// says how many there are.
+    pub fn discard(&self, len: usize, flags: Flags) -> Result<usize> {
+        let id = self.stream()?;
+        let timeout = self.lock().options.recv_wait(flags);
+        let waiting = |stack: &mut Stack, most: usize| -> io::Result<Option<usize>> {
+            match stack.tcp_room(id)?.0 {
+                0 => Ok(stack.tcp_read(id, &mut [])?),
+                unread => Ok(Some(unread.min(most))),
+            }
+        };
+        if flags.peek {
+            return self.peek_stream((id, timeout), len, flags.all, |stack| waiting(stack, len));
+        }
+        let mut done = 0;
+        let wait = Wait { id, interest: Interest::Read, timeout };
+        let result = self.wait(&wait, |stack, _| {
+            let is_shut = self.shut_read.load(Ordering::Acquire);
+            let Some(found) = waiting(stack, len - done)? else {
+                return Ok(is_shut.then_some(()));
+            };
+            stack.tcp_consume(id, found)?;
+            done += found;
+            Ok((found == 0 || !flags.all || done == len).then_some(()))
+        });
+        match result {
+            Err(_) if done > 0 => Ok(done),
+            result => self.received(result.map(|()| done)),
+        }
+    }
+}
+
+/// The peer has finished, or nothing comes any more.
+fn has_ended(state: TcpState) -> bool {
+    !matches!(state, TcpState::Established | TcpState::FinWait1 | TcpState::FinWait2)
 }
 
 fn take(

@@ -11,6 +11,8 @@ IS_V6 = ":" in FAR
 FAMILY = socket.AF_INET6 if IS_V6 else socket.AF_INET
 ECHO, SINK, FILLS, EARLY, CLOSED, TELLS = [(FAR, port, 0, 0)[:4 if IS_V6 else 2] for port in (7000, 7001, 7006, 7008, 7009, 7010)]
 LOOPBACK, NOBODY, ANY = ("::1", FAR[:-1] + "77", "::") if IS_V6 else ("127.0.0.1", FAR.rpartition(".")[0] + ".77", "0.0.0.0")
+# Another address that no host has, which the other steps do not use: after three seconds it is known to be unreachable.
+SILENT = NOBODY[:-1] + "8"
 # Options and items of ancillary data, by their numbers.
 IP, IPV6 = socket.IPPROTO_IP, socket.IPPROTO_IPV6
 IP_TOS, IP_TTL, IP_PKTINFO, IP_RECVTTL, IP_RECVTOS = 1, 2, 8, 12, 13
@@ -535,6 +537,126 @@ def datagrams_that_are_ended():
     done = said(s.send, b"x"), said(s.send, b"x", socket.MSG_NOSIGNAL), said(s.sendto, b"x", ECHO)
     signal.signal(signal.SIGPIPE, before)
     return zero, done, seen
+
+
+@step
+def shut_down_while_it_connects():
+    # Nobody is there: the connection that is waited for, or asked about, is reset, and another may be begun.
+    out = []
+    for how in socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR:
+        s, got = new(), []
+        t = threading.Thread(target=lambda: got.append(said(s.connect, (SILENT, 7))))
+        t.start()
+        time.sleep(0.2)
+        ended = said(s.shutdown, how)
+        t.join(1)
+        again = said(s.connect, ECHO)
+        s.sendall(b"again")
+        out.append((ended, got, again, exactly(s, 5)))
+        s = new()
+        s.setblocking(False)
+        begun = name_of(s.connect_ex((SILENT, 7)))
+        ended = said(s.shutdown, how)
+        p = select.poll()
+        p.register(s, select.POLLOUT)
+        shown = p.poll(1000)[0][1] & (select.POLLERR | select.POLLHUP)
+        ask = lambda: name_of(s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+        out.append((begun, ended, shown, ask(), ask()))
+    return out
+
+
+@step
+def peeks_for_all():
+    s = tcp()
+    s.sendall(b"abc")
+    readable(s, 3)
+    threading.Timer(0.2, s.sendall, (b"def",)).start()
+    out = [s.recv(6, socket.MSG_PEEK | socket.MSG_WAITALL), exactly(s, 6)]
+    s.sendall(b"abc")
+    readable(s, 3)
+    out.append(said(s.recv, 6, socket.MSG_PEEK | socket.MSG_WAITALL | socket.MSG_DONTWAIT))
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 100_000))
+    out.append(said(s.recv, 6, socket.MSG_PEEK | socket.MSG_WAITALL))
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bytes(16))
+    s.shutdown(socket.SHUT_WR)
+    return out, s.recv(6, socket.MSG_PEEK | socket.MSG_WAITALL), exactly(s, 6)
+
+
+@step
+def discards():
+    # Bytes are thrown away, and the memory that is named need not be there.
+    libc, room, no = ctypes.CDLL(None, use_errno=True), bytearray(b"----"), socket.MSG_DONTWAIT
+    s = tcp()
+
+    def to_nowhere(n, flags=0):
+        n = libc.recv(s.fileno(), None, n, socket.MSG_TRUNC | flags)
+        return n if n >= 0 else name_of(ctypes.get_errno())
+
+    s.sendall(b"0123456789" * 2000)
+    readable(s, 20_000)
+    out = [s.recv_into(room, 4, socket.MSG_TRUNC), bytes(room), s.recv(3), to_nowhere(4, socket.MSG_PEEK), to_nowhere(4), s.recv(3)]
+    out += [s.recvmsg_into([room], 0, socket.MSG_TRUNC)[0], bytes(room), to_nowhere(100_000, socket.MSG_PEEK), to_nowhere(19_972)]
+    threading.Timer(0.2, s.sendall, (b"def",)).start()
+    out += [to_nowhere(13, socket.MSG_WAITALL), to_nowhere(4, no), to_nowhere(4, no | socket.MSG_PEEK)]
+    s.shutdown(socket.SHUT_WR)
+    return out, to_nowhere(4), s.recv(1)
+
+
+@step
+def polled_when_fresh():
+    s = new()
+    out = []
+    for wanted in select.POLLIN, select.POLLIN | select.POLLOUT:
+        p = select.poll()
+        p.register(s, wanted)
+        out.append([shown for _, shown in p.poll(1000)])
+    s.connect(ECHO)
+    return out, [shown for _, shown in p.poll(1000)], [shown for _, shown in select.poll().poll(0)]
+
+
+@step_of_four
+def to_all_once_connected():
+    out = []
+    for to in (OWN.rpartition(".")[0] + ".255", 7011), ECHO:
+        s = new(socket.SOCK_DGRAM)
+        s.connect(ECHO)
+        out.append((said(s.connect, to), s.getpeername() == ECHO))
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        out.append((said(s.connect, to), s.getpeername() == to))
+    return out
+
+
+@step
+def a_file_in_a_datagram():
+    s, out = new(socket.SOCK_DGRAM), []
+    with open(sys.argv[0], "rb", buffering=0) as f:
+        whole = f.read(3000)
+        f.seek(100)
+        out.append(said(os.sendfile, s.fileno(), f.fileno(), 0, 10))
+        s.connect(ECHO)
+        out += [os.sendfile(s.fileno(), f.fileno(), 7, 1200), s.recv(2000) == whole[7:1207], f.tell()]
+        libc = ctypes.CDLL(None)
+        out += [libc.sendfile(s.fileno(), f.fileno(), None, ctypes.c_size_t(50)), s.recv(2000) == whole[100:150], f.tell()]
+        os.lseek(f.fileno(), 0, os.SEEK_END)
+        out.append(libc.sendfile(s.fileno(), f.fileno(), None, ctypes.c_size_t(50)))
+    return out
+
+
+@step
+def datagrams_before_the_end():
+    out = []
+    for count in 12, 1, 0:
+        s = new(socket.SOCK_DGRAM)
+        s.connect(ECHO)
+        for n in range(count):
+            s.send(b"%d" % n)
+        time.sleep(0.2)
+        said(s.shutdown, socket.SHUT_RD)
+        p = select.poll()
+        p.register(s, select.POLLIN | select.POLLRDHUP)
+        before = bool(p.poll(1000))
+        out.append((before, [s.recv(10) for _ in range(count + 2)], [shown for _, shown in p.poll(1000)]))
+    return out
 
 
 @step

@@ -75,6 +75,13 @@ impl Entered<'_> {
                     Err(error) => return Err(error),
                 }
                 if received > 0 && (received == all || !takes_all) {
+                    if peeks
+                        && received < all
+                        && received as u64 == self.local.before().load(Ordering::Acquire)
+                        && let Ok(Some(behind)) = self.take(p, pieces, received, true)
+                    {
+                        received += behind;
+                    }
                     return Ok(Done::Yes(received));
                 }
                 continue;

@@ -19,6 +19,7 @@ mod commands;
 mod datagrams;
 mod leased;
 pub mod lost;
+mod partial;
 mod rings;
 mod socket;
 mod source;
@@ -48,6 +49,7 @@ pub use bytes::{
     send_to,
 };
 pub use datagrams::Leaving;
+pub use partial::{discard, peek_all};
 pub use rings::Rings;
 pub use socket::{Outboard, Placeholder, Socket};
 pub use stream::{Listener, Stream};
@@ -226,7 +228,7 @@ impl Client {
     }
 
     /// Begins to connect; of a stream, `p` can be written to when that is done: [`Client::connected`]. Of datagrams it is
-    /// done at once, and `None` undoes it.
+    /// done at once. `None` undoes it: of datagrams, and of a stream whose handshake goes on, which fails with `ECONNRESET`.
     ///
     /// # Errors
     /// `EISCONN`, `EALREADY`, `ENETUNREACH`, `EADDRNOTAVAIL`, `EINVAL`; `EAGAIN`: of a stream, its user owes the packets of a second;

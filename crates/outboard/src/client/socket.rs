@@ -22,8 +22,8 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
 
 use super::{
-    Came, Client, Datagram, Leaving, Result, Rings, Way, accept, next_len, recv_message,
-    send_message,
+    Came, Client, Datagram, Leaving, Result, Rings, Way, accept, discard, next_len, peek_all,
+    recv_message, send_message,
 };
 use crate::placeholder;
 use crate::protocol::{About, HEADING_LEN, Handle, Heading, Kind, OptionName, SocketType};
@@ -50,6 +50,8 @@ mod stage {
     pub const DEAD: u32 = 1 << 3;
     /// No call to connect has said yet that it is connected.
     pub const UNTOLD: u32 = 1 << 4;
+    /// Receiving datagrams was shut down.
+    pub const SHUT_READ: u32 = 1 << 5;
 }
 
 /// A socket.
@@ -407,8 +409,12 @@ impl Socket {
     /// `ENOTCONN`.
     pub fn shutdown(&self, how: Shutdown) -> Result<()> {
         let end = self.end()?;
-        if self.is(stage::CONNECTING) {
-            let _ = self.settle(&end);
+        if self.is(stage::CONNECTING) && self.settle(&end) == Ok(false) {
+            match self.client().connect(end.p.as_fd(), end.handle, None) {
+                // The handshake has ended meanwhile.
+                Err(Errno::ISCONN | Errno::BADF) => drop(self.settle(&end)),
+                done => return done,
+            }
         }
         match (self.is(stage::CONNECTED), self.is(stage::LISTENING)) {
             (true, _) if self.of.kind == Kind::Stream => {
@@ -418,13 +424,24 @@ impl Socket {
             // To shut down the other direction is to leave the socket, to the outboard.
             (true, _) if how == Shutdown::Write => Ok(()),
             (true, _) => {
-                // What came before is read no more.
-                self.outboard.rings.give_up(end.p.as_fd(), &end.way);
-                rustix::net::shutdown(&end.p, Shutdown::Read)
+                self.change(stage::SHUT_READ, 0);
+                self.end_datagrams(&end)
             }
             (false, true) => rustix::net::shutdown(&end.p, how),
             (false, false) => Err(Errno::NOTCONN),
         }
+    }
+
+    /// Shuts the placeholder of a socket for datagrams down for reading, unless some wait: those come first.
+    fn end_datagrams(&self, end: &End) -> Result<()> {
+        let (p, rings) = (end.p.as_fd(), &self.outboard.rings);
+        let waits = rings.next_len(&end.way).is_some()
+            || !shown(p, PollFlags::IN, Some(Duration::ZERO))?.is_empty();
+        if waits {
+            return Ok(());
+        }
+        rings.give_up(p, &end.way);
+        rustix::net::shutdown(p, Shutdown::Read)
     }
 
     // ---- bytes
@@ -512,11 +529,33 @@ impl Socket {
         }
     }
 
-    /// Receives what is there, waiting for something to be; 0 at the end of the stream.
+    /// Receives what is there, waiting for something to be; 0 at the end of the stream. A peek with `WAITALL` waits for all.
     ///
     /// # Errors
     /// As `recvmsg(2)`, and why the connection is over, once; `ENOTCONN`.
     pub fn recv(&self, pieces: &mut [IoSliceMut<'_>], flags: RecvFlags) -> Result<usize> {
+        if flags.contains(RecvFlags::PEEK | RecvFlags::WAITALL) {
+            let wanted = pieces.iter().map(|piece| piece.len()).sum();
+            let end = self.end()?;
+            return peek_all(end.p.as_fd(), wanted, flags, |flags| self.recv_once(pieces, flags));
+        }
+        self.recv_once(pieces, flags)
+    }
+
+    /// Discards up to `len` bytes of a stream (`MSG_TRUNC`); with `PEEK` it only says how many there are.
+    ///
+    /// # Errors
+    /// As [`Socket::recv`].
+    pub fn discard(&self, len: usize, flags: RecvFlags) -> Result<usize> {
+        let recv = |room: &mut [u8], flags| self.recv(&mut [IoSliceMut::new(room)], flags);
+        if flags.contains(RecvFlags::PEEK) {
+            let first = recv(&mut [0][..len.min(1)], flags - RecvFlags::WAITALL)?;
+            return Ok(if first == 0 { 0 } else { self.unread()?.clamp(1, len) });
+        }
+        discard(len, flags, recv)
+    }
+
+    fn recv_once(&self, pieces: &mut [IoSliceMut<'_>], flags: RecvFlags) -> Result<usize> {
         let end = self.end()?;
         if !self.is(stage::CONNECTED) {
             match self.await_connection(&end, flags.contains(RecvFlags::DONTWAIT)) {
@@ -607,7 +646,14 @@ impl Socket {
         let mut heading = [0; HEADING_LEN];
         let mut pieces = [IoSliceMut::new(&mut heading), IoSliceMut::new(bytes)];
         let (rings, with) = (&self.outboard.rings, (end.p.as_fd(), end.handle, &end.way));
-        match again(|| rings.recv_from(self.client(), with, &mut pieces, flags)) {
+        let is_shut = self.is(stage::SHUT_READ);
+        let flags = if is_shut { flags | RecvFlags::DONTWAIT } else { flags };
+        let received = again(|| rings.recv_from(self.client(), with, &mut pieces, flags));
+        if is_shut {
+            self.end_datagrams(&end)?;
+        }
+        match received {
+            Err(Errno::AGAIN) if is_shut => Ok(None),
             Err(Errno::CONNRESET) => Err(Errno::NETDOWN),
             Err(error) => Err(error),
             Ok(Some(datagram)) => Ok(Some(datagram)),

@@ -132,6 +132,14 @@ impl Engine {
             Request::Listen(handle, backlog) => self.on(&handle, |engine, socket| {
                 engine.listen(stack, now, socket, backlog, asker.owner)
             }),
+            Request::Connect(handle, None) if self.is_stream(&handle) => {
+                let answer = self.on(&handle, |_, socket| cancel(stack, socket))?;
+                // Its placeholder shows the end before the caller is answered.
+                if let Some(index) = self.table.commanded(&handle) {
+                    self.turn(stack, now, index).map_err(|_| Errno::NETDOWN)?;
+                }
+                Ok(answer)
+            }
             Request::Connect(handle, remote) => self.on(&handle, |engine, socket| {
                 let (p, remote) = (asker.fd.ok_or(Errno::INVAL)?, remote.map(canonical));
                 if socket_cookie(p)? != socket.cookie {
@@ -242,6 +250,12 @@ impl Engine {
                 engine.lease(stack, socket, &key).map(Answer::Leased)
             }),
         }
+    }
+
+    fn is_stream(&mut self, handle: &Handle) -> bool {
+        let index = self.table.commanded(handle);
+        let socket = index.and_then(|index| self.table.at(index));
+        socket.is_some_and(|socket| socket.of.kind == Kind::Stream)
     }
 
     /// Gives a socket's one user its rings. What lies in the placeholder, either way, goes before what they have.
@@ -559,6 +573,8 @@ impl Engine {
         let meant = |to: SocketAddr| SocketAddr::new(stack.layer().meant(to.ip()), to.port());
         let remote = remote.map(meant);
         if let Some(remote) = remote {
+            let options = &socket.options;
+            options.may_send_to(stack, remote.ip()).map_err(Errno::from_raw_os_error)?;
             stack.source_for(now, remote.ip()).map_err(number_of)?;
         }
         if remote != *peer && !earlier.has_room(left) {
@@ -638,6 +654,17 @@ impl Engine {
             _ => return value_of(stack, &socket.options, name, is_tcp),
         };
         Ok(int.to_ne_bytes().to_vec())
+    }
+}
+
+/// Ends the handshake of a stream, whose placeholder shows then that it has failed.
+fn cancel(stack: &mut Stack, socket: &Socket) -> Result<Answer> {
+    match socket.state {
+        State::Connecting { id, .. } => {
+            stack.tcp_cancel(id).map(|()| Answer::Done).map_err(number_of)
+        }
+        State::Fresh => Err(Errno::NOTCONN),
+        _ => Err(Errno::ISCONN),
     }
 }
 

@@ -291,6 +291,12 @@ pub unsafe extern "C-unwind" fn __recvfrom_chk(
     unsafe { recvfrom(fd, at, len, flags, from, from_len) }
 }
 
+/// Bytes of a stream are received to be discarded (`MSG_TRUNC`, tcp(7)): the memory that is named need not be there.
+fn discards(socket: &Socket, flags: c_int) -> bool {
+    let others = libc::MSG_OOB | libc::MSG_ERRQUEUE;
+    socket.is_stream() && flags & libc::MSG_TRUNC != 0 && flags & others == 0
+}
+
 /// # Safety
 /// The memory is writable, and what is not null of the address.
 unsafe fn receive(
@@ -303,6 +309,14 @@ unsafe fn receive(
 ) -> Ours {
     let mut heading = [0; HEADING_LEN];
     Some((|| {
+        if discards(socket, flags) {
+            let discarded = bytes::discard(library, socket, len, flags)?;
+            if !from.is_null() {
+                // SAFETY: the caller's obligation.
+                unsafe { put_from(socket, None, from.cast(), from_len) }?;
+            }
+            return Ok(discarded);
+        }
         // SAFETY: the caller's obligation.
         let room = unsafe { memory::bytes_mut(at, len) }?;
         let mut pieces = [IoSliceMut::new(&mut heading), IoSliceMut::new(room)];
@@ -362,9 +376,15 @@ unsafe fn receive_message(
     let header = unsafe { &mut *header };
     let mut heading = [0; HEADING_LEN];
     let vector = (header.msg_iov.cast_const(), header.msg_iovlen);
-    // SAFETY: as above.
-    let mut all = unsafe { Scatter::new(&mut heading, vector, socket.is_stream()) }?;
-    let received = bytes::receive(library, socket, all.pieces(), flags)?;
+    let received = if discards(socket, flags) {
+        // SAFETY: as above.
+        let len = unsafe { memory::len_of((header.msg_iov, header.msg_iovlen)) }?;
+        Received::of(bytes::discard(library, socket, len, flags)?)
+    } else {
+        // SAFETY: as above.
+        let mut all = unsafe { Scatter::new(&mut heading, vector, socket.is_stream()) }?;
+        bytes::receive(library, socket, all.pieces(), flags)?
+    };
     if header.msg_name.is_null() {
         header.msg_namelen = 0;
     } else {
@@ -665,29 +685,30 @@ unsafe fn send_file(
     offset: *mut off_t,
     count: usize,
 ) -> Ours {
+    let number = socket.number as usize;
     let by_kernel = || {
         // SAFETY: the caller's obligation.
-        unsafe {
-            kernel(
-                libc::SYS_sendfile,
-                [socket.number as usize, from as usize, offset as usize, count],
-            )
-        }
+        unsafe { kernel(libc::SYS_sendfile, [number, from as usize, offset as usize, count]) }
     };
-    let (Some(file), true) = (sys::borrow(from), socket.is_stream()) else {
-        return Some(Err(if socket.is_stream() { Errno::BADF } else { Errno::OPNOTSUPP }));
-    };
-    // What has no offsets is the kernel's to read.
-    let position = library.rings(socket).is_some().then(|| match offset.is_null() {
+    let Some(file) = sys::borrow(from) else { return Some(Err(Errno::BADF)) };
+    let is_read_here = library.rings(socket).is_some() || !socket.is_stream();
+    let position = is_read_here.then(|| match offset.is_null() {
         true => rustix::fs::tell(file).ok(),
         // SAFETY: not null; the caller's obligation.
         false => u64::try_from(unsafe { offset.read() }).ok(),
     });
     let Some(begin) = position.flatten() else {
-        return through(library, &mut { *socket }, false, by_kernel);
+        return match socket.is_stream() {
+            // What has no offsets is the kernel's to read.
+            true => through(library, socket, false, by_kernel),
+            false => Some(Err(Errno::INVAL)),
+        };
     };
-    let sent = bytes::send_file(library, socket, file, begin, count);
-    if sent == Err(Errno::PIPE) {
+    let sent = match socket.is_stream() {
+        true => bytes::send_file(library, socket, file, begin, count),
+        false => bytes::send_file_as_datagram(library, socket, file, begin, count)?,
+    };
+    if socket.is_stream() && sent == Err(Errno::PIPE) {
         sys::raise_broken_pipe();
     }
     if let Ok(len) = sent {

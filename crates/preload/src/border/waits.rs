@@ -204,6 +204,9 @@ pub unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c
     // SAFETY: what libc has under this name is of this type; the caller's obligation otherwise.
     unsafe {
         polled(fds, count);
+        if let Some(shown) = poll_fresh((fds, count), std::ptr::null()) {
+            return shown;
+        }
         pass_on!(
             by_libc::poll,
             (fds => *mut pollfd, count => nfds_t, timeout => c_int) -> c_int,
@@ -223,6 +226,9 @@ pub unsafe extern "C-unwind" fn ppoll(
     // SAFETY: as above.
     unsafe {
         polled(fds, count);
+        if let Some(shown) = poll_fresh((fds, count), mask) {
+            return shown;
+        }
         pass_on!(
             by_libc::ppoll,
             (fds => *mut pollfd, count => nfds_t, timeout => *const timespec, mask => *const sigset_t) -> c_int,
@@ -244,6 +250,52 @@ unsafe fn kernel_ppoll(
     let all = [fds as usize, count as usize, left as usize, mask as usize, SIGNALS];
     // SAFETY: the caller's obligation; the kernel writes what is left of the time, which is ours.
     unsafe { kernel(libc::SYS_ppoll, all) }
+}
+
+/// Polls without waiting if there is a fresh stream, because that one shows `POLLHUP` already.
+///
+/// # Safety
+/// As of `ppoll`.
+unsafe fn poll_fresh(
+    (fds, count): (*mut pollfd, nfds_t),
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    // SAFETY: the caller's obligation.
+    unsafe {
+        fresh(fds, count).next()?;
+        let now = Some(timespec { tv_sec: 0, tv_nsec: 0 });
+        let done = kernel_ppoll((fds, count), now, mask);
+        Some(answer(done.map(|shown| shown + show_fresh(fds, count))) as c_int)
+    }
+}
+
+/// The streams among what is polled that neither were connected nor listen, of which the kernel would say `POLLHUP`.
+///
+/// # Safety
+/// `fds` is null or points to `count` of them, as long as this is used.
+unsafe fn fresh(fds: *mut pollfd, count: nfds_t) -> impl Iterator<Item = *mut pollfd> {
+    let all = if fds.is_null() || count > 1 << 20 { 0 } else { count as usize };
+    // SAFETY: the caller's obligation.
+    let all = (0..all).map(move |at| unsafe { fds.add(at) });
+    // SAFETY: as above.
+    all.filter(|one| waits::is_fresh(unsafe { (**one).fd }))
+}
+
+/// Shows of fresh streams what the kernel would; how many showed nothing before.
+///
+/// # Safety
+/// As of [`fresh`].
+unsafe fn show_fresh(fds: *mut pollfd, count: nfds_t) -> usize {
+    // SAFETY: the caller's obligation.
+    let all = unsafe { fresh(fds, count) };
+    all.filter(|one| {
+        // SAFETY: as above.
+        let one = unsafe { &mut **one };
+        let had_none = one.revents == 0;
+        one.revents |= libc::POLLHUP;
+        had_none
+    })
+    .count()
 }
 
 /// `poll` with the room that the compiler knows of.

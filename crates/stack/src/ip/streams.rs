@@ -391,6 +391,19 @@ impl Stack {
         Ok(())
     }
 
+    /// Ends a handshake that the application has begun: the connection fails with [`Error::Reset`].
+    ///
+    /// # Errors
+    /// [`Error::NoSocket`].
+    pub fn tcp_cancel(&mut self, id: SocketId) -> Result<()> {
+        let stream = self.core.table.stream(id)?;
+        stream.error.get_or_insert(Error::Reset);
+        stream.tcp.abort();
+        self.core.mark(id.index);
+        self.core.settle(id.index);
+        Ok(())
+    }
+
     /// The state of a connection.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Options of a socket, as `setsockopt` and `getsockopt` know them: what is set, from bytes and back. What an option
 //! does to a socket is told by an [`Effect`], and that is its owner's to do.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use fusewire_base::Instant;
@@ -323,6 +324,15 @@ impl Options {
                 self.set_marking(field, number(level, value)?).map(|()| Effect::Marking)
             }
         }
+    }
+
+    /// Checks that a socket with these options may send to `to`: to all of a network only with `SO_BROADCAST`.
+    ///
+    /// # Errors
+    /// `EACCES`.
+    pub fn may_send_to(&self, stack: &Stack, to: IpAddr) -> Result<(), i32> {
+        let is_for_all = !to.is_multicast() && stack.layer().is_group(to);
+        if is_for_all && !self.broadcast { Err(libc::EACCES) } else { Ok(()) }
     }
 
     fn set_general(&mut self, name: i32, value: &[u8]) -> Result<Effect, i32> {
