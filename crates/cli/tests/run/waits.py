@@ -511,3 +511,15 @@ def more_sets_than_are_known():
     for ep, sockets in all:
         out.append((numbers(sockets, ep.poll(5)), sockets[0].recv(9)))
     return set(map(str, out))
+
+
+@step
+def room_that_is_shown():
+    # It is a third of the send buffer at least: what is shorter goes whole.
+    s, ep, out = socket.create_connection((sys.argv[1], 7001)), select.epoll(), set()
+    s.setblocking(False)
+    ep.register(s, OUT)
+    for _ in range(400):
+        out.add((len(ep.poll(10)), s.send(bytes(16384))))
+    s.shutdown(socket.SHUT_WR)
+    return out, all_of(s, 13)

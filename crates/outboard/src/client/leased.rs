@@ -4,7 +4,8 @@
 //!  send   ring has room? ─yes─▶ copy, commit ─▶ tell            no system call, when the outboard is awake
 //!            │                   (a file: read there)
 //!            │no, or somebody else writes, or something of ours is still in the placeholder
-//!            └─▶ up to 1 KiB through the placeholder, which the kernel shows as full, and in which it sleeps
+//!            └─▶ up to 1 KiB through the placeholder, which the kernel shows as full, and in which it sleeps;
+//!                a writer that must not sleep sends a third of a ring so, if the placeholder shows room (`EPOLLOUT`)
 //!  recv   as `arriving` says
 //! ```
 //! What its writer writes there himself ([`Rings::send_in_place`]) has no copy, unless the end of the ring cuts it.
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::Shared;
 use fusewire_stack::byte_stream::InPlace;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recvmsg, sendmsg,
@@ -460,7 +462,12 @@ impl Entered<'_> {
             if may_look && (waits && self.spin_for_room() || self.is_about_to_return(p)) {
                 continue;
             }
-            match self.spill(p, source, sent, flags) {
+            let third = self.slot().ring_bytes() as usize / 3;
+            let spilled = match third.checked_sub(sent).filter(|_| !waits) {
+                Some(most @ 1..) => self.spill_much(p, source, Part { skip: sent, most }, flags),
+                _ => self.spill(p, source, Part { skip: sent, most: SPILL }, flags),
+            };
+            match spilled {
                 // There is no more of it.
                 Ok(0) => return Ok(Done::Yes(sent)),
                 Ok(len) => {
@@ -583,15 +590,35 @@ impl Entered<'_> {
         copy_in(slot.rings, places(slot.index, region::Way::Out, position, len), pieces, 0);
     }
 
+    /// A part through the placeholder, of a writer that must not sleep. If the placeholder shows that it is writable, it takes all
+    /// of the part: who waits for room has been told that there is so much, although the ring may be full again.
+    fn spill_much(
+        &self,
+        p: BorrowedFd<'_>,
+        source: &(impl Source + ?Sized),
+        part: Part,
+        flags: SendFlags,
+    ) -> Result<usize> {
+        let mut fds = [PollFd::from_borrowed_fd(p, PollFlags::OUT)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+        let is_wide = fds[0].revents() == PollFlags::OUT && placeholder::widen(p).is_ok();
+        let most = if is_wide { part.most } else { SPILL };
+        let sent = self.spill(p, source, Part { most, ..part }, flags);
+        if is_wide {
+            placeholder::narrow(p)?;
+        }
+        sent
+    }
+
     /// A part through the placeholder, which may sleep; 0: there was nothing of it.
     fn spill(
         &self,
         p: BorrowedFd<'_>,
         source: &(impl Source + ?Sized),
-        skip: usize,
+        part: Part,
         flags: SendFlags,
     ) -> Result<usize> {
-        source.give(Part { skip, most: SPILL }, &mut |pieces| {
+        source.give(part, &mut |pieces| {
             let len = len_of(pieces);
             self.local.spilled().fetch_add(len as u64, Ordering::AcqRel);
             let sent = sendmsg(p, pieces, &mut SendAncillaryBuffer::default(), flags);

@@ -15,7 +15,7 @@ use super::udp::Messages;
 pub struct Readiness {
     /// There is something to read or to accept, the end of the stream, or an error to be told.
     pub readable: bool,
-    /// There is room, or writing would fail at once.
+    /// A third of the send buffer is free, or writing would fail at once.
     pub writable: bool,
     /// The peer has finished, and all that it sent was read or waits to be.
     pub peer_finished: bool,
@@ -46,7 +46,7 @@ impl Stack {
                 let over = state == State::Closed;
                 let writable = match state {
                     State::SynSent | State::SynReceived => false,
-                    State::Established | State::CloseWait => stream.room() > 0,
+                    State::Established | State::CloseWait => stream.is_writable(),
                     _ => true,
                 };
                 if !writable {

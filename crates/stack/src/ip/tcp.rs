@@ -398,10 +398,12 @@ impl Stream {
         self.wants_room = true;
     }
 
-    /// A writer should be woken.
+    /// A writer should be woken: a third of the send buffer is free, as on Linux.
     pub fn is_writable(&self) -> bool {
-        let end = self.send_end.max(self.tcp.snd_una_offset());
-        self.room() > 0 && self.backlog.is_writable(&self.tcp, end)
+        let una = self.tcp.snd_una_offset();
+        let (end, capacity) = (self.send_end.max(una), self.send.capacity() as u64);
+        let is_free = (end - una) * 3 <= capacity * 2;
+        is_free && self.room() > 0 && self.backlog.is_writable(&self.tcp, end)
     }
 
     /// What could leave has left.
@@ -667,8 +669,7 @@ impl Stream {
                     if self.tcp.snd_una_offset() >= self.send_end {
                         events.add(Event::Congestion);
                     }
-                    let room = self.room() >= self.send.capacity() / 4;
-                    if self.wants_room && room && self.is_writable() {
+                    if self.wants_room && self.is_writable() {
                         self.wants_room = false;
                         events.add(Event::Writable);
                     }

@@ -303,3 +303,31 @@ fn clients_that_find_the_accept_queue_full_are_served_later() {
     }
     assert_eq!(servers.len(), CLIENTS);
 }
+
+#[test]
+fn room_is_shown_when_a_third_of_the_send_buffer_is_free() {
+    const BUFFER: u32 = 60_000;
+    let mut config = Config::default();
+    config.tcp.send_buffer = BUFFER;
+    let mut net = Net::new(PLAIN, 1500, config);
+    let (client, server) = connected(&mut net, 80);
+    let (mut shown, mut hidden) = (0, 0);
+    for _ in 0..40 {
+        while net.stacks[0].tcp_write(client, &[7; 9000]).unwrap() > 0 {
+            net.settle();
+        }
+        assert!(!net.stacks[0].readiness(client).unwrap().writable);
+        loop {
+            net.stacks[1].tcp_read(server, &mut [0; 5000]).unwrap();
+            net.step(Duration::from_millis(10));
+            let room = net.stacks[0].tcp_room(client).unwrap().1;
+            if net.stacks[0].readiness(client).unwrap().writable {
+                assert!(room * 3 >= BUFFER as usize, "{room}");
+                shown += 1;
+                break;
+            }
+            hidden += usize::from(room > 0);
+        }
+    }
+    assert!(shown == 40 && hidden > 0, "{shown} {hidden}");
+}
