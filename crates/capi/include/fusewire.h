@@ -113,7 +113,7 @@ int fw_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
 /* Flags of sending: MSG_DONTWAIT, MSG_NOSIGNAL (changes nothing), MSG_MORE (of a stream, what does not fill a segment waits
  * for more, a fifth of a second at most; of datagrams, pieces until one without it are one datagram, to the first's
  * address), MSG_EOR (streams: what follows begins a segment of its own). Of receiving: MSG_DONTWAIT, MSG_PEEK,
- * MSG_WAITALL (streams), MSG_TRUNC (datagrams), MSG_WAITFORONE (fw_recvmmsg). Others are EOPNOTSUPP. */
+ * MSG_WAITALL (streams), MSG_TRUNC (of a stream bytes are discarded, and no memory is needed), MSG_WAITFORONE (fw_recvmmsg). Others are EOPNOTSUPP. */
 ssize_t fw_send(int fd, const void *bytes, size_t len, int flags);
 ssize_t fw_sendto(int fd, const void *bytes, size_t len, int flags, const struct sockaddr *addr,
                   socklen_t addr_len);
@@ -176,11 +176,14 @@ int fw_epoll_pwait(int epoll, struct epoll_event *events, int count, int timeout
  * version is spoken; IP_MULTICAST_TTL and IPV6_MULTICAST_HOPS; IPV6_V6ONLY; what fw_recvmsg is told by. To join and leave groups, of any source (IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP and IPv6's, MCAST_JOIN_GROUP,
  * MCAST_LEAVE_GROUP), of any but some (IP_BLOCK_SOURCE, IP_UNBLOCK_SOURCE, MCAST_BLOCK_SOURCE, MCAST_UNBLOCK_SOURCE) or of some alone
  * (IP_ADD_SOURCE_MEMBERSHIP, IP_DROP_SOURCE_MEMBERSHIP, MCAST_JOIN_SOURCE_GROUP, MCAST_LEAVE_SOURCE_GROUP), at most 16 each; the
- * interface in the request is not looked at, and what is so already may be asked for again.
+ * interface in the request is not looked at; to join a group twice is EADDRINUSE. IP_MINTTL and IPV6_MINHOPCOUNT drop segments
+ * of TCP; IPV6_DONTFRAG refuses datagrams that are longer than the path takes; IP_MTU and IPV6_MTU return what that is (ENOTCONN
+ * without a peer).
  * Kept, and without effect: SO_PRIORITY, SO_OOBINLINE, IP_MTU_DISCOVER and IPV6_MTU_DISCOVER (but IP_PMTUDISC_DO and PROBE,
  * ENOPROTOOPT), IP_RECVERR, IP_FREEBIND, IP_MULTICAST_IF, IP_MULTICAST_LOOP (what goes to a group does not come back) and IPv6's,
  * IP_BIND_ADDRESS_NO_PORT, TCP_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_NOTSENT_LOWAT, TCP_WINDOW_CLAMP, TCP_LINGER2,
- * TCP_THIN_LINEAR_TIMEOUTS. SO_RCVBUFFORCE, SO_SNDBUFFORCE, SO_MARK and IP_TRANSPARENT are EPERM. Others are ENOPROTOOPT. */
+ * TCP_THIN_LINEAR_TIMEOUTS, SO_BUSY_POLL, SO_TIMESTAMP, SO_TIMESTAMPNS and SO_TIMESTAMPING (no time is given), IPV6_MTU when it is set.
+ * SO_RCVBUFFORCE and SO_SNDBUFFORCE are as without FORCE, SO_MARK and IP_TRANSPARENT are kept; all four are EPERM unless root asks. Others are ENOPROTOOPT. */
 int fw_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int fw_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 

@@ -31,6 +31,13 @@ const REPLAYED: &[(i32, i32)] = &[
     (libc::SOL_SOCKET, libc::SO_PRIORITY),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE),
     (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX),
+    (libc::SOL_SOCKET, libc::SO_MARK),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMPING),
+    (libc::SOL_SOCKET, libc::SO_BUSY_POLL),
+    (libc::IPPROTO_IP, libc::IP_MINTTL),
+    (libc::IPPROTO_IP, libc::IP_TRANSPARENT),
     (libc::IPPROTO_IP, libc::IP_TOS),
     (libc::IPPROTO_IP, libc::IP_TTL),
     (libc::IPPROTO_IP, libc::IP_PKTINFO),
@@ -45,6 +52,9 @@ const REPLAYED: &[(i32, i32)] = &[
     (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP),
     (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
     (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+    (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG),
+    (libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT),
+    (libc::IPPROTO_IPV6, IPV6_MINHOPCOUNT),
     (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
     (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
     (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
@@ -80,6 +90,8 @@ const DOUBLED: [(i32, i32); 2] =
 const OF_PLACEHOLDER: [i32; 3] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, libc::SO_RCVLOWAT];
 /// The option by which a socket has an interface.
 const SCOPE: (i32, i32) = (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX);
+/// `IPV6_MINHOPCOUNT` of Linux.
+const IPV6_MINHOPCOUNT: i32 = 73;
 /// `SO_COOKIE` of Linux, of the placeholder no other socket's either.
 const SO_COOKIE: i32 = 57;
 
@@ -541,7 +553,12 @@ pub fn set_option(number: i32, level: i32, name: i32, value: &[u8]) -> Option<Re
     let value = &value[..value.len().min(VALUE_MAX)];
     let done = library.client.set_option(socket.handle, OptionName { level, name }, value);
     let done = library.said(&socket, done);
-    let bit = REPLAYED.iter().position(|&known| known == (level, name));
+    let replayed = match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE) => (level, libc::SO_RCVBUF),
+        (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE) => (level, libc::SO_SNDBUF),
+        option => option,
+    };
+    let bit = REPLAYED.iter().position(|&known| known == replayed);
     if let (Ok(()), Some(bit)) = (done, bit) {
         library.table.add_option(number, bit as u32);
     }

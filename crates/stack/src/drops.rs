@@ -45,5 +45,7 @@ fusewire_base::causes! {
         Unroutable = "answer-unroutable",
         /// Answers that found the output queue full.
         OutputFull = "answer-output-full",
+        /// TCP segments that came with fewer hops left than their socket demands (RFC 5082).
+        FewHops = "too-few-hops",
     }
 }

@@ -58,6 +58,7 @@ impl Socket {
             let own = self.opened.host().with(|stack, _| stack.interface().index())?;
             return inner.options.set.bind_to(value, own).map_err(Errno);
         }
+        inner.options.set.is_privileged = rustix::process::geteuid().is_root();
         let effect = inner.options.set.set((level, name), value, self.kind == Kind::Stream);
         let set = match effect.map_err(Errno)? {
             Effect::None => return Ok(()),
@@ -124,6 +125,21 @@ impl Socket {
                 }
                 _ => inner.options.set.segment(),
             },
+            (libc::IPPROTO_IP, libc::IP_MTU) | (libc::IPPROTO_IPV6, libc::IPV6_MTU) => {
+                let peer = match inner.state {
+                    State::Stream { id, .. } => {
+                        self.connected_now(id)?;
+                        Some(self.with_stack(|stack, _| stack.tcp_tuple(id))?.remote)
+                    }
+                    _ => inner.peer,
+                };
+                let (option, peer) = ((level, name), peer.map(|peer| peer.ip()));
+                let mtu = self
+                    .opened
+                    .host()
+                    .with(|stack, now| posix::Options::path_mtu(stack, now, option, peer))?;
+                mtu.unwrap_or(Err(libc::ENOPROTOOPT)).map_err(Errno)?
+            }
             _ => {
                 let of = |stack: &Stack| {
                     let (config, hops) = (stack.config(), stack.layer().config().hop_limit);

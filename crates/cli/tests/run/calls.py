@@ -809,6 +809,57 @@ def options_without_effect():
 
 
 @step
+def options_before_it_is_known_whose():
+    # Whatever is set is judged when the socket is bound: here it becomes the kernel's.
+    TCP, SOL = socket.IPPROTO_TCP, socket.SOL_SOCKET
+    TIMESTAMP, MARK, RCVBUFFORCE, BUSY_POLL, TIMESTAMPNS = 29, 36, 33, 46, 35
+    of_ip = [(IPV6, 24, 1280), (IPV6, 24, 1279), (IPV6, 24, 0), (IPV6, 62, 1), (IPV6, 73, 255), (IPV6, 73, 256), (IPV6, 75, 1)] \
+        if IS_V6 else [(IP, 21, 255), (IP, 21, 256), (IP, 21, b"\7"), (IP, 19, 1)]
+    out = []
+    for kind in socket.SOCK_STREAM, socket.SOCK_DGRAM:
+        out.append(set_anew(FAMILY, kind, (SOL, TIMESTAMP, 1), (SOL, TIMESTAMPNS, 1), (SOL, MARK, 7), (SOL, BUSY_POLL, 50),
+                            (SOL, BUSY_POLL, -1), (SOL, SO_TIMESTAMPING, 8), *of_ip))
+        s = new(kind)
+        s.setsockopt(SOL, RCVBUFFORCE, 30_000)
+        s.setsockopt(SOL, MARK, 7)
+        s.setsockopt(SOL, socket.SO_BINDTODEVICE, b"lo")
+        s.bind((LOOPBACK, 0))
+        out.append([s.getsockopt(SOL, name, size) for name, size in
+                    ((socket.SO_RCVBUF, 4), (MARK, 4), (socket.SO_BINDTODEVICE, 16), (SO_TIMESTAMPING, 8))])
+    return out
+
+
+@step
+def what_the_path_takes():
+    level, mtu = (IPV6, 24) if IS_V6 else (IP, 14)
+    out = [said(new().getsockopt, level, mtu), said(new(socket.SOCK_DGRAM).getsockopt, level, mtu), tcp().getsockopt(level, mtu)]
+    s = new(socket.SOCK_DGRAM)
+    s.connect(ECHO)
+    return out, s.getsockopt(level, mtu)
+
+
+@step
+def what_comes_from_far():
+    # The peer's packets have 64 hops.
+    option = (IPV6, 73) if IS_V6 else (IP, 21)
+    s = tcp()
+    s.setsockopt(*option, 65)
+    s.sendall(b"far")
+    came = bool(select.select([s], [], [], 0.5)[0])
+    s.setsockopt(*option, 64)
+    return came, exactly(s, 3)
+
+
+@step
+def groups_joined_twice():
+    level, join, leave, request = (IPV6, socket.IPV6_JOIN_GROUP, socket.IPV6_LEAVE_GROUP, socket.inet_pton(FAMILY, "ff02::1234") +
+                                   struct.pack("=I", interface())) if IS_V6 else \
+        (IP, socket.IP_ADD_MEMBERSHIP, socket.IP_DROP_MEMBERSHIP, socket.inet_aton("239.1.2.3") + socket.inet_aton(OWN))
+    s = new(socket.SOCK_DGRAM)
+    return [said(s.setsockopt, level, option, request) for option in (join, join, leave, join)]
+
+
+@step
 def copies():
     s = tcp()
     d = s.dup()

@@ -213,11 +213,17 @@ impl Engine {
                     return change_membership(stack, now, (socket, any), (name, value));
                 }
                 if (name.level, name.name) == (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX) {
-                    let bound = socket.options.bind_to(value, stack.interface().index());
+                    // Another interface is refused when the socket becomes the outboard's: it may become the kernel's.
+                    let is_fresh = matches!(socket.state, State::Fresh) && socket.bound.is_none();
+                    let own = stack.interface().index().filter(|_| !is_fresh);
+                    let wanted = value.first_chunk().map(|wanted| u32::from_ne_bytes(*wanted));
+                    let own = if is_fresh { wanted } else { own };
+                    let bound = socket.options.bind_to(value, own);
                     return bound.map(|()| Answer::Done).map_err(Errno::from_raw_os_error);
                 }
                 let asked = socket.options.recv_buffer;
                 let before = socket.options.extra_room(stack, socket.state.id());
+                socket.options.is_privileged = asker.owner.uid == 0;
                 let effect = socket.options.set((name.level, name.name), value, kind.is_tcp);
                 let effect = effect.map_err(Errno::from_raw_os_error)?;
                 let after = socket.options.extra_room(stack, socket.state.id());
@@ -399,6 +405,7 @@ impl Engine {
         socket: &mut Socket,
         local: SocketAddr,
     ) -> Result<SocketAddr> {
+        is_here(stack, socket)?;
         self.accounts.admit_bound(socket.payer, socket.of.kind)?;
         let bound = match socket.of.kind {
             Kind::Messages => self.xtp.bind(stack, local)?,
@@ -535,6 +542,7 @@ impl Engine {
             State::Connecting { .. } => return Err(Errno::ALREADY),
             _ => return Err(Errno::ISCONN),
         }
+        is_here(stack, socket)?;
         if !self.accounts.may_connect(socket.payer, now) {
             return Err(Errno::AGAIN);
         }
@@ -651,6 +659,11 @@ impl Engine {
                 State::Stream(id) => stack.tcp_info(id).map_err(number_of)?.max_payload as i32,
                 _ => socket.options.segment(),
             },
+            (libc::IPPROTO_IP, libc::IP_MTU) | (libc::IPPROTO_IPV6, libc::IPV6_MTU) => {
+                let (option, peer) = ((name.level, name.name), peer(stack, socket)?);
+                let mtu = Options::path_mtu(stack, now, option, peer.map(|peer| peer.ip()));
+                mtu.unwrap_or(Err(libc::ENOPROTOOPT)).map_err(Errno::from_raw_os_error)?
+            }
             _ => return value_of(stack, &socket.options, name, is_tcp),
         };
         Ok(int.to_ne_bytes().to_vec())
@@ -740,8 +753,14 @@ fn change_membership(
     Ok(Answer::Done)
 }
 
+/// Checks that a socket was not bound to another interface than the stack's (`SO_BINDTOIFINDEX`).
+fn is_here(stack: &Stack, socket: &Socket) -> Result<()> {
+    socket.options.is_here(stack.interface().index()).map_err(Errno::from_raw_os_error)
+}
+
 /// Makes a socket for datagrams known to the stack.
 pub fn bind_datagrams(stack: &mut Stack, socket: &mut Socket, local: SocketAddr) -> Result<()> {
+    is_here(stack, socket)?;
     let sharing = socket.options.sharing(false, socket.uid);
     let id = stack.udp_bind_sharing(local, sharing).map_err(number_of)?;
     stack.set_marking(id, socket.options.marking).map_err(number_of)?;

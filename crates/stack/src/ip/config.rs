@@ -101,6 +101,19 @@ pub struct Marking {
     pub keeps_v4: bool,
     /// The same of IPv6.
     pub keeps_v6: bool,
+    /// Datagrams that are longer than the path takes are refused, not cut into fragments.
+    pub is_whole: bool,
+    /// Segments of IPv4 with fewer hops left are dropped (RFC 5082).
+    pub min_hops_v4: u8,
+    /// The same of IPv6.
+    pub min_hops_v6: u8,
+}
+
+impl Marking {
+    /// Returns `true` if a segment that came with so many hops left is to be dropped.
+    pub(super) fn refuses(&self, hops: u8, is_v4: bool) -> bool {
+        hops < if is_v4 { self.min_hops_v4 } else { self.min_hops_v6 }
+    }
 }
 
 /// What goes beside one datagram: of one that is to leave, in place of what its socket says; of one that came, what its packet

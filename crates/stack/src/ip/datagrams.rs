@@ -234,7 +234,7 @@ impl Stack {
     /// Changes from whom the socket takes what is sent to `group`.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when it is no group, when sources are to be named of one that was joined for any, or the other
+    /// [`Error::InUse`] when it is in the group already; [`Error::Misuse`] when it is no group, when sources are to be named of one that was joined for any, or the other
     /// way round, or when there is no room for another group, or for more sources.
     pub fn udp_change_membership(
         &mut self,
@@ -247,6 +247,14 @@ impl Stack {
             return Err(Error::Misuse("groups stay the kernel's on its own addresses"));
         }
         self.core.table.udp(id)?;
+        let nobody = match group {
+            IpAddr::V4(_) => IpAddr::from([0; 4]),
+            IpAddr::V6(_) => IpAddr::from([0; 16]),
+        };
+        if change == MembershipChange::Join && self.core.layer.is_listening(id.index, group, nobody)
+        {
+            return Err(Error::InUse(SocketAddr::new(group, 0)));
+        }
         self.core.layer_speaks = true;
         let changed = self.core.layer.change_membership(now, id.index, group, change);
         changed.map_err(Error::Misuse)

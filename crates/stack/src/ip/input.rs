@@ -479,6 +479,9 @@ impl Core {
                 self.last = Some((flow, index));
                 let id = self.table.id(index);
                 if let Some(stream) = self.table.stream_at(index) {
+                    if stream.marking.refuses(datagram.hop_limit, local.is_ipv4()) {
+                        return self.dropped(Cause::FewHops);
+                    }
                     let mut parts = None;
                     let reader: Option<&mut dyn Reader> = match direct {
                         Direct::Stream { index: wanted, reader } if *wanted == index => {
@@ -563,6 +566,9 @@ impl Core {
         let machine = listener.machines[usize::from(tuple.local.is_ipv6())].as_mut();
         let Some(machine) = machine else { return };
         let marking = listener.marking;
+        if marking.refuses(datagram.hop_limit, tuple.local.is_ipv4()) {
+            return self.dropped(Cause::FewHops);
+        }
         let before = machine.cookies_given();
         let action = machine.handle_stray(now, &tuple, segment.header, len);
         let cookies = machine.cookies_given() - before;

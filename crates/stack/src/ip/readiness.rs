@@ -89,4 +89,15 @@ impl Stack {
     pub fn source_for(&mut self, now: Instant, remote: IpAddr) -> Result<IpAddr> {
         self.core.source(now, remote, None)
     }
+
+    /// The largest IP packet that the path to `remote` takes, as far as is known, in bytes.
+    ///
+    /// # Errors
+    /// As [`Stack::source_for`].
+    pub fn path_mtu(&mut self, now: Instant, remote: IpAddr) -> Result<usize> {
+        let source = self.core.source(now, remote, None)?;
+        self.core.layer_speaks = true;
+        let via = self.core.layer.route(now, remote, Some(source));
+        Ok(via.map_or(self.core.output.offload.mtu, |via| via.mtu))
+    }
 }

@@ -236,7 +236,8 @@ impl Stack {
             return Ok(Ok(count));
         }
         let whole = via.mtu.saturating_sub(via.ip_header_len() + packet.header_len());
-        if message_len > whole && packet.protocol == Protocol::Xtp {
+        let is_uncut = packet.protocol == Protocol::Xtp || packet.marking.is_whole;
+        if message_len > whole && is_uncut {
             return Ok(Err(Error::TooLong { len: message_len, max: whole }));
         }
         if message_len > whole {
@@ -414,7 +415,12 @@ impl Stack {
         let core = &mut self.core;
         let mut bytes = std::mem::take(&mut core.message);
         bytes.resize(bytes.len().max(len), 0);
-        let is_whole = len <= via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN);
+        let whole = via.mtu.saturating_sub(via.ip_header_len() + udp::HEADER_LEN);
+        let is_whole = len <= whole;
+        if !is_whole && packet.marking.is_whole && !packet.stays_here() {
+            core.message = bytes;
+            return Ok(Err(Error::TooLong { len, max: whole }));
+        }
         let sums = !core.output.offload.on(&via).checksum || !is_whole;
         let made = make(core.config.level, sums, &mut bytes[..len]);
         let sent = match made {

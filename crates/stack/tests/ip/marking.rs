@@ -67,6 +67,24 @@ fn a_listener_hands_its_marking_down() {
 }
 
 #[test]
+fn a_datagram_that_must_stay_whole_is_refused_when_it_is_too_long() {
+    for v6 in [false, true] {
+        let kind = Kind { v6, link: Link::Ip, checksum: true, segmentation: true };
+        let mut net = Net::new(kind, 1500, Config::default());
+        let id = net.stacks[0].udp_bind(net.addr(0, 7)).unwrap();
+        let (to, now) = (Some(net.addr(1, 7)), net.now);
+        let most = 1500 - 8 - if v6 { 40 } else { 20 };
+        for is_whole in [false, true] {
+            net.stacks[0].set_marking(id, Marking { is_whole, ..Marking::default() }).unwrap();
+            let mut send = |len: usize| net.stacks[0].udp_send(now, id, &vec![1; len], to).unwrap();
+            assert_eq!(send(most), Ok(true));
+            let refused = Err(Error::TooLong { len: most + 1, max: most });
+            assert_eq!(send(most + 1), if is_whole { refused } else { Ok(true) });
+        }
+    }
+}
+
+#[test]
 fn datagrams_are_marked_and_those_to_groups_go_no_further() {
     let (a, mut b) = pair(Pair { link: Link::Ip, mtu: 1500, ..Pair::default() }).unwrap();
     let now = fusewire_base::Instant::from_ms(5);

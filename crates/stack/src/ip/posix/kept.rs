@@ -1,7 +1,7 @@
 //! Options that are kept as they are set and, but for those of what comes back from groups, change nothing here; or that are
 //! refused with the error at which programs go on.
 
-use super::options::{int, number};
+use super::options::{IPV6_MINHOPCOUNT, int, number};
 use crate::ip::config::Result;
 
 /// What an option takes.
@@ -12,6 +12,10 @@ enum Takes {
     Bit,
     /// From the first to the second; what is beyond becomes that.
     Clamped(i32, i32),
+    /// From the first to the second; others are `EINVAL`.
+    Within(i32, i32),
+    /// 0, or the MTU that every link of IPv6 has, at least; others are `EINVAL`.
+    Mtu,
     /// One of these; others are this error.
     OneOf(&'static [i32], i32),
     /// `struct in_addr`, `ip_mreq` or `ip_mreqn`, of which the interface's address is kept. There is one interface.
@@ -30,8 +34,11 @@ const DISCOVERS: Takes = Takes::OneOf(
     libc::ENOPROTOOPT,
 );
 
+/// The smallest MTU of a link of IPv6 (RFC 8200, section 5).
+const MTU_MIN: i32 = 1280;
+
 /// How many they are.
-const COUNT: usize = 24;
+const COUNT: usize = 33;
 
 #[rustfmt::skip]
 const TABLE: [Entry; COUNT] = [
@@ -40,6 +47,15 @@ const TABLE: [Entry; COUNT] = [
     ((libc::SOL_SOCKET, libc::SO_RCVBUFFORCE), Takes::Refused(libc::EPERM), 0),
     ((libc::SOL_SOCKET, libc::SO_SNDBUFFORCE), Takes::Refused(libc::EPERM), 0),
     ((libc::SOL_SOCKET, libc::SO_MARK), Takes::OneOf(&[0], libc::EPERM), 0),
+    ((libc::SOL_SOCKET, libc::SO_TIMESTAMP), Takes::Flag, 0),
+    ((libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), Takes::Flag, 0),
+    ((libc::SOL_SOCKET, libc::SO_TIMESTAMPING), Takes::Within(0, 0x7ffff), 0),
+    ((libc::SOL_SOCKET, libc::SO_BUSY_POLL), Takes::Within(0, i32::MAX), 0),
+    ((libc::IPPROTO_IP, libc::IP_MINTTL), Takes::Within(0, 255), 0),
+    ((libc::IPPROTO_IPV6, IPV6_MINHOPCOUNT), Takes::Within(0, 255), 0),
+    ((libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG), Takes::Flag, 0),
+    ((libc::IPPROTO_IPV6, libc::IPV6_MTU), Takes::Mtu, 0),
+    ((libc::IPPROTO_IP, libc::IP_MULTICAST_ALL), Takes::Bit, 1),
     ((libc::IPPROTO_IP, libc::IP_MTU_DISCOVER), DISCOVERS, libc::IP_PMTUDISC_WANT),
     ((libc::IPPROTO_IP, libc::IP_RECVERR), Takes::Flag, 0),
     ((libc::IPPROTO_IP, libc::IP_FREEBIND), Takes::Flag, 0),
@@ -106,6 +122,14 @@ impl Takes {
                 _ => return Err(libc::EINVAL),
             },
             Takes::Clamped(least, most) => number(level, value)?.clamp(*least, *most),
+            Takes::Within(least, most) => match number(level, value)? {
+                value if (*least..=*most).contains(&value) => value,
+                _ => return Err(libc::EINVAL),
+            },
+            Takes::Mtu => match number(level, value)? {
+                value @ (0 | MTU_MIN..) => value,
+                _ => return Err(libc::EINVAL),
+            },
             Takes::OneOf(known, error) => {
                 let value = number(level, value)?;
                 if !known.contains(&value) {

@@ -64,6 +64,12 @@ pub struct Options {
     pub marking: Marking,
     /// Those that change nothing.
     pub kept: Kept,
+    /// Whoever sets options may set those that Linux leaves to `CAP_NET_ADMIN`.
+    pub is_privileged: bool,
+    /// `SO_MARK`, which changes nothing.
+    pub mark: i32,
+    /// `IP_TRANSPARENT`, `IPV6_TRANSPARENT`, which change nothing.
+    pub transparent: bool,
 }
 
 impl Default for Options {
@@ -96,6 +102,9 @@ impl Default for Options {
             tells: Telling::default(),
             marking: Marking::default(),
             kept: Kept::default(),
+            is_privileged: false,
+            mark: 0,
+            transparent: false,
         }
     }
 }
@@ -156,6 +165,8 @@ pub enum Effect {
     Room,
 }
 
+/// `IPV6_MINHOPCOUNT` of Linux.
+pub(super) const IPV6_MINHOPCOUNT: i32 = 73;
 /// Bounds of `TCP_MAXSEG`.
 const SEGMENT: std::ops::RangeInclusive<i32> = 88..=32767;
 /// Bounds of `SO_RCVBUF` and `SO_SNDBUF`.
@@ -292,14 +303,24 @@ impl Options {
         value: &[u8],
         is_tcp: bool,
     ) -> Result<Effect, i32> {
+        if self.is_privileged
+            && let Some(effect) = self.set_as_administrator((level, name), value)
+        {
+            return effect;
+        }
         if (level != libc::IPPROTO_TCP || is_tcp)
             && let Some(kept) = self.kept.set((level, name), value)
         {
             kept?;
-            let keeps = self.kept.value((level, name)) == Some(0);
+            let value = self.kept.value((level, name)).unwrap_or(0);
+            let (is_off, byte) = (value == 0, u8::try_from(value).unwrap_or(u8::MAX));
+            let marking = &mut self.marking;
             match (level, name) {
-                (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP) => self.marking.keeps_v4 = keeps,
-                (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP) => self.marking.keeps_v6 = keeps,
+                (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP) => marking.keeps_v4 = is_off,
+                (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP) => marking.keeps_v6 = is_off,
+                (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG) => marking.is_whole = !is_off,
+                (libc::IPPROTO_IP, libc::IP_MINTTL) => marking.min_hops_v4 = byte,
+                (libc::IPPROTO_IPV6, IPV6_MINHOPCOUNT) => marking.min_hops_v6 = byte,
                 _ => return Ok(Effect::None),
             }
             return Ok(Effect::Marking);
@@ -324,6 +345,56 @@ impl Options {
                 self.set_marking(field, number(level, value)?).map(|()| Effect::Marking)
             }
         }
+    }
+
+    /// Sets an option that only an administrator may set; `None`: it is another.
+    fn set_as_administrator(
+        &mut self,
+        (level, name): (i32, i32),
+        value: &[u8],
+    ) -> Option<Result<Effect, i32>> {
+        let number = || number(level, value);
+        Some(match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE) => self.set_general(libc::SO_RCVBUF, value),
+            (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE) => self.set_general(libc::SO_SNDBUF, value),
+            (libc::SOL_SOCKET, libc::SO_MARK) => number().map(|mark| {
+                self.mark = mark;
+                Effect::None
+            }),
+            (libc::IPPROTO_IP, libc::IP_TRANSPARENT)
+            | (libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT) => number().map(|on| {
+                self.transparent = on != 0;
+                Effect::None
+            }),
+            _ => return None,
+        })
+    }
+
+    /// The value of `IP_MTU` and `IPV6_MTU`: what the path to its peer takes; `None`: it is another option.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: it has no peer.
+    pub fn path_mtu(
+        stack: &mut Stack,
+        now: Instant,
+        (level, name): (i32, i32),
+        peer: Option<IpAddr>,
+    ) -> Option<Result<i32, i32>> {
+        let is_one = (level, name) == (libc::IPPROTO_IP, libc::IP_MTU)
+            || (level, name) == (libc::IPPROTO_IPV6, libc::IPV6_MTU);
+        is_one.then(|| {
+            let mtu = stack.path_mtu(now, peer.ok_or(libc::ENOTCONN)?);
+            mtu.map(|mtu| mtu as i32).map_err(|_| libc::ENOTCONN)
+        })
+    }
+
+    /// The socket was bound to an interface that is not the stack's, of which it was not known yet whose it would be.
+    ///
+    /// # Errors
+    /// `ENODEV`.
+    pub fn is_here(&self, own: Option<u32>) -> Result<(), i32> {
+        let is_here = self.interface == 0 || own == Some(self.interface);
+        if is_here { Ok(()) } else { Err(libc::ENODEV) }
     }
 
     /// Checks that a socket with these options may send to `to`: to all of a network only with `SO_BROADCAST`.
@@ -468,6 +539,14 @@ impl Options {
             }
             (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => i32::from(self.v6_only),
             (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX) => self.interface as i32,
+            (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => {
+                // `struct so_timestamping`: flags, and no clock.
+                let flags = self.kept.value((level, name)).unwrap_or(0);
+                return Ok([flags.to_ne_bytes(), [0; 4]].concat());
+            }
+            (libc::SOL_SOCKET, libc::SO_MARK) => self.mark,
+            (libc::IPPROTO_IP, libc::IP_TRANSPARENT)
+            | (libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT) => self.transparent.into(),
             _ => match (tells.of((level, name)), is_marking(level, name)) {
                 (Some(told), _) => (*told).into(),
                 (_, Some(Field::TrafficClass)) => self.marking.traffic_class.into(),
