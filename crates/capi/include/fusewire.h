@@ -107,6 +107,8 @@ int fw_accept(int fd, struct sockaddr *addr, socklen_t *len);
 int fw_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
 int fw_connect(int fd, const struct sockaddr *addr, socklen_t len);
 int fw_shutdown(int fd, int how);
+/* Link-local addresses of IPv6 have the number of the stack's interface as their sin6_scope_id. Another is refused: ENETUNREACH to
+ * connect and to send, ENODEV to bind. */
 int fw_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
 int fw_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
 

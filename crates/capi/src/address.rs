@@ -1,7 +1,7 @@
 //! `struct sockaddr` and back: bytes of `sockaddr_in` (16) and `sockaddr_in6` (28) as Linux lays them out.
 #![forbid(unsafe_code)]
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use crate::errno::{Errno, Result};
 
@@ -88,7 +88,11 @@ impl Family {
                 };
                 bytes.extend_from_slice(&[0; 4]);
                 bytes.extend_from_slice(&ip.octets());
-                bytes.extend_from_slice(&[0; 4]);
+                let zone = match addr {
+                    SocketAddr::V6(v6) => v6.scope_id(),
+                    SocketAddr::V4(_) => 0,
+                };
+                bytes.extend_from_slice(&zone.to_ne_bytes());
             }
         }
         bytes
@@ -105,10 +109,14 @@ fn v4(rest: &[u8]) -> Option<SocketAddr> {
 /// What follows the family in `sockaddr_in6`: port, flow label, address, and perhaps the scope (RFC 2133
 /// had none).
 fn v6(rest: &[u8]) -> Option<SocketAddr> {
-    let rest: &[u8; 22] = rest.first_chunk()?;
+    let (rest, behind) = rest.split_first_chunk::<22>()?;
     let port = u16::from_be_bytes([rest[0], rest[1]]);
     let octets: &[u8; 16] = rest[6..].first_chunk()?;
-    Some((Ipv6Addr::from(*octets).to_canonical(), port).into())
+    let zone = behind.first_chunk().map_or(0, |zone| u32::from_ne_bytes(*zone));
+    Some(match Ipv6Addr::from(*octets).to_canonical() {
+        IpAddr::V4(ip) => (ip, port).into(),
+        IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, zone).into(),
+    })
 }
 
 #[cfg(test)]
@@ -130,6 +138,14 @@ mod tests {
                 assert_eq!(family.parse(&bytes[..len]), expected, "{len} bytes of {text}");
             }
         }
+    }
+
+    #[test]
+    fn a_zone_comes_back_when_the_address_is_long_enough() {
+        let [zoned, plain] = ["[fe80::1%7]:9", "[fe80::1]:9"].map(|text| text.parse().unwrap());
+        let bytes = Family::V6.emit(zoned);
+        assert_eq!(Family::V6.parse(&bytes), Ok(Named::Somebody(zoned)));
+        assert_eq!(Family::V6.parse(&bytes[..24]), Ok(Named::Somebody(plain)));
     }
 
     #[test]

@@ -774,3 +774,28 @@ fn who_waits_for_many_is_shown_what_the_kernels_sockets_show() {
         }
     });
 }
+
+/// The same of link-local addresses.
+#[test]
+fn zones_are_those_that_the_kernels_sockets_show() {
+    let name = "zones_are_those_that_the_kernels_sockets_show";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        hosts.join_kernels();
+        sh("ip addr add fe80::a2/64 dev k0 nodad");
+        hosts.peer.sh("ip addr add fe80::a1/64 dev k1 nodad");
+        hosts.peer.sh("ip addr add fe80::b1/64 dev v1 nodad");
+        let zones = beside("zones.py");
+        let kernel = ["python3", &zones, "fe80::a1", "fe80::a2", "k0"];
+        let kernel = hosts.said(("::", "fe80::a2%k1"), &kernel, None);
+        assert!(kernel.lines().count() == 4 && !kernel.contains("Timeout"), "{kernel}");
+        let options = [&OURS[..], &["--address", "fe80::b2/64"]].concat();
+        let ours = ["python3", &zones, "fe80::b1", "fe80::b2", "v0"];
+        for lease in ["1", "0"] {
+            let ends = ("::", "fe80::b2%v1");
+            let ours = hosts.said(ends, &ours, Some((&options, lease)));
+            let alike = ours.replace("fe80::b", "fe80::a");
+            assert_eq!(alike, kernel, "with {lease} leases");
+        }
+    });
+}

@@ -163,6 +163,9 @@ pub fn bind(number: i32, address: &[u8]) -> Option<Result<()>> {
         Ok(None) => return Some(Err(Errno::AFNOSUPPORT)),
         Err(error) => return Some(Err(error)),
     };
+    if is_without_zone(library, &socket, local) {
+        return Some(Err(Errno::INVAL));
+    }
     let is_fresh = !socket.is(stage::BOUND | stage::CONNECTED | stage::CONNECTING);
     let owner = || match is_of_another_version(library, &socket, local) {
         true => Owner::Kernel,
@@ -300,11 +303,19 @@ fn nowhere(library: &Library, socket: &Socket, remote: SocketAddr) -> Option<Err
     let (ip, is_for_all) = (remote.ip(), library.is_for_all(remote.ip()));
     match remote {
         _ if socket.is_stream() && (ip.is_multicast() || is_for_all) => Some(Errno::NETUNREACH),
-        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => {
-            (!was_set(library, socket, SCOPE)).then_some(Errno::INVAL)
-        }
+        remote if is_without_zone(library, socket, remote) => Some(Errno::INVAL),
         _ if socket.is_stream() => (remote.port() == 0).then_some(Errno::CONNREFUSED),
         _ => (is_for_all && !may_send_to_all(library, socket)).then_some(Errno::ACCESS),
+    }
+}
+
+/// A link-local address without its zone, of a socket that has none either (RFC 4007).
+fn is_without_zone(library: &Library, socket: &Socket, address: SocketAddr) -> bool {
+    match address {
+        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => {
+            !was_set(library, socket, SCOPE)
+        }
+        _ => false,
     }
 }
 

@@ -184,6 +184,14 @@ impl Socket {
                 &staging[..]
             };
             let Outgoing { to, beside, .. } = of_run[0];
+            let to = match to {
+                Some(to @ SocketAddr::V6(_)) => match self.plain(to)? {
+                    None if sent == 0 => return Err(Errno(libc::ENETUNREACH)),
+                    None => return Ok(sent),
+                    plain => plain,
+                },
+                to => to,
+            };
             let len = of_run[0].bytes.len();
             let wait = Wait { id, interest: Interest::Write, timeout };
             let mut at = 0;
@@ -328,7 +336,7 @@ fn receive(
         (filled, got)
     })?;
     incoming.got = got.map(|received| Got {
-        from: Some(received.from),
+        from: Some(posix::with_zone(received.from, interface)),
         len: received.len,
         beside: tells.told(received.beside(interface)),
     });

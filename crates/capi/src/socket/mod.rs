@@ -16,7 +16,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::{Interest, Readiness, SocketId, Stack, State as TcpState, TcpConfig};
+use fusewire_stack::ip::{
+    Interest, Readiness, SocketId, Stack, State as TcpState, TcpConfig, posix,
+};
 
 use crate::address::{Family, Named};
 use crate::errno::{Errno, Result};
@@ -243,6 +245,7 @@ impl Socket {
         let Named::Somebody(local) = self.family.parse(addr)? else {
             return Err(Errno(libc::EAFNOSUPPORT));
         };
+        let local = self.plain(local)?.ok_or(Errno(libc::ENODEV))?;
         let mut inner = self.lock();
         if inner.bound.is_some() || inner.state != State::Fresh {
             return Err(Errno(libc::EINVAL));
@@ -261,8 +264,24 @@ impl Socket {
         Ok(())
     }
 
+    /// The address as the stack reads it; `None`: it names another zone than the stack's interface.
+    fn plain(&self, address: SocketAddr) -> Result<Option<SocketAddr>> {
+        let own = self.opened.host().with(|stack, _| stack.interface().index())?;
+        Ok(posix::without_zone(address, own))
+    }
+
+    /// The address as C reads it.
+    fn zoned(&self, address: SocketAddr) -> Result<SocketAddr> {
+        let own = self.opened.host().with(|stack, _| stack.interface().index())?;
+        Ok(posix::with_zone(address, own.unwrap_or(0)))
+    }
+
     /// Its own address.
     pub fn local(&self) -> Result<SocketAddr> {
+        self.zoned(self.local_in_stack()?)
+    }
+
+    fn local_in_stack(&self) -> Result<SocketAddr> {
         let inner = self.lock();
         let Some(id) = inner.state.id() else {
             return Ok(inner.bound.unwrap_or(self.family.unspecified()));
@@ -282,6 +301,10 @@ impl Socket {
 
     /// The other end's.
     pub fn peer(&self) -> Result<SocketAddr> {
+        self.zoned(self.peer_in_stack()?)
+    }
+
+    fn peer_in_stack(&self) -> Result<SocketAddr> {
         let inner = self.lock();
         match inner.state {
             State::Datagram(_) => inner.peer.ok_or(Errno(libc::ENOTCONN)),
@@ -350,6 +373,7 @@ impl Socket {
         let wait =
             Wait { id, interest: Interest::Read, timeout: options.recv_wait(Flags::default()) };
         let (id, remote) = self.wait(&wait, |stack, _| Ok(stack.tcp_accept(id)?))?;
+        let remote = self.zoned(remote)?;
         let options = Options { nonblocking, ..options };
         let state = State::Stream { id, is_told: true };
         Ok((Socket::with(self.opened.clone(), self.family, Kind::Stream, state, options), remote))
@@ -357,7 +381,12 @@ impl Socket {
 
     /// Connects. UDP: from now on to and from this peer alone.
     pub fn connect(&self, addr: &[u8]) -> Result<()> {
-        let named = self.family.parse(addr)?;
+        let named = match self.family.parse(addr)? {
+            Named::Nobody => Named::Nobody,
+            Named::Somebody(peer) => {
+                Named::Somebody(self.plain(peer)?.ok_or(Errno(libc::ENETUNREACH))?)
+            }
+        };
         match (self.kind, named) {
             (Kind::Datagram, named) => self.connect_datagram(named),
             (Kind::Stream, Named::Nobody) => Err(Errno(libc::EAFNOSUPPORT)),

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::posix::errno;
+use fusewire_stack::ip::posix::{self, errno};
 use fusewire_stack::ip::{Ancillary, Error, SocketId, Stack, State as TcpState};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
@@ -275,9 +275,13 @@ impl Leaving<'_> {
         let told = |socket: &mut Socket, sent: Result<bool, Error>| {
             told(socket, sent.map_err(number_of), is_told)
         };
-        if address.is_none() {
+        let Some(address) = address else {
             return Ok(told(socket, Err(Error::NotConnected)));
-        }
+        };
+        let address = match posix::without_zone(address, stack.interface().index()) {
+            None => return Ok(told(socket, Err(Error::NoRoute))),
+            plain => plain,
+        };
         if beside == Ancillary::default() {
             // Those of one length to one peer leave together.
             return Ok(told(socket, stack.udp_stage(*now, *id, message, address)?));
@@ -404,7 +408,8 @@ fn bring(socket: &mut Socket, stack: &mut Stack, id: SocketId) -> Result<bool, E
             return Ok(false);
         };
         let beside = socket.options.tells.told(messages.beside(interface));
-        let heading = Heading { address: Some(messages.from), beside }.emit();
+        let from = posix::with_zone(messages.from, interface);
+        let heading = Heading { address: Some(from), beside }.emit();
         let message = messages.iter().next().unwrap_or(&[]);
         let pieces = [IoSlice::new(&heading), IoSlice::new(message)];
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;

@@ -114,6 +114,8 @@ impl Engine {
             Request::Restore => self.restore(stack, now, asker.fd, &asker),
             Request::Bind(handle, local) => {
                 let local = canonical(local);
+                let local = posix::without_zone(local, stack.interface().index());
+                let local = local.ok_or(Errno::NODEV)?;
                 self.on(&handle, |engine, socket| {
                     match engine.bind(stack, now, socket, local, asker.owner) {
                         Err(Errno::ADDRINUSE) if engine.keeps_restored() => {
@@ -141,7 +143,10 @@ impl Engine {
                 Ok(answer)
             }
             Request::Connect(handle, remote) => self.on(&handle, |engine, socket| {
-                let (p, remote) = (asker.fd.ok_or(Errno::INVAL)?, remote.map(canonical));
+                let (p, own) = (asker.fd.ok_or(Errno::INVAL)?, stack.interface().index());
+                let plain = |remote| posix::without_zone(canonical(remote), own);
+                let remote = remote.map(|remote| plain(remote).ok_or(Errno::NETUNREACH));
+                let remote = remote.transpose()?;
                 if socket_cookie(p)? != socket.cookie {
                     return Err(Errno::INVAL);
                 }
@@ -161,11 +166,14 @@ impl Engine {
             Request::Local(handle) if self.table.commanded(&handle).is_none() => {
                 self.table.epitaph(&handle).map(Answer::Address)
             }
-            Request::Local(handle) => self
-                .on(&handle, |_, socket| local(stack, now, socket).map(Some).map(Answer::Address)),
-            Request::Peer(handle) => {
-                self.on(&handle, |_, socket| peer(stack, socket).map(Answer::Address))
-            }
+            Request::Local(handle) => self.on(&handle, |_, socket| {
+                let local = local(stack, now, socket)?;
+                Ok(Answer::Address(Some(zoned(stack, local))))
+            }),
+            Request::Peer(handle) => self.on(&handle, |_, socket| {
+                let peer = peer(stack, socket)?;
+                Ok(Answer::Address(peer.map(|peer| zoned(stack, peer))))
+            }),
             Request::Option(handle, name) => match self.table.commanded(&handle) {
                 Some(_) => self.on(&handle, |engine, socket| {
                     engine.option(stack, now, socket, name).map(Answer::Value)
@@ -668,6 +676,11 @@ impl Engine {
         };
         Ok(int.to_ne_bytes().to_vec())
     }
+}
+
+/// The address as the application reads it.
+pub fn zoned(stack: &Stack, address: SocketAddr) -> SocketAddr {
+    posix::with_zone(address, stack.interface().index().unwrap_or(0))
 }
 
 /// Ends the handshake of a stream, whose placeholder shows then that it has failed.

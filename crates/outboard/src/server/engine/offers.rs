@@ -13,6 +13,7 @@ use super::Engine;
 use crate::placeholder::{self, Pair};
 use crate::protocol::{OFFER_LEN, Offer, VERDICT_LEN, Verdict};
 use crate::server::pipe::Turn;
+use crate::server::requests::zoned;
 use crate::server::table::{Listens, Partial, Shown, Socket, State};
 
 /// Connections of a listener that were offered and that nobody has said to have: their descriptors are counted as ours.
@@ -129,6 +130,7 @@ impl Engine {
                 self.table.reindex(index);
             }
             *offers += 1;
+            let (peer, local) = (zoned(stack, peer), zoned(stack, local));
             *held = Some(Box::new((Offer { handle, peer, local }, p)));
         }
         if socket.shown.readable { Turn::Goes } else { Turn::Waits }
@@ -224,6 +226,7 @@ impl Engine {
         placeholder::name_it(&other.q, self.instance);
         other.shown = Shown { writable: true, ..Default::default() };
         (other.has_finished, other.peer_is_told) = (false, false);
+        let (peer, local) = (zoned(stack, peer), zoned(stack, local));
         let offered = Offer { handle: other.handle, peer, local };
         offer(&listener.q, &offered, p.as_fd()).is_ok()
     }

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use fusewire_base::Instant;
-use fusewire_stack::ip::{SocketId, Stack};
+use fusewire_stack::ip::{SocketId, Stack, posix};
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
@@ -226,7 +226,8 @@ fn arrive(
         let (position, mut room) = lease.progress.room(slot)?;
         let (mut laid, mut taken) = (0, 0);
         let beside = socket.options.tells.told(messages.beside(interface));
-        let heading = Heading { address: Some(messages.from), beside };
+        let from = posix::with_zone(messages.from, interface);
+        let heading = Heading { address: Some(from), beside };
         let mut head = Head { len: 0, heading };
         let mut begin = head.emit();
         for message in messages.iter() {

@@ -6,10 +6,12 @@ mod bound;
 mod kept;
 mod membership;
 mod options;
+mod zone;
 
 pub use bound::Bound;
 pub use membership::{is_membership, membership};
 pub use options::{Effect, KindOf, Options, Telling, Tells};
+pub use zone::{with_zone, without_zone};
 
 use super::config::Error;
 
