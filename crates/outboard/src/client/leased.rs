@@ -20,13 +20,14 @@ use std::time::{Duration, Instant};
 
 use fusewire_device::Shared;
 use fusewire_stack::byte_stream::InPlace;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recvmsg, sendmsg,
 };
 
 use super::rings::{Entered, FINISHED, Rings, UNKNOWN, WRITES};
+use super::shown::shown;
 use super::source::{File, Source, copy_in};
 use super::way::{Inside, Way};
 use super::{Client, Result};
@@ -599,9 +600,8 @@ impl Entered<'_> {
         part: Part,
         flags: SendFlags,
     ) -> Result<usize> {
-        let mut fds = [PollFd::from_borrowed_fd(p, PollFlags::OUT)];
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
-        let is_wide = fds[0].revents() == PollFlags::OUT && placeholder::widen(p).is_ok();
+        let is_writable = shown(p, PollFlags::OUT, Some(Duration::ZERO))? == PollFlags::OUT;
+        let is_wide = is_writable && placeholder::widen(p).is_ok();
         let most = if is_wide { part.most } else { SPILL };
         let sent = self.spill(p, source, Part { most, ..part }, flags);
         if is_wide {

@@ -21,6 +21,7 @@ mod leased;
 pub mod lost;
 mod partial;
 mod rings;
+mod shown;
 mod socket;
 mod source;
 mod stream;

@@ -2,15 +2,17 @@
 //! bytes (`MSG_PEEK` with `MSG_WAITALL`). The caller gives its own way to receive, whatever carries the stream.
 
 use std::os::fd::BorrowedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFlags, Timespec};
 use rustix::fs::OFlags;
+use rustix::io::IoSliceMut;
 use rustix::net::RecvFlags;
 use rustix::net::sockopt::{Timeout, socket_timeout};
 use rustix::thread::{NanosleepRelativeResult, nanosleep};
 
-use super::Result;
+use super::shown::shown;
+use super::{Result, Socket};
 use crate::ring::RING_BYTES;
 
 /// Bytes that are discarded at a time.
@@ -64,7 +66,8 @@ pub fn peek_all(
     let mut found = None;
     loop {
         // Before the peek, which then finds all that came before the end.
-        let is_last = is_dontwait || has_ended(p)?;
+        let now = Some(Duration::ZERO);
+        let is_last = is_dontwait || !shown(p, PollFlags::RDHUP, now)?.is_empty();
         let len = match (peek(flags), found) {
             (Err(_), Some(before)) => return Ok(before),
             (done, _) => done?,
@@ -81,9 +84,17 @@ pub fn peek_all(
     }
 }
 
-/// Nothing more comes than has come.
-fn has_ended(p: BorrowedFd<'_>) -> Result<bool> {
-    let mut fds = [PollFd::from_borrowed_fd(p, PollFlags::RDHUP)];
-    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
-    Ok(!fds[0].revents().is_empty())
+impl Socket {
+    /// Discards up to `len` bytes of a stream (`MSG_TRUNC`); with `PEEK` it only says how many there are.
+    ///
+    /// # Errors
+    /// As [`Socket::recv`].
+    pub fn discard(&self, len: usize, flags: RecvFlags) -> Result<usize> {
+        let recv = |room: &mut [u8], flags| self.recv(&mut [IoSliceMut::new(room)], flags);
+        if flags.contains(RecvFlags::PEEK) {
+            let first = recv(&mut [0][..len.min(1)], flags - RecvFlags::WAITALL)?;
+            return Ok(if first == 0 { 0 } else { self.unread()?.clamp(1, len) });
+        }
+        discard(len, flags, recv)
+    }
 }

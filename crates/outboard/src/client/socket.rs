@@ -15,15 +15,16 @@ use std::time::Duration;
 
 use fusewire_device::Unforked;
 use fusewire_stack::byte_stream::InPlace;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
 
+use super::shown::{again, shown};
 use super::{
-    Came, Client, Datagram, Leaving, Result, Rings, Way, accept, discard, next_len, peek_all,
-    recv_message, send_message,
+    Came, Client, Datagram, Leaving, Result, Rings, Way, accept, next_len, peek_all, recv_message,
+    send_message,
 };
 use crate::placeholder;
 use crate::protocol::{About, HEADING_LEN, Handle, Heading, Kind, OptionName, SocketType};
@@ -109,24 +110,6 @@ impl AsRawFd for Placeholder {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Calls until no signal comes between.
-fn again<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            done => return done,
-        }
-    }
-}
-
-/// What a descriptor shows within so long; `None`: whenever it is. Nothing, when time is up.
-fn shown(p: BorrowedFd<'_>, wanted: PollFlags, timeout: Option<Duration>) -> Result<PollFlags> {
-    let mut fds = [PollFd::from_borrowed_fd(p, wanted)];
-    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-    again(|| poll(&mut fds, timeout.as_ref()))?;
-    Ok(fds[0].revents())
 }
 
 impl Outboard {
@@ -540,19 +523,6 @@ impl Socket {
             return peek_all(end.p.as_fd(), wanted, flags, |flags| self.recv_once(pieces, flags));
         }
         self.recv_once(pieces, flags)
-    }
-
-    /// Discards up to `len` bytes of a stream (`MSG_TRUNC`); with `PEEK` it only says how many there are.
-    ///
-    /// # Errors
-    /// As [`Socket::recv`].
-    pub fn discard(&self, len: usize, flags: RecvFlags) -> Result<usize> {
-        let recv = |room: &mut [u8], flags| self.recv(&mut [IoSliceMut::new(room)], flags);
-        if flags.contains(RecvFlags::PEEK) {
-            let first = recv(&mut [0][..len.min(1)], flags - RecvFlags::WAITALL)?;
-            return Ok(if first == 0 { 0 } else { self.unread()?.clamp(1, len) });
-        }
-        discard(len, flags, recv)
     }
 
     fn recv_once(&self, pieces: &mut [IoSliceMut<'_>], flags: RecvFlags) -> Result<usize> {
