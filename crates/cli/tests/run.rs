@@ -799,3 +799,23 @@ fn zones_are_those_that_the_kernels_sockets_show() {
         }
     });
 }
+
+/// The same of options, as far as the outboard has them.
+#[test]
+fn options_are_those_of_the_kernels_sockets() {
+    let name = "options_are_those_of_the_kernels_sockets";
+    in_namespace(name, Need::Root, "", || {
+        let hosts = Hosts::new();
+        hosts.join_kernels();
+        let options = beside("options.py");
+        let kernel = ["python3", &options, "10.8.0.2", "fd07::2"];
+        let kernel = hosts.said(("10.8.0.1", "10.8.0.2"), &kernel, None);
+        let both = [&OURS[..], &["--address", "fd08::2/64"]].concat();
+        let ours = ["python3", &options, "10.9.0.2", "fd08::2"];
+        let ours = hosts.said(("10.9.0.1", "10.9.0.2"), &ours, Some((&both, "1")));
+        let both = kernel.lines().zip(ours.lines());
+        let different: Vec<_> = both.filter(|(kernel, ours)| kernel != ours).collect();
+        assert!(different.is_empty(), "the kernel's, and ours: {different:#?}");
+        assert_eq!(kernel.lines().count(), ours.lines().count());
+    });
+}
