@@ -817,5 +817,19 @@ fn options_are_those_of_the_kernels_sockets() {
         let different: Vec<_> = both.filter(|(kernel, ours)| kernel != ours).collect();
         assert!(different.is_empty(), "the kernel's, and ours: {different:#?}");
         assert_eq!(kernel.lines().count(), ours.lines().count());
+
+        // Of another interface: refused when the socket turns out to be the outboard's, by whatever call.
+        let elsewhere = "import socket\n\
+            for kind in 1, 2:\n \
+             for call in 'bind', 'connect':\n  \
+              s = socket.socket(socket.AF_INET, kind)\n  \
+              s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b'lo')\n  \
+              print(refused(s, call))\n";
+        let refused = "def refused(s, call):\n \
+            try: getattr(s, call)(('10.9.0.2' if call == 'bind' else '10.9.0.1', 7000))\n \
+            except OSError as e: return e.errno\n";
+        let program = ["python3", "-c", &format!("{refused}{elsewhere}")];
+        let found = hosts.said(("10.9.0.1", "10.9.0.2"), &program, Some((&OURS, "1")));
+        assert_eq!(found, "19\n19\n19\n19\n");
     });
 }
