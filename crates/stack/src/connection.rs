@@ -635,13 +635,13 @@ impl Connection {
     /// Takes over what the transport has to tell. True when acknowledged memory was freed.
     pub fn poll_transport(&mut self) {
         self.machine.consumed(self.consumed);
+        self.note_delivered(self.now);
         while let Some(event) = self.machine.poll_event() {
             match event {
                 Told::Established => self.flush_session(),
                 Told::Acked { upto_offset } => {
                     self.ring.acknowledge(upto_offset);
                     self.last_word.acked = upto_offset;
-                    self.path.acknowledged(self.now, upto_offset);
                     let ends = self.finishing || self.closing.is_some();
                     if ends || !self.handshake_out.is_empty() || !self.left.is_empty() {
                         self.flush_session();

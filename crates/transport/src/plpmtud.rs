@@ -32,8 +32,6 @@ pub struct Config {
     pub probes_max: u32,
     /// The search ends when the next step would be smaller.
     pub step_min: u32,
-    /// So many losses of full-size packets, and none delivered, say that the path has a black hole.
-    pub black_hole_losses: u32,
 }
 
 impl Default for Config {
@@ -46,7 +44,6 @@ impl Default for Config {
             raise_interval: Duration::from_secs(600),
             probes_max: 3,
             step_min: 32,
-            black_hole_losses: 4,
         }
     }
 }
@@ -54,6 +51,10 @@ impl Default for Config {
 /// UDP payloads of well-known paths: Ethernet (IPv6 and IPv4, with tunnels below), 9000-byte frames,
 /// 16 KiB, and loopback.
 const COMMON: [u32; 9] = [1280, 1392, 1452, 1472, 4304, 8952, 8972, 16_384, 65_507];
+
+/// Consecutive losses of packets above the base size that indicate a black hole. Losses within one round trip
+/// count once.
+const BLACK_HOLE_LOSSES: usize = 3;
 
 /// The least common size of a whole Ethernet frame.
 const ETHERNET: u32 = 1452;
@@ -92,8 +93,10 @@ pub struct Search {
     lost: u32,
     /// What is being tried.
     target: u32,
-    /// Losses of full-size packets since one was delivered.
-    losses: u32,
+    /// Sizes of packets that were lost while no packet of at least that size was delivered; 0 in unused places.
+    lost_sizes: [u32; BLACK_HOLE_LOSSES],
+    /// Losses before this time belong to the round trip of the last one that was counted.
+    next_loss_at: Instant,
     /// When the search may begin again.
     raise_at: Option<Instant>,
 }
@@ -112,7 +115,8 @@ impl Search {
             probe: None,
             lost: 0,
             target: config.base,
-            losses: 0,
+            lost_sizes: [0; BLACK_HOLE_LOSSES],
+            next_loss_at: Instant::ZERO,
             raise_at: None,
         };
         if base_confirmed {
@@ -173,12 +177,27 @@ impl Search {
         }
     }
 
-    /// A packet of `size` bytes was delivered, probe or not.
+    /// A data packet of `size` bytes was delivered: losses of packets up to that size were not due to their size. A
+    /// full packet also confirms the base size.
     #[inline]
-    pub fn on_delivered(&mut self, now: Instant, size: u32) {
-        if size >= self.current {
-            self.losses = 0;
+    pub fn on_data_delivered(&mut self, now: Instant, size: u32) {
+        self.forget_losses(size);
+        if size >= self.current && matches!(self.phase, Phase::Base | Phase::Error) {
+            self.probe = None;
+            self.raise_at = None;
+            self.phase = Phase::Base;
+            self.confirm(self.current, now);
         }
+    }
+
+    #[inline]
+    fn forget_losses(&mut self, size: u32) {
+        self.lost_sizes.iter_mut().filter(|lost| **lost <= size).for_each(|lost| *lost = 0);
+    }
+
+    /// A probe of `size` bytes was delivered.
+    pub fn on_delivered(&mut self, now: Instant, size: u32) {
+        self.forget_losses(size);
         let answered = self.probe.is_some_and(|probe| size >= probe.size);
         if answered {
             self.probe = None;
@@ -203,18 +222,27 @@ impl Search {
         }
     }
 
-    /// A data packet of `size` bytes was found lost, or its retransmission timer went off. Several in
-    /// a row of full size, with none delivered, are a black hole (section 4.3): back to the base size.
-    /// Returns true when the size was reduced.
-    pub fn on_loss(&mut self, size: u32) -> bool {
-        if size < self.current || self.current <= self.config.base {
+    /// A data packet of `size` bytes was found lost, or its retransmission timer expired. Consecutive losses of packets
+    /// above the base size, whatever their exact length, indicate a black hole (section 4.3): the search begins again at
+    /// the base size. Losses within one `round_trip` count once. Returns `true` if the size was reduced.
+    pub fn on_loss(
+        &mut self,
+        now: Instant,
+        size: u32,
+        round_trip: impl FnOnce() -> Duration,
+    ) -> bool {
+        if size <= self.config.base || self.current <= self.config.base || now < self.next_loss_at {
             return false;
         }
-        self.losses += 1;
-        if self.losses < self.config.black_hole_losses {
+        self.next_loss_at = now + round_trip();
+        let Some(unused) = self.lost_sizes.iter_mut().find(|lost| **lost == 0) else {
+            return false;
+        };
+        *unused = size;
+        if self.lost_sizes.contains(&0) {
             return false;
         }
-        // Probes will tell, with their own count, whether it was the size.
+        // Probes with their own count show later whether the size was the reason.
         self.fall_back();
         true
     }
@@ -242,7 +270,7 @@ impl Search {
         self.current = self.config.base.min(self.ceiling - 1).max(self.config.min);
         self.probe = None;
         self.lost = 0;
-        self.losses = 0;
+        self.lost_sizes = [0; BLACK_HOLE_LOSSES];
         self.raise_at = None;
     }
 
@@ -250,7 +278,6 @@ impl Search {
     fn confirm(&mut self, size: u32, now: Instant) {
         self.current = size;
         self.lost = 0;
-        self.losses = 0;
         self.ceiling = self.ceiling.max(size + 1);
         if self.phase != Phase::Complete {
             self.phase = Phase::Searching;
@@ -398,16 +425,29 @@ mod tests {
         let mut now = Instant::ZERO;
         run(&mut search, &mut now, 8952);
         assert_eq!(search.size(), 8952);
+        fn lose(search: &mut Search, now: &mut Instant, size: u32) -> bool {
+            *now += RTT;
+            search.on_loss(*now, size, || RTT)
+        }
         // Losses with deliveries between them are congestion.
         for _ in 0..20 {
-            assert!(!search.on_loss(8952) && !search.on_loss(8952) && !search.on_loss(8952));
-            search.on_delivered(now, 8952);
+            assert!(!lose(&mut search, &mut now, 8952) && !lose(&mut search, &mut now, 8000));
+            search.on_data_delivered(now, 8952);
         }
-        assert!(!search.on_loss(8000), "a smaller packet says nothing");
-        for _ in 0..3 {
-            assert!(!search.on_loss(8952));
+        assert!(!lose(&mut search, &mut now, 8952));
+        for _ in 0..20 {
+            assert!(!search.on_loss(now, 8952, || RTT), "one round trip counts once");
         }
-        assert!(search.on_loss(8952));
+        for _ in 0..20 {
+            assert!(!lose(&mut search, &mut now, 1200), "a packet of the base size says nothing");
+        }
+        search.on_data_delivered(now, 8952);
+        // Shorter packets arrive, and longer ones of any length do not.
+        assert!(!lose(&mut search, &mut now, 1400));
+        search.on_data_delivered(now, 1300);
+        assert!(!lose(&mut search, &mut now, 8952));
+        search.on_data_delivered(now, 1300);
+        assert!(lose(&mut search, &mut now, 5000));
         assert_eq!((search.size(), search.phase()), (1200, Phase::Base));
         run(&mut search, &mut now, 1452);
         assert_eq!(search.size(), 1452);

@@ -110,6 +110,8 @@ pub(super) struct SendQueue {
     joints: VecDeque<u64>,
     /// Ranges that earlier SACKs marked, so that repeating them costs nothing.
     seen: [(u64, u64); 4],
+    /// Payload of the longest segment that was delivered since the last call of `take_delivered_len`; a lower bound.
+    delivered_len: u32,
     /// What the congestion controller keeps of each sent segment, if it does.
     packets: Option<Box<Packets>>,
 }
@@ -145,6 +147,12 @@ impl SendQueue {
     /// Of what was delivered since the last call the segment that was sent last: when, and what was kept.
     pub fn take_newest(&mut self) -> Option<(Instant, Packet)> {
         self.packets.as_mut()?.take_newest()
+    }
+
+    /// Returns the payload length of the longest segment that was delivered since the last call, or less where only a
+    /// run of segments is known; 0 if none was.
+    pub fn take_delivered_len(&mut self) -> u32 {
+        core::mem::take(&mut self.delivered_len)
     }
 
     /// Entries that may still be pushed.
@@ -436,6 +444,7 @@ impl SendQueue {
             }
             if !front.has(flag::SACKED) {
                 delivered += len;
+                self.delivered_len = self.delivered_len.max(front.len);
                 each(&front, 1);
             }
         }
@@ -470,6 +479,9 @@ impl SendQueue {
         self.sent -= count;
         self.first_lost = self.first_lost.saturating_sub(count);
         let delivered = last.end() - first.start;
+        // At least one segment is as long as the mean.
+        let mean = (delivered / count as u64) as u32;
+        self.delivered_len = self.delivered_len.max(first.len).max(last.len).max(mean);
         self.in_flight -= delivered;
         delivered
     }
@@ -527,6 +539,7 @@ impl SendQueue {
             }
             segment.flags |= flag::SACKED;
             self.sacked += 1;
+            self.delivered_len = self.delivered_len.max(segment.len);
             delivered += len;
             if let Some(packets) = &mut self.packets {
                 packets.deliver(index, segment);

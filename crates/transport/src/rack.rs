@@ -98,6 +98,8 @@ pub(super) struct Delivered {
 pub(super) struct Found {
     /// Bytes newly taken for lost.
     pub bytes: u64,
+    /// `true` if a part of them had been sent more than once.
+    pub again: bool,
     /// In so long something more is due.
     pub wait: Option<Duration>,
 }
@@ -235,6 +237,7 @@ impl Rack {
             let due = s.sent_at + patience;
             if due <= now {
                 found.bytes += mark_lost(now, queue, cc, index);
+                found.again |= s.has(flag::RETRANSMITTED);
             } else {
                 found.wait = found.wait.max(Some(due - now));
             }

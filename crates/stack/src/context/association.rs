@@ -11,7 +11,7 @@ use fusewire_kernels::{Check, Level};
 use fusewire_transport::machine::{Cut, Event as Told, ResetCause};
 use fusewire_transport::xtp::{Connection, Name, State};
 
-use super::block::{BASE_PACKET, ControlBlock};
+use super::block::ControlBlock;
 use super::event::{Ended, Event, Message};
 use super::place::{Buffer, Scatter, gather};
 use super::sorted::{Sorted, Turn};
@@ -166,6 +166,7 @@ impl Association {
 
     /// Takes over what the machine has to tell after a packet was accepted, or time has passed.
     pub fn poll_machine(&mut self, now: Instant) {
+        self.note_delivered(now);
         while let Some(gap) = self.machine.poll_gap() {
             self.passes_gaps = true;
             note_gap(&mut self.gaps, gap.clone());
@@ -179,7 +180,6 @@ impl Association {
                 Told::Established => self.established(),
                 Told::Acked { upto_offset } => {
                     self.ring.acknowledge(upto_offset);
-                    self.path.acknowledged(now, upto_offset);
                     if std::mem::take(&mut self.wants_room) {
                         self.standing.push(Event::Writable);
                     }
@@ -225,12 +225,20 @@ impl Association {
         }
     }
 
-    /// A packet of so many bytes is sent again. Messages are cut evenly: few are as long as may be, and those that are longer
-    /// than what every path carries say as much.
-    pub fn lost(&mut self, len: usize) {
-        let full = self.path.size().filter(|_| len > BASE_PACKET);
-        if self.path.lost(full.unwrap_or(len)) {
+    /// A packet of `len` bytes is sent again.
+    pub fn lost(&mut self, now: Instant, len: usize) {
+        self.note_delivered(now);
+        let machine = &self.machine;
+        if self.path.lost(now, len, || machine.info().srtt) {
             self.use_path();
+            self.machine.resend_all(now);
+        }
+    }
+
+    /// Reports to the path which packets the peer has received since the last call.
+    fn note_delivered(&mut self, now: Instant) {
+        if let len @ 1.. = self.machine.take_delivered_len() {
+            self.path.delivered(now, self.machine.max_payload().saturating_sub(len));
         }
     }
 

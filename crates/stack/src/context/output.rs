@@ -223,7 +223,7 @@ impl Contexts {
             };
             let Some(transmit) = transmit else { return (sent, None) };
             if transmit.retransmission && transmit.payload.is_some() {
-                association.lost(transmit.header.packet_len());
+                association.lost(now, transmit.header.packet_len());
             }
             let kind = Kind::leaving(&transmit, association.machine.again());
             note(&mut association.trace, (), kind, now, &transmit);

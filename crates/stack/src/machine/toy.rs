@@ -415,6 +415,10 @@ impl machine::Connection for Connection {
 
     fn resend_all(&mut self, _: Instant) {}
 
+    fn take_delivered_len(&mut self) -> u32 {
+        0
+    }
+
     fn keep_alive(&self) -> Option<KeepAlive> {
         self.keep_alive
     }

@@ -41,8 +41,6 @@ pub struct Path {
     search: Option<Search>,
     /// Nonce and size of the last question of size, until it is answered.
     probed: Option<(u64, usize)>,
-    /// Bytes of stream that were acknowledged when the size was last known to get through.
-    confirmed: u64,
     /// An address that the peer may have now.
     candidate: Option<Candidate>,
     /// When the peer was last asked where it is.
@@ -80,14 +78,7 @@ impl Path {
     /// A way that carries at most `max` bytes in a datagram, to be found out; without it the largest
     /// datagram is known.
     pub fn new(max: Option<usize>) -> Self {
-        Path {
-            search: max.map(search),
-            probed: None,
-            confirmed: 0,
-            candidate: None,
-            asked: None,
-            keys: None,
-        }
+        Path { search: max.map(search), probed: None, candidate: None, asked: None, keys: None }
     }
 
     /// The session is open: the peer can be asked, and answered.
@@ -198,19 +189,21 @@ impl Path {
         search.size() < before
     }
 
-    /// A datagram of `size` bytes is sent again. True when smaller ones must be sent now: a black hole.
-    pub fn lost(&mut self, size: usize) -> bool {
-        self.search.as_mut().is_some_and(|s| s.on_loss(size as u32))
+    /// A datagram of `size` bytes is sent again. Returns `true` if smaller ones must be sent now, because the path has a
+    /// black hole.
+    pub fn lost(
+        &mut self,
+        now: Instant,
+        size: usize,
+        round_trip: impl FnOnce() -> Duration,
+    ) -> bool {
+        self.search.as_mut().is_some_and(|s| s.on_loss(now, size as u32, round_trip))
     }
 
-    /// The peer has acknowledged the stream up to `offset`: datagrams of full size get through.
-    pub fn acknowledged(&mut self, now: Instant, offset: u64) {
+    /// The peer has received a datagram whose payload is `spare` bytes shorter than the longest that may be sent.
+    pub fn delivered(&mut self, now: Instant, spare: u32) {
         let Some(search) = &mut self.search else { return };
-        let size = search.size();
-        if offset - self.confirmed >= u64::from(size) {
-            self.confirmed = offset;
-            search.on_delivered(now, size);
-        }
+        search.on_data_delivered(now, search.size().saturating_sub(spare));
     }
 
     /// A segment of `len` bytes that fits came from another address than the peer's, which is `here`. What
@@ -255,9 +248,19 @@ fn search(max: usize) -> Search {
 
 impl Connection {
     /// A datagram of `size` bytes is sent again.
-    pub fn lost(&mut self, size: usize) {
-        if self.path.lost(size) {
+    pub fn lost(&mut self, now: Instant, size: usize) {
+        self.note_delivered(now);
+        let machine = &self.machine;
+        if self.path.lost(now, size, || machine.info().srtt) {
             self.use_path();
+            self.machine.resend_all(now);
+        }
+    }
+
+    /// Reports to the path which datagrams the peer has received since the last call.
+    pub fn note_delivered(&mut self, now: Instant) {
+        if let len @ 1.. = self.machine.take_delivered_len() {
+            self.path.delivered(now, self.machine.max_payload().saturating_sub(len));
         }
     }
 

@@ -88,8 +88,8 @@ impl Stack {
                 Some(range) => {
                     data_segments += 1;
                     if transmit.retransmission {
-                        connection
-                            .lost(transmit.header.emit_len() + (range.end - range.start) as usize);
+                        let len = (range.end - range.start) as usize;
+                        connection.lost(now, transmit.header.emit_len() + len);
                     }
                     let located = connection.ring.locate(range);
                     let (from, to) = (located.payload.start, located.payload.end);

@@ -9,6 +9,7 @@ mod last_word;
 mod moves;
 mod opening;
 mod packed;
+mod path_shrinks;
 mod seen;
 mod strangers;
 mod trailers;

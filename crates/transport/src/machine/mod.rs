@@ -56,6 +56,7 @@ macro_rules! of_connection {
             fn handle_timeout(self: &mut Connection, now: Instant);
             fn path_changed(self: &mut Connection);
             fn resend_all(self: &mut Connection, now: Instant);
+            fn take_delivered_len(self: &mut Connection) -> u32;
             fn keep_alive(self: &Connection) -> Option<KeepAlive>;
             fn set_keep_alive(self: &mut Connection, now: Instant, keep_alive: Option<KeepAlive>);
             fn heard_at(self: &Connection) -> Instant;
@@ -296,6 +297,9 @@ pub trait Connection: Debug {
     fn path_changed(&mut self);
     /// What is in flight did not arrive, which is no sign of congestion: it is sent again.
     fn resend_all(&mut self, now: Instant);
+    /// Returns the payload length of the longest segment that the peer reported as received since the last call, 0 if it
+    /// reported none. Where only a run of segments is known, the result is a lower bound.
+    fn take_delivered_len(&mut self) -> u32;
 
     /// How an idle connection is probed.
     fn keep_alive(&self) -> Option<KeepAlive>;

@@ -238,6 +238,11 @@ impl Connection {
         }
     }
 
+    /// As [`crate::machine::Connection::take_delivered_len`].
+    pub fn take_delivered_len(&mut self) -> u32 {
+        self.send.queue.take_delivered_len()
+    }
+
     /// What is in flight was too long for the path and did not arrive; that is no sign of congestion. It is
     /// sent again, in pieces that fit since [`set_send_mss`](Self::set_send_mss), and patience begins anew.
     pub fn resend_all(&mut self, now: Instant) {

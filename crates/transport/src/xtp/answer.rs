@@ -59,7 +59,6 @@ impl Connection {
         let delivered = self.take_delivered(now, control, spans, asked.map(|asked| asked.at));
         if control.rseq > una_before {
             self.send.una = control.rseq;
-            self.send.progress_at = now;
             self.events.acked = true;
             self.counters.bytes_acked = control.rseq;
             let kept = self.send.tags.partition_point(|tag| tag.0 < control.rseq);

@@ -116,7 +116,11 @@ pub(super) struct Send {
     /// The time of sending of the last packet: no two are alike, so that they tell the order.
     pub stamp: Instant,
     pub sent_at: Instant,
+    /// When the peer last reported data that it had not reported before, or the first data left after a pause.
     pub progress_at: Instant,
+    /// Retransmissions in a row of which the peer reported nothing, and when the next one may leave.
+    pub fruitless: u8,
+    pub resend_at: Instant,
     /// FIRST is due, whether there are data or not.
     pub first_due: bool,
     /// FIRSTs that went twice at once, and bytes of these packets.
@@ -432,8 +436,12 @@ impl Connection {
         self.ended_by
     }
 
-    /// When something acceptable last came from the peer.
+    /// When something acceptable last came from the peer. While data are under way, an answer that reports no progress
+    /// does not count: questions and answers are short, so they arrive even if the path drops every data packet.
     pub fn heard_at(&self) -> Instant {
+        if self.send.queue.sent() > 0 && !self.settings.noerr {
+            return self.recv.heard_at.min(self.send.progress_at);
+        }
         self.recv.heard_at
     }
 

@@ -210,12 +210,18 @@ impl Connection {
         }
     }
 
+    /// As [`crate::machine::Connection::take_delivered_len`].
+    pub fn take_delivered_len(&mut self) -> u32 {
+        self.send.queue.take_delivered_len()
+    }
+
     /// What is in flight did not arrive, which is no sign of congestion: it is sent again.
     pub fn resend_all(&mut self, now: Instant) {
         if self.send.queue.sent() == 0 || self.settings.noerr {
             return;
         }
         self.send.queue.mark_all_lost();
+        (self.send.fruitless, self.send.resend_at) = (0, now);
         self.rtt.reset_back_off();
         self.timers.clear(Timer::W);
         self.start_wtimer(now);
@@ -317,6 +323,10 @@ impl Connection {
             return None;
         }
         match lost {
+            Some(_) if now < self.send.resend_at => {
+                self.timers.set(Timer::Pace, self.send.resend_at);
+                None
+            }
             Some(index) => Some((self.resent(now, index), true)),
             None if self.may_send_new(now, &candidate) => Some((self.sent_new(now), false)),
             None => None,

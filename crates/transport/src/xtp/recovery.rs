@@ -41,7 +41,21 @@ impl Connection {
             // What is under way behind it goes again, too.
             return found.bytes + self.lose_all(now);
         }
+        if found.again {
+            self.back_off_resending(now);
+        }
         found.bytes
+    }
+
+    /// Retransmissions were lost, and nothing was delivered since they left. From the second time on, the next one waits for
+    /// a timeout that doubles each time: answers keep arriving, so WTIMER does not slow the sender down.
+    fn back_off_resending(&mut self, now: Instant) {
+        let before = u32::from(self.send.fruitless);
+        self.send.fruitless = self.send.fruitless.saturating_add(1);
+        if before > 0 {
+            let wait = self.rtt.rto() * (1 << (before - 1).min(10));
+            self.send.resend_at = now + wait.min(self.settings.wtimer_max);
+        }
     }
 
     /// Everything under way is lost.
@@ -56,6 +70,10 @@ impl Connection {
             *progress;
         let advanced = self.send.una > una_before;
         self.take_late(now, delivered.late);
+        if delivered.bytes > 0 {
+            self.send.progress_at = now;
+            (self.send.fruitless, self.send.resend_at) = (0, now);
+        }
         // What was sent before the question of a handshake is older than any patience.
         let lost = taken_back + self.detect_losses(now);
         if shook_hands && lost == 0 && matches!(self.phase, Phase::Loss { .. }) {

@@ -85,7 +85,7 @@ impl Connection {
         if self.is_opening() {
             self.began + self.settings.opening_timeout
         } else {
-            self.recv.heard_at + self.settings.ctimeout
+            self.heard_at() + self.settings.ctimeout
         }
     }
 
@@ -126,6 +126,10 @@ impl Connection {
         if !unanswered || self.sync.is_shaking_hands() || self.is_opening() {
             return self.timers.clear(Timer::Tail);
         }
+        if self.send.queue.lost() > 0 && now < self.send.resend_at {
+            // Nothing new is under way until then.
+            return self.timers.clear(Timer::Tail);
+        }
         // What nothing else would ask about is asked about in any case.
         let forced = !self.sync.waits();
         if !forced && (self.send.probed || !self.settings.tail_probe) {
@@ -136,6 +140,9 @@ impl Connection {
     }
 
     fn on_tail_timeout(&mut self, now: Instant) {
+        if now >= self.patience() {
+            return self.time_out();
+        }
         self.send.probed = true;
         self.send.ask = true;
         self.counters.tail_loss_probes += 1;
