@@ -163,13 +163,17 @@ impl<'a> Connector<'a> {
             && self.connect.carrying.may_be_tcp()
             && link.carrier() == "kernel-tcp"
         {
-            // A server speaks one of the two there, and does not answer the other.
             let transport = self.connect.common.transport().name().to_uppercase();
+            let host = &self.host;
+            let why = match link.missed() {
+                Some(StackError::OtherTransport { served, .. }) => format!(
+                    "{host} uses {} over UDP, and not {transport} (--transport {served})",
+                    served.to_uppercase()
+                ),
+                _ => format!("no answer from {host} by {transport} over UDP"),
+            };
             if !self.is_quiet {
-                eprintln!(
-                    "fusewire: no answer from {} by {transport} over UDP; going on over kernel TCP",
-                    self.host
-                );
+                eprintln!("fusewire: {why}; going on over kernel TCP");
             }
             self.taken = Some(DeviceChoice::KernelTcp);
         }
@@ -304,6 +308,10 @@ impl<'a> Connector<'a> {
                     "cannot connect to {host}: {error} Where UDP is blocked, --device kernel-tcp goes over TCP, and \
                      without --device both are tried"
                 );
+                (Code::Connection, text)
+            }
+            StackError::OtherTransport { served, .. } => {
+                let text = format!("cannot connect to {host}: {error} (--transport {served})");
                 (Code::Connection, text)
             }
             _ if is_refused(error) => {

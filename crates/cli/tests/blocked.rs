@@ -67,15 +67,24 @@ fn quiet_prints_nothing_but_errors() {
 }
 
 #[test]
-fn who_speaks_another_transport_is_told_by_its_name() {
+fn a_transport_that_the_server_does_not_use_is_reported_within_a_second() {
     let world = World::new();
     fs::write(world.served("a"), "content").unwrap();
     for (served, asked) in [("tcp", "xtp"), ("xtp", "tcp")] {
         let server = world.serve(&["--transport", served]);
         let url = server.url("a");
+        let [serves, asks] = [served, asked].map(str::to_uppercase);
         let done = world.run("alice", &["get", "--transport", asked, &url, "-o", asked]).ok();
-        let said = format!("by {} over UDP; going on over kernel TCP", asked.to_uppercase());
+        let said =
+            format!("uses {serves} over UDP, and not {asks} (--transport {served}); going on");
         assert!(done.err.contains(&said), "{done:?}");
+        let began = Instant::now();
+        let args = ["get", "--transport", asked, "--device", "udp", &url, "-o", "no"];
+        let said = format!("uses the transport {served}, and this side {asked}");
+        let done = world.run("alice", &args).failed(4, &said);
+        assert!(done.err.contains(&format!("(--transport {served})")), "{done:?}");
+        // An unanswered handshake takes ten seconds.
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}: {done:?}", began.elapsed());
         assert_eq!(fs::read_to_string(world.here(asked)).unwrap(), "content");
     }
 }

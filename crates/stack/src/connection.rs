@@ -31,15 +31,15 @@ use fusewire_session::{
     Unmarshal,
 };
 use fusewire_transport::machine::{
-    Connection as _, Cut, DropCause, Event as Told, Initial, PayloadPlan, ResetCause, Sizes, Stage,
-    Verdict,
+    Connection as _, Cut, DropCause, Event as Told, Header as _, Initial, PayloadPlan, ResetCause,
+    Sizes, Stage, Verdict,
 };
 
 use crate::application::{Application, Destination, Keep};
 use crate::assembly::Assembly;
 use crate::calls::{Answer, Asked, Beside, CallId};
 use crate::inbox::{Inbox, Opened};
-use crate::machine::{Ends, Flow, HEADROOM, Transport};
+use crate::machine::{Ends, Flow, HEADROOM, Transport, named_transport};
 use crate::path::Path;
 use crate::path::question::Keys;
 use crate::pieces::Pieces;
@@ -117,6 +117,8 @@ pub(crate) struct Connection {
     pub machine: Transport,
     pub ring: SendRing,
     pub path: Path,
+    /// Transports that differ, as a refusal reported: the peer's and ours.
+    named_transport: Option<[&'static str; 2]>,
     /// Which of the two it is in the handshake.
     pub side: Side,
     phase: Phase,
@@ -212,6 +214,7 @@ impl Connection {
             ring,
             path,
             side: handshake.side(),
+            named_transport: None,
             phase: Phase::Handshake(Box::new(handshake)),
             assembly: Assembly::new(HANDSHAKE_WINDOW as usize, sizes.ranges),
             next: 0,
@@ -283,6 +286,9 @@ impl Connection {
         let kind = Kind::of(&initial, &verdict);
         self.trace.segment(kind, now, segment.header, len);
         self.machine.handle_final(now, segment.header, &initial, verdict, segment.marked);
+        if segment.header.is_refusal() && self.machine.stage() == Stage::Closed {
+            self.named_transport = named_transport(segment.header, segment.payload);
+        }
         Some(kind)
     }
 
@@ -652,7 +658,7 @@ impl Connection {
                 }
                 Told::PeerFinished { offset } => self.peer_finished(offset),
                 Told::Urgent { .. } => {}
-                Told::Reset(ResetCause::Refused) => self.fail(Error::Refused(self.ends.remote)),
+                Told::Reset(ResetCause::Refused) => self.fail(self.refused()),
                 Told::Reset(ResetCause::Peer) => self.peer_reset(),
                 Told::Reset(ResetCause::Local) => self.fail(Error::Closed),
                 Told::TimedOut => self.fail(Error::TimedOut(self.ends.remote)),
@@ -669,6 +675,15 @@ impl Connection {
         }
         if std::mem::take(&mut self.news) {
             self.events.push_back(Event::Readable);
+        }
+    }
+
+    /// The error of a connection that the peer refused.
+    fn refused(&self) -> Error {
+        let peer = self.ends.remote;
+        match self.named_transport {
+            Some([served, used]) => Error::OtherTransport { peer, served, used },
+            None => Error::Refused(peer),
         }
     }
 

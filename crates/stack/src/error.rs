@@ -46,6 +46,19 @@ pub enum Error {
     /// The peer refused the connection.
     #[error("{} refused the connection", named(.0))]
     Refused(SocketAddr),
+    /// The peer listens by the other transport.
+    #[error(
+        "{} uses the transport {served}, and this side {used}: use {served} here, or {used} there",
+        named(peer)
+    )]
+    OtherTransport {
+        /// The peer.
+        peer: SocketAddr,
+        /// The peer's transport, as settings spell it.
+        served: &'static str,
+        /// The transport of this side.
+        used: &'static str,
+    },
     /// The peer reset the connection.
     #[error("{} reset the connection", named(.0))]
     Reset(SocketAddr),

@@ -7,6 +7,7 @@
 
 use fusewire_base::Sum;
 use fusewire_device::encapsulation::pseudo_header_sum;
+use fusewire_transport::either;
 use fusewire_transport::machine::{self, Header as _, Protocol};
 
 use crate::config::Config;
@@ -81,6 +82,62 @@ pub fn as_xtp(header: &Header) -> Option<&fusewire_transport::xtp::Header> {
 
 #[cfg(test)]
 pub fn as_xtp(_: &Header) -> Option<&fusewire_transport::xtp::Header> {
+    None
+}
+
+/// Refuses a packet that opens a connection to `service` by the transport that `settings` does not use: the settings and
+/// the header of the answer, and its text, which names the transport in use. `None` if `frame` is anything else.
+#[cfg(not(test))]
+pub fn refusal_of_other(
+    settings: &Settings,
+    level: fusewire_kernels::Level,
+    frame: &[u8],
+    service: u16,
+) -> Option<(Settings, Header, &'static str)> {
+    let other = settings.other();
+    let header = other.parse(frame).ok()?;
+    if header.service() != Some(service) || !header.opens() || header.trailer_len() > 0 {
+        return None;
+    }
+    let (head, payload) = frame.split_at_checked(header.header_len())?;
+    let mut sum = header_sum(&other, head.get(..header.summed_len())?, frame.len());
+    if header.sums_payload() {
+        sum += fusewire_kernels::sum(level, payload);
+    }
+    let text = settings.name();
+    let refusal = header.refusal(payload.len() as u32)?.with_text(text.len() as u32);
+    // Not longer than what is answered: the sender's address is not proven.
+    let fits = refusal.emit_len() + text.len() <= frame.len();
+    (sum.verifies() && fits).then_some((other, refusal, text))
+}
+
+#[cfg(test)]
+pub fn refusal_of_other(
+    _: &Settings,
+    _: fusewire_kernels::Level,
+    _: &[u8],
+    _: u16,
+) -> Option<(Settings, Header, &'static str)> {
+    None
+}
+
+/// The transport that the text of a refusal names, and the one that the refused packet used, if they differ.
+pub fn named_transport(header: &Header, text: &[u8]) -> Option<[&'static str; 2]> {
+    let served = std::str::from_utf8(text).ok()?.parse::<either::Protocol>().ok()?;
+    let used = used(header)?;
+    (served != used).then(|| [served.name(), used.name()])
+}
+
+#[cfg(not(test))]
+fn used(header: &Header) -> Option<either::Protocol> {
+    Some(match header {
+        Header::Tcp(_) => either::Protocol::Tcp,
+        Header::Xtp(_) => either::Protocol::Xtp,
+    })
+}
+
+#[cfg(test)]
+fn used(_: &Header) -> Option<either::Protocol> {
     None
 }
 

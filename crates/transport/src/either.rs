@@ -7,6 +7,8 @@ use core::str::FromStr;
 use core::time::Duration;
 
 use fusewire_base::Instant;
+use fusewire_wire::tcp::Flags;
+use fusewire_wire::xtp::Body;
 
 use crate::congestion::Algorithm;
 use crate::isn::Key;
@@ -160,6 +162,15 @@ impl Config {
         }
     }
 
+    /// Defaults of the other protocol, to read and answer what its users send.
+    #[must_use]
+    pub fn other(&self) -> Config {
+        match self {
+            Config::Tcp(_) => Config::Xtp(xtp::Config::default()),
+            Config::Xtp(_) => Config::Tcp(tcp::Config::default()),
+        }
+    }
+
     /// Congestion control.
     pub fn set_congestion(&mut self, algorithm: Algorithm) {
         match self {
@@ -261,6 +272,28 @@ impl machine::Protocol for Config {
 const HANDSHAKE_FLIGHT: u32 = 2400;
 
 type TcpHeader = <tcp::Config as machine::Protocol>::Header;
+
+impl Header {
+    /// Returns `true` if the packet opens a connection.
+    pub fn opens(&self) -> bool {
+        match self {
+            Header::Tcp(tcp) => {
+                tcp.flags.has(Flags::SYN) && !tcp.flags.any(Flags::ACK | Flags::RST | Flags::FIN)
+            }
+            Header::Xtp(xtp) => matches!(xtp.body, Body::First(_)) && !xtp.returned,
+        }
+    }
+
+    /// The same header before `len` bytes of text. For refusals: RST may carry text (RFC 9293, section 3.5.3), and so may
+    /// DIAG.
+    #[must_use]
+    pub fn with_text(self, len: u32) -> Header {
+        match self {
+            Header::Tcp(_) => self,
+            Header::Xtp(xtp) => Header::Xtp(xtp::Header { data_len: len, ..xtp }),
+        }
+    }
+}
 
 impl machine::Header for Header {
     type Flow = Flow;

@@ -32,6 +32,7 @@ pub struct Client {
     peer: Fingerprint,
     options: Options,
     clock: Clock,
+    missed: Option<fusewire_stack::Error>,
 }
 
 impl Client {
@@ -39,7 +40,7 @@ impl Client {
     fn new(mut link: impl Link + 'static, rest: &[Vec<u8>]) -> fusewire_stack::Result<Client> {
         rest.iter().try_for_each(|adu| link.send(adu))?;
         let Session { peer, options, .. } = link.session();
-        Ok(Client { link: Box::new(link), peer, options, clock: Clock::new() })
+        Ok(Client { link: Box::new(link), peer, options, clock: Clock::new(), missed: None })
     }
 
     /// Connects over a stack that has nothing else to do.
@@ -82,8 +83,9 @@ impl Client {
         judge: Judge<'_>,
     ) -> fusewire_stack::Result<Client> {
         let (mut single, rest) = match race::connect(stack, call, patience)? {
-            Winner::KernelTcp(connection, rest) => {
-                return Client::of_stream(*connection, rest, judge);
+            Winner::KernelTcp(connection, rest, missed) => {
+                let client = Client::of_stream(*connection, rest, judge)?;
+                return Ok(Client { missed, ..client });
             }
             Winner::Stack(opening, rest) => (opening.connect(judge)?, rest),
         };
@@ -148,6 +150,11 @@ impl Client {
     /// The server's key.
     pub fn peer(&self) -> Fingerprint {
         self.peer
+    }
+
+    /// Why kernel TCP carries the records in place of the stack, if the stack's way failed.
+    pub fn missed(&self) -> Option<&fusewire_stack::Error> {
+        self.missed.as_ref()
     }
 
     /// What was agreed on.

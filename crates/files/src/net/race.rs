@@ -29,7 +29,8 @@ impl Patience {
 /// Which way was there first, and what is left to be told it.
 pub(super) enum Winner<'a> {
     Stack(Box<Opening>, &'a [Vec<u8>]),
-    KernelTcp(Box<kernel_tcp::Connection>, &'a [Vec<u8>]),
+    /// Besides, what the stack's way met, if it has failed.
+    KernelTcp(Box<kernel_tcp::Connection>, &'a [Vec<u8>], Option<Error>),
 }
 
 /// Connects both ways; nobody has judged the server's key yet.
@@ -62,7 +63,8 @@ pub(super) fn connect<'a>(stack: Stack, call: &Call<'a>, patience: Patience) -> 
         match answer {
             Ok(Ok(connection)) => {
                 opening.abort();
-                return Ok(Winner::KernelTcp(Box::new(connection), call.rest_over_stream()));
+                let rest = call.rest_over_stream();
+                return Ok(Winner::KernelTcp(Box::new(connection), rest, failed));
             }
             // What the session's other end says counts, whatever carried it.
             Ok(Err(error)) if matches!(error, Error::Session(_)) => return Err(error),
@@ -86,6 +88,7 @@ fn is_unreached(error: &Error) -> bool {
         Error::TimedOut(_)
             | Error::Unreachable(_)
             | Error::Refused(_)
+            | Error::OtherTransport { .. }
             | Error::Reset(_)
             | Error::Os { .. }
             | Error::Closed

@@ -1,11 +1,12 @@
 //! Receiving: the batch's frames, one after the other, and what is no segment of a connection.
 
+use fusewire_device::TxFrame;
 use fusewire_session::{Unmarshal, unmarshal};
 use fusewire_transport::machine::{DropCause, Probe, Says};
 
 use super::*;
 use crate::application::{Application, Keep, Message, One};
-use crate::machine::{as_xtp, header_sum};
+use crate::machine::{as_xtp, emit, header_sum};
 use crate::path::Answered;
 
 impl Stack {
@@ -283,7 +284,9 @@ impl Stack {
     ) -> Option<u64> {
         let settings = settings(&self.config);
         let Ok(header) = settings.parse(frame) else {
-            self.drop_frame(Cause::Malformed);
+            if !self.refuse_other(peer, frame) {
+                self.drop_frame(Cause::Malformed);
+            }
             return Some(0);
         };
         let (head, rest) = frame.split_at(header.header_len().min(frame.len()));
@@ -308,7 +311,7 @@ impl Stack {
         };
         let Some(index) = index else {
             if is_for_call || !self.take_call(now, peer, &header, frame) {
-                self.take_stray(now, peer, &segment);
+                self.take_stray(now, peer, &segment, frame);
             }
             return Some(0);
         };
@@ -326,9 +329,19 @@ impl Stack {
     }
 
     /// A segment for no connection: the listener's, or answered with a reset.
-    fn take_stray(&mut self, now: Instant, remote: SocketAddr, segment: &Segment<'_>) {
+    fn take_stray(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        segment: &Segment<'_>,
+        frame: &[u8],
+    ) {
         if !segment.verifies(self.config.level) {
-            return self.drop_frame(Cause::Checksum);
+            // The other transport's packets may look like one of this one's.
+            if !self.refuse_other(remote, frame) {
+                self.drop_frame(Cause::Checksum);
+            }
+            return;
         }
         let header = segment.header;
         if self.has_moved(now, remote, segment) {
@@ -365,6 +378,33 @@ impl Stack {
                 self.watch.dropped(cause.name());
             }
         }
+    }
+
+    /// Answers a packet that opens a connection by the other transport, so that its sender learns at once which one this
+    /// side uses. Returns `false` if the packet is anything else.
+    #[cold]
+    fn refuse_other(&mut self, remote: SocketAddr, frame: &[u8]) -> bool {
+        let (settings, level) = (settings(&self.config), self.config.level);
+        let refusal = self.listening.as_ref().and_then(|listening| {
+            crate::machine::refusal_of_other(settings, level, frame, listening.port)
+        });
+        let Some((other, header, text)) = refusal else { return false };
+        self.past.drops.count(DropCause::Refused);
+        if self.config.refusals.allows(self.cursor.now) {
+            tracing::debug!(%remote, used = other.name(), served = text, "transports differ");
+            let mut room = [0; Header::LEN_MAX];
+            let sum = fusewire_kernels::sum(level, text.as_bytes());
+            let len = emit(&other, &header, &mut room, sum, text.len());
+            let (header, payload) = (&room[..len], text.as_bytes());
+            let frame = TxFrame { peer: remote, header, payload, ecn: Ecn::NotEct };
+            self.watch.sent_tpdus(&[frame], |_| ["refusal", "of another transport"]);
+            if let Err(error) = self.device.transmit(&[frame]) {
+                tracing::debug!(%error, "cannot send to {remote}");
+            }
+        } else {
+            self.drop_frame(Cause::Refusal);
+        }
+        true
     }
 
     /// Says no, as far as the limit of that lets it.

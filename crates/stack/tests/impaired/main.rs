@@ -13,6 +13,7 @@ mod path_shrinks;
 mod seen;
 mod strangers;
 mod trailers;
+mod transports;
 mod unchecked;
 mod watched;
 mod windows;
