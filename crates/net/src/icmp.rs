@@ -168,10 +168,14 @@ impl Layer {
     }
 
     /// The transport has found that the packet which "too big" was said of is its own: the path is narrower
-    /// from now on.
+    /// from now on. A datagram of UDP narrows the path for UDP only.
     pub fn accept_too_big(&mut self, now: Instant, error: &PathError) {
         if let PathErrorKind::TooBig { mtu } = error.kind {
-            self.path_mtus.reduce(now, error.remote, mtu);
+            let paths = match error.protocol {
+                udp::NUMBER => &mut self.udp_path_mtus,
+                _ => &mut self.path_mtus,
+            };
+            paths.reduce(now, error.remote, mtu);
         }
     }
 

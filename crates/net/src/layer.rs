@@ -49,6 +49,8 @@ pub struct Layer {
     pub(crate) outbox: Outbox,
     pub(crate) counters: Counters,
     pub(crate) path_mtus: PathMtus,
+    /// Paths that "too big" narrowed for UDP only: nothing in a quoted datagram proves that it was sent.
+    pub(crate) udp_path_mtus: PathMtus,
     pub(crate) reassembly: Reassembly,
     pub(crate) groups: Groups,
     pub(crate) dhcp: Option<Dhcp>,
@@ -85,6 +87,7 @@ impl Layer {
             outbox: Outbox::new(),
             counters: Counters::default(),
             path_mtus: PathMtus::new(config.limits.path_mtus, keyed),
+            udp_path_mtus: PathMtus::new(config.limits.path_mtus / 4, keyed),
             reassembly: Reassembly::new(
                 config.limits.reassemblies,
                 config.reassembly_timeout,
@@ -154,7 +157,10 @@ impl Layer {
     /// Changes whenever a [`Via`] may have become wrong, or [`NoPath::Resolving`] may have come to an end:
     /// ask for all of them again.
     pub fn generation(&self) -> u64 {
-        self.changes + self.neighbors.changes() + self.path_mtus.changes()
+        self.changes
+            + self.neighbors.changes()
+            + self.path_mtus.changes()
+            + self.udp_path_mtus.changes()
     }
 
     pub(crate) fn changed(&mut self) {
@@ -471,6 +477,23 @@ impl Layer {
         self.path_mtu(remote).mtu
     }
 
+    /// The same for UDP.
+    pub fn udp_mtu_to(&self, remote: IpAddr) -> usize {
+        let udp = self.udp_path_mtus.lookup(remote).map_or(usize::MAX, |known| known.mtu);
+        self.mtu_to(remote).min(udp)
+    }
+
+    /// `via` as datagrams of UDP take it: ICMP may have narrowed the path for UDP only.
+    #[must_use]
+    pub fn udp_via(&self, via: Via) -> Via {
+        match self.udp_path_mtus.lookup(via.destination) {
+            Some(known) if known.mtu < via.mtu => {
+                Via { mtu: known.mtu, may_fragment: known.may_fragment, ..via }
+            }
+            _ => via,
+        }
+    }
+
     /// An identification for a packet that may be cut, or goes in fragments (RFC 6864; RFC 8200, section
     /// 4.5): IPv4 takes its lower 16 bits.
     pub fn identification(&mut self, via: &Via) -> u32 {
@@ -489,6 +512,7 @@ impl Layer {
             self.apply(now, Some(change));
         }
         self.path_mtus.handle_timeout(now);
+        self.udp_path_mtus.handle_timeout(now);
         self.groups.handle_timeout(now);
         if let Some(dhcp) = &mut self.dhcp {
             let outcome = dhcp.handle_timeout(now, &mut self.random);
@@ -512,6 +536,7 @@ impl Layer {
             self.routes.poll_timeout(),
             self.outbox.poll_timeout(self.neighbors.changes()),
             self.path_mtus.poll_timeout(),
+            self.udp_path_mtus.poll_timeout(),
             self.groups.poll_timeout().filter(|_| self.config.responds),
             self.reassembly.poll_timeout(),
             self.dhcp.as_ref().and_then(Dhcp::poll_timeout),

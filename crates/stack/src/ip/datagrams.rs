@@ -14,7 +14,8 @@ use super::sharing::{Claim, Sharing};
 use super::stack::Stack;
 use super::table::{Protocol, Socket};
 use super::udp::{
-    Failure, Incoming, Messages, Queue, Received, Staged, Taken, Taker, Through, UdpState, Viewer,
+    Failure, Incoming, Messages, Queue, Received, Recent, Staged, Taken, Taker, Through, UdpState,
+    Viewer,
 };
 
 /// Most bytes that may wait for a socket's owner.
@@ -68,6 +69,7 @@ impl Stack {
             overflow: 0,
             staged: Staged::default(),
             marking: Marking::default(),
+            recent: Recent::default(),
             via: None,
             carried: None,
             keys: None,

@@ -235,12 +235,14 @@ impl Core {
         }
         if error.protocol == udp::NUMBER {
             let bound = self.table.bound(Protocol::Udp, local.port());
-            let believes =
-                |index: &u32| self.table.udp_seen(*index).is_some_and(|udp| udp.carried.is_none());
-            return match bound {
-                [] => self.dropped(Cause::IcmpStray),
-                _ if bound.iter().any(believes) => self.layer.accept_too_big(now, error),
-                _ => {}
+            let udp = |index: &u32| self.table.udp_seen(*index);
+            let mut sockets =
+                bound.iter().filter_map(udp).filter(|udp| udp.recent.has(now, remote));
+            return match sockets.next() {
+                None => self.dropped(Cause::IcmpStray),
+                // A transport on top finds the sizes of its paths itself.
+                Some(first) if first.carried.is_some() && sockets.all(|s| s.carried.is_some()) => {}
+                Some(_) => self.layer.accept_too_big(now, error),
             };
         }
         let Some((index, stream)) = self.quoted(error, local, remote) else {

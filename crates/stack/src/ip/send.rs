@@ -58,6 +58,7 @@ impl Core {
         let dst = to.or(udp.remote).ok_or(Error::NotConnected)?;
         let (protocol, src_port) = (udp.protocol, udp.local.port());
         let packet = UdpPacket { protocol, src_port, dst, marking: udp.marking };
+        udp.recent.note(now, dst);
         if let Some((known, via)) = &udp.via
             && from.is_none()
             && *known == dst
@@ -69,7 +70,10 @@ impl Core {
         let own = Some(udp.local.ip());
         let is_of_many = |ip| udp.is_of_many || self.layer.is_group(ip);
         let source = own.filter(|ip| !ip.is_unspecified() && !is_of_many(*ip));
-        let via = self.layer.route(now, self.layer.meant(dst.ip()), from.or(source));
+        let mut via = self.layer.route(now, self.layer.meant(dst.ip()), from.or(source));
+        if protocol == Protocol::Udp {
+            via = via.map(|via| self.layer.udp_via(via));
+        }
         if from.is_none() {
             udp.via = via.ok().map(|via| (dst, via));
         }
@@ -89,7 +93,11 @@ impl Core {
     /// The longest message that goes to `to` in one packet, as far as is known before its way is.
     pub(super) fn message_fitting(&self, protocol: Protocol, to: SocketAddr) -> usize {
         let header = if to.is_ipv4() { ipv4::MIN_HEADER_LEN } else { ipv6::HEADER_LEN };
-        self.layer.mtu_to(to.ip()).saturating_sub(header + datagram_header_len(protocol))
+        let mtu = match protocol {
+            Protocol::Udp => self.layer.udp_mtu_to(to.ip()),
+            _ => self.layer.mtu_to(to.ip()),
+        };
+        mtu.saturating_sub(header + datagram_header_len(protocol))
     }
 
     /// Keeps messages until the way is known, gathered from pieces; returns how many. Those for which there is no room

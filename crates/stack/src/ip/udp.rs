@@ -5,8 +5,9 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::time::Duration;
 
-use fusewire_base::Sum;
+use fusewire_base::{Instant, Sum};
 use fusewire_device::Region;
 use fusewire_kernels::execution::Integrated;
 use fusewire_kernels::stage::{AnyStage, then};
@@ -426,6 +427,8 @@ pub struct UdpState {
     pub overflow: u64,
     pub staged: Staged,
     pub marking: Marking,
+    /// Peers that were sent to lately.
+    pub recent: Recent,
     /// The way to whom was last sent to.
     pub via: Option<(SocketAddr, Via)>,
     /// What failed, where the socket carries a transport ([`Stack::udp_carry`](super::Stack::udp_carry)).
@@ -434,6 +437,45 @@ pub struct UdpState {
     pub keys: Option<Box<Keys>>,
     /// The application has closed it: what it has sent goes yet, and then it is gone.
     pub closed: bool,
+}
+
+/// Peers of a socket that are remembered for ICMP errors.
+const RECENT_MAX: usize = 16;
+
+/// How long an ICMP error may take.
+const RECENT_TIME: Duration = Duration::from_secs(10);
+
+/// Peers that a socket has sent to lately, the latest first. An ICMP "too big" that quotes a datagram to any other peer is
+/// forged.
+#[derive(Debug, Default)]
+pub struct Recent(Vec<(SocketAddr, Instant)>);
+
+impl Recent {
+    /// A datagram leaves for `peer`.
+    #[inline]
+    pub fn note(&mut self, now: Instant, peer: SocketAddr) {
+        match self.0.first_mut() {
+            Some(first) if first.0 == peer => first.1 = now,
+            _ => self.note_other(now, peer),
+        }
+    }
+
+    #[cold]
+    fn note_other(&mut self, now: Instant, peer: SocketAddr) {
+        match self.0.iter().position(|(known, _)| *known == peer) {
+            Some(at) => self.0[..=at].rotate_right(1),
+            None => {
+                self.0.truncate(RECENT_MAX - 1);
+                self.0.insert(0, (peer, now));
+            }
+        }
+        self.0[0].1 = now;
+    }
+
+    /// Returns `true` if a datagram left for `peer` within the last ten seconds, and few other peers have been sent to since.
+    pub fn has(&self, now: Instant, peer: SocketAddr) -> bool {
+        self.0.iter().any(|(known, at)| *known == peer && now.saturating_since(*at) < RECENT_TIME)
+    }
 }
 
 /// What failed with one peer of a socket that carries a transport.

@@ -93,6 +93,36 @@ fn a_path_is_narrowed_by_what_quotes_a_packet_of_ours() {
 }
 
 #[test]
+fn a_too_big_that_quotes_udp_narrows_nothing_for_tcp_and_counts_only_for_recent_peers() {
+    let (mut stack, mut other, now) = alone(Config::default());
+    let socket = stack.udp_bind(SocketAddr::new(addr(false, 1), 5353)).unwrap();
+    let [peer, elsewhere] = [80, 81].map(|port| SocketAddr::from(([192, 0, 2, 9], port)));
+    let send_large = |stack: &mut Stack, other: &mut Memory, at: Instant, to| {
+        assert_eq!(stack.udp_send(at, socket, &[1; 1400], Some(to)).unwrap(), Ok(true));
+        drive(stack, at);
+        sent(other)
+    };
+    let datagram = send_large(&mut stack, &mut other, now, peer);
+    // A datagram that was never sent: to another port, and to the same one long after the last.
+    let mut forged = datagram[..28].to_vec();
+    forged[23] ^= 1;
+    send(&mut other, &error(NARROW, &forged));
+    drive(&mut stack, now);
+    let late = now + Duration::from_secs(11);
+    send(&mut other, &error(NARROW, &datagram[..28]));
+    drive(&mut stack, late);
+    assert_eq!(stack.counters().drops.of(fusewire_stack::Cause::IcmpStray), 2);
+    let datagram = send_large(&mut stack, &mut other, late, peer);
+    assert_eq!(datagram.len(), 1428);
+    // One that was sent narrows the path for every socket of UDP, and for no other.
+    send(&mut other, &error(NARROW, &datagram[..28]));
+    drive(&mut stack, late);
+    assert!(send_large(&mut stack, &mut other, late, elsewhere).len() <= 700, "in fragments");
+    assert_eq!(stack.layer().mtu_to(peer.ip()), 1500);
+    assert_eq!(stack.layer().udp_mtu_to(peer.ip()), 700);
+}
+
+#[test]
 fn a_transport_on_top_finds_its_paths_itself_and_hears_of_each_peer() {
     let (mut stack, mut other, now) = alone(Config::default());
     let socket = stack.udp_bind(SocketAddr::new(addr(false, 1), 7)).unwrap();
