@@ -24,8 +24,6 @@ use crate::options::{Common, ElementChoice};
 use crate::output::{Code, Failure, Result, command_line_with, printable, quoted};
 use crate::url::{PORT, Url, shown};
 
-/// A server that vanishes is noticed after so long, whatever is under way and whatever carries it.
-const SILENCE: Duration = Duration::from_secs(12);
 /// How it is asked meanwhile; it is the silence that ends the connection.
 const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(3), interval: Duration::from_secs(1), probes: u8::MAX };
@@ -44,6 +42,9 @@ pub struct Connect {
     /// Give up after so many seconds without an answer to a new connection.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     connect_timeout: u64,
+    /// Continue after an outage of the network of up to SECONDS, and give up after a sixth more.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
     #[command(flatten)]
     pub common: Common,
     /// The server is a sender's, which `fusewire cast` runs.
@@ -52,6 +53,13 @@ pub struct Connect {
 }
 
 impl Connect {
+    /// How long the connection may be silent. Retransmissions are at most a tenth of that apart, so one follows the end of
+    /// the longest outage in time.
+    fn silence(&self) -> Duration {
+        let outage = Duration::from_secs(self.timeout);
+        outage + (outage / 6).max(Duration::from_secs(2))
+    }
+
     /// Whose key is right was said.
     pub fn is_told_whom_to_trust(&self) -> bool {
         self.trust.is_some()
@@ -100,7 +108,7 @@ impl<'a> Connector<'a> {
         }
         let trust = connect.trust.or(known).map_or(Trust::Ask, Trust::Pinned);
         let mut settings = connect.common.settings(identity, &[])?;
-        settings.idle_timeout = Some(SILENCE);
+        settings.idle_timeout = Some(connect.silence());
         let element = Element::from(connect.element).swap_of();
         let config = ClientConfig { settings, trust, element, shared_memory: false };
         Ok(Connector {

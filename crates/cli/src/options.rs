@@ -187,6 +187,9 @@ pub fn bytes(text: &str) -> std::result::Result<u64, String> {
     number.checked_mul(*unit).ok_or_else(wrong)
 }
 
+/// The longest silence that a server agrees to: more than a client's longest `--timeout`.
+pub const SILENCE_MAX: Duration = Duration::from_secs(4500);
+
 impl Common {
     /// What a client and a server of the file transfer say alike, with `more` ciphers than were asked for.
     ///
@@ -374,7 +377,8 @@ impl Common {
         config.transport = either::Config::of_records(self.transport);
         config.transport.set_congestion(self.congestion.unwrap_or_default());
         config.transport.set_keep_alive(Some(probe));
-        config.transport.set_user_timeout(Duration::from_secs(60));
+        // The silence that both ends agreed on ends a connection before.
+        config.transport.set_user_timeout(2 * SILENCE_MAX);
         let device = match &self.capture {
             Some(path) => captured(device, path, config.protocol())?,
             None => device,

@@ -103,7 +103,9 @@ impl Serve {
         let identity = Arc::new(Identity::load_or_create(&paths()?.identity)?);
         let more = if self.allow_insecure { insecure() } else { Vec::new() };
         let allow = options::allow(self.allow.as_deref(), self.public, identity.fingerprint())?;
-        let settings = self.common.settings(identity, &more)?;
+        let mut settings = self.common.settings(identity, &more)?;
+        // The client chooses: its transfer is to continue after the outage that it allows.
+        settings.idle_timeout = Some(options::SILENCE_MAX);
         Ok(ServerConfig { settings, allow, shared_memory: None })
     }
 

@@ -70,6 +70,8 @@ pub enum Event {
     Unreachable {
         /// Where it should have gone.
         peer: SocketAddr,
+        /// The peer's host reports that the port is closed.
+        is_closed: bool,
     },
 }
 

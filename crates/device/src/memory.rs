@@ -133,7 +133,7 @@ impl Memory {
         }
         let mailbox = lock(&self.network.mailboxes).get(&frame.peer).cloned();
         let Some(mailbox) = mailbox else {
-            self.events.push(Event::Unreachable { peer: frame.peer });
+            self.events.push(Event::Unreachable { peer: frame.peer, is_closed: false });
             return;
         };
         let mut queue = lock(&mailbox.queue);

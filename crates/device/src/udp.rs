@@ -200,7 +200,8 @@ impl Udp {
             told |= returned.from_network;
             // Of the network's word for "too big" nothing is believed: the path is probed.
             if returned.from_network && returned.errno != libc::EMSGSIZE {
-                self.events.push(Event::Unreachable { peer: returned.peer });
+                let is_closed = returned.errno == libc::ECONNREFUSED;
+                self.events.push(Event::Unreachable { peer: returned.peer, is_closed });
             }
         }
         told
@@ -367,7 +368,7 @@ impl Udp {
                 | libc::EACCES
                 | libc::EINVAL,
             ) => {
-                self.events.push(Event::Unreachable { peer: first.peer });
+                self.events.push(Event::Unreachable { peer: first.peer, is_closed: false });
                 Ok(Refusal::Settled)
             }
             _ => Err(e),

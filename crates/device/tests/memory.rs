@@ -66,6 +66,6 @@ fn too_big_and_unreachable_are_told() {
     drop(b);
     a.transmit(&[TxFrame { peer, header: &[0; 20], payload: &[], ecn: Ecn::NotEct }]).unwrap();
     assert_eq!(a.poll_event(), Some(Event::TooBig { peer, len: 51 }));
-    assert_eq!(a.poll_event(), Some(Event::Unreachable { peer }));
+    assert_eq!(a.poll_event(), Some(Event::Unreachable { peer, is_closed: false }));
     assert_eq!(a.poll_event(), None);
 }

@@ -139,7 +139,7 @@ fn a_peer_that_refuses_is_told_and_harms_nothing() {
                 assert_eq!(a.transmit(&[frame(b.local_addr()), frame(gone)]).unwrap(), 2);
                 assert_eq!(a.receive(&mut RxBatch::new(1)).unwrap(), 0);
                 while let Some(event) = a.poll_event() {
-                    assert_eq!(event, Event::Unreachable { peer: gone });
+                    assert_eq!(event, Event::Unreachable { peer: gone, is_closed: true });
                     told += 1;
                 }
             }
@@ -161,7 +161,7 @@ fn a_refusal_wakes_a_sleeper() {
         let frame = TxFrame { peer: gone, header: &[1; 40], payload: &[], ecn: Ecn::NotEct };
         a.transmit(&[frame]).unwrap();
         assert!(a.wait(Some(Duration::from_secs(10)), false).unwrap());
-        assert_eq!(a.poll_event(), Some(Event::Unreachable { peer: gone }));
+        assert_eq!(a.poll_event(), Some(Event::Unreachable { peer: gone, is_closed: true }));
     });
 }
 

@@ -157,7 +157,7 @@ fn a_peer_that_goes_away_is_told_and_harms_nothing() {
         assert_eq!(collect(&mut c, 20_000), region[9..20_009]);
         assert_eq!(a.receive(&mut RxBatch::new(1)).unwrap(), 0);
         while let Some(event) = a.poll_event() {
-            assert_eq!(event, Event::Unreachable { peer: gone });
+            assert_eq!(event, Event::Unreachable { peer: gone, is_closed: true });
             told += 1;
         }
     }

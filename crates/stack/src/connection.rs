@@ -119,6 +119,8 @@ pub(crate) struct Connection {
     pub path: Path,
     /// Transports that differ, as a refusal reported: the peer's and ours.
     named_transport: Option<[&'static str; 2]>,
+    /// The first report that the peer's port is closed, since the peer was last heard.
+    closed_since: Option<Instant>,
     /// Which of the two it is in the handshake.
     pub side: Side,
     phase: Phase,
@@ -215,6 +217,7 @@ impl Connection {
             path,
             side: handshake.side(),
             named_transport: None,
+            closed_since: None,
             phase: Phase::Handshake(Box::new(handshake)),
             assembly: Assembly::new(HANDSHAKE_WINDOW as usize, sizes.ranges),
             next: 0,

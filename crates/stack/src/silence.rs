@@ -32,6 +32,7 @@ impl Silence {
             None => KeepAlive { idle, interval, probes: u8::MAX },
         };
         transport.set_keep_alive(now, Some(asks));
+        transport.outlast(after);
         Silence { after, due: now + after }
     }
 

@@ -369,13 +369,13 @@ fn what_does_not_fit_is_told_and_what_waits_is_bounded() {
         device.receive(&mut RxBatch::new(1)).unwrap();
         (slept, told) = (slept + 1, device.poll_event());
     }
-    assert_eq!(told, Some(Event::Unreachable { peer: addr(V4, 1) }));
+    assert_eq!(told, Some(Event::Unreachable { peer: addr(V4, 1), is_closed: false }));
     // Nor is there a way to another network, or to another IP version.
     for peer in ["192.0.2.1:1", "[fd00::2]:1"] {
         while device.poll_event().is_some() {}
         let peer = peer.parse().unwrap();
         assert_eq!(device.transmit(&[frame(peer, &fits)]).unwrap(), 1);
-        assert_eq!(device.poll_event(), Some(Event::Unreachable { peer }));
+        assert_eq!(device.poll_event(), Some(Event::Unreachable { peer, is_closed: false }));
     }
 }
 

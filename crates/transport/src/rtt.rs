@@ -43,6 +43,8 @@ pub struct Estimator {
     /// The timeout before back-off, within its bounds.
     base: Duration,
     doublings: u32,
+    /// The timeout with back-off is not longer, unless the estimate is.
+    longest: Duration,
     min: Minimum,
 }
 
@@ -55,6 +57,7 @@ impl Estimator {
             rttvar: Duration::ZERO,
             base: config.rto_initial.clamp(config.rto_min, config.rto_max),
             doublings: 0,
+            longest: config.rto_max,
             min: Minimum::default(),
         }
     }
@@ -91,7 +94,12 @@ impl Estimator {
     /// The retransmission timeout with back-off.
     pub fn rto(&self) -> Duration {
         let factor = 1u32.checked_shl(self.doublings).unwrap_or(u32::MAX);
-        self.base.saturating_mul(factor).min(self.config.rto_max)
+        self.base.saturating_mul(factor).min(self.longest.max(self.base))
+    }
+
+    /// Back-off ends at `longest` from now on, if that is shorter than before.
+    pub fn limit_back_off(&mut self, longest: Duration) {
+        self.longest = self.longest.min(longest);
     }
 
     /// The timer fired: doubles the timeout (rule 5.5).
@@ -127,7 +135,8 @@ impl Estimator {
 
     /// The path is another one (peer address changed): estimates are forgotten.
     pub fn reset(&mut self) {
-        *self = Estimator::new(&self.config.clone());
+        let longest = self.longest;
+        *self = Estimator { longest, ..Estimator::new(&self.config.clone()) };
     }
 
     /// Smoothed round-trip time (SRTT), once there was a sample.

@@ -411,7 +411,7 @@ impl Device for Shm {
         let mut taken = 0;
         for frame in frames {
             if frame.peer != self.ends.peer {
-                self.events.push(Event::Unreachable { peer: frame.peer });
+                self.events.push(Event::Unreachable { peer: frame.peer, is_closed: false });
             } else if frame.len() > self.caps.max_datagram {
                 self.events.push(Event::TooBig { peer: frame.peer, len: frame.len() });
             } else if !frame.is_empty() {

@@ -90,7 +90,7 @@ fn too_big_and_a_stranger_are_told() {
     let lost = TxFrame { peer: stranger, header: &[0; 20], payload: &[], ecn: Ecn::NotEct };
     assert_eq!(a.transmit(&[frame(&b, &big, &[]), lost]).unwrap(), 2);
     assert_eq!(a.poll_event(), Some(Event::TooBig { peer: b.ends.local, len: big.len() }));
-    assert_eq!(a.poll_event(), Some(Event::Unreachable { peer: stranger }));
+    assert_eq!(a.poll_event(), Some(Event::Unreachable { peer: stranger, is_closed: false }));
 }
 
 /// Sends `count` frames and sleeps whenever the ring is full.

@@ -61,8 +61,8 @@ impl From<fusewire_stack::Error> for ChannelError {
     }
 }
 
-/// What ends a connection before its time, where the other side's system still answers.
-const GONE: &str = "its process has ended, or it does not serve this client any more";
+/// Possible causes if the other side ended the connection early.
+const GONE: &str = "it was stopped or restarted, it does not serve this client any more, or it gave up after an outage of the network";
 
 /// Why a connection broke, in words for a user: what has become of the peer, whatever carried the records.
 fn reason(error: &fusewire_stack::Error) -> String {
@@ -74,7 +74,7 @@ fn reason(error: &fusewire_stack::Error) -> String {
         }
         StackError::Reset(peer) => format!("{peer} reset the connection: {GONE}"),
         StackError::Silent { .. } => {
-            format!("{error}: its process or its machine is gone, or the network between")
+            format!("{error}: the network between is down, or the other side has stopped")
         }
         _ => error.to_string(),
     }

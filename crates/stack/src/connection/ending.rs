@@ -8,6 +8,8 @@ const LAST_WORD: Duration = Duration::from_secs(3);
 const LAST_WORD_TRIPS: u32 = 16;
 /// How long our end is told when nobody waits for that any more.
 const GOING_ON: Duration = Duration::from_secs(30);
+/// How long reports of a closed port must go on before the peer is taken to be gone.
+const CLOSED_TIME: Duration = Duration::from_secs(2);
 
 /// The last thing that the peer has to say: that it has heard our end. Who has said that once is gone, and where it is lost
 /// nobody says it again.
@@ -106,6 +108,18 @@ impl Connection {
             let (peer, after) = (self.ends.remote, silence.after);
             self.fail(Error::Silent { peer, after });
         }
+    }
+
+    /// The peer's host reports that its port is closed. Anyone can forge one such report, so it counts only if more follow
+    /// for [`CLOSED_TIME`] while nothing arrives from the peer. Returns `true` if the peer is taken to be gone.
+    pub fn is_gone(&mut self, now: Instant) -> bool {
+        let heard_at = self.machine.heard_at();
+        let since = *self.closed_since.get_or_insert(now);
+        if heard_at >= since {
+            self.closed_since = Some(now);
+            return false;
+        }
+        now >= since + CLOSED_TIME && !self.closed
     }
 
     pub(super) fn peer_finished(&mut self, offset: u64) {

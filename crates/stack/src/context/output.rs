@@ -339,7 +339,7 @@ impl Contexts {
         while let Some(event) = self.device.poll_event() {
             let now = self.clock.now();
             let peer = match event {
-                DeviceEvent::TooBig { peer, .. } | DeviceEvent::Unreachable { peer } => peer,
+                DeviceEvent::TooBig { peer, .. } | DeviceEvent::Unreachable { peer, .. } => peer,
             };
             for index in 0..self.places.len() as u32 {
                 if self.standing(index).is_none_or(|standing| standing.remote != peer) {

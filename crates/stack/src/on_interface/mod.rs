@@ -173,7 +173,8 @@ fn failed(error: ip::Error) -> io::Error {
 fn failure(ip::Failure { peer, error }: ip::Failure) -> Event {
     match error {
         ip::Error::TooLong { len, .. } => Event::TooBig { peer, len },
-        _ => Event::Unreachable { peer },
+        ip::Error::Refused => Event::Unreachable { peer, is_closed: true },
+        _ => Event::Unreachable { peer, is_closed: false },
     }
 }
 

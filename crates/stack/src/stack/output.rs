@@ -243,7 +243,7 @@ impl Stack {
         while let Some(event) = self.device.poll_event() {
             let peer = match event {
                 fusewire_device::Event::TooBig { peer, .. }
-                | fusewire_device::Event::Unreachable { peer } => peer,
+                | fusewire_device::Event::Unreachable { peer, .. } => peer,
             };
             let theirs = |(_, c): &(usize, &mut Box<Connection>)| c.ends.remote == peer;
             let connections = self.connections.iter_mut().enumerate();
@@ -258,6 +258,12 @@ impl Stack {
                     // Anyone can forge it once there is a connection; before, it saves a long wait.
                     fusewire_device::Event::Unreachable { .. }
                         if connection.machine.stage() == Stage::Calling =>
+                    {
+                        connection.fail(Error::Unreachable(peer));
+                        self.unreachable.push(index as u32);
+                    }
+                    fusewire_device::Event::Unreachable { is_closed: true, .. }
+                        if connection.is_gone(now) =>
                     {
                         connection.fail(Error::Unreachable(peer));
                         self.unreachable.push(index as u32);

@@ -59,6 +59,7 @@ macro_rules! of_connection {
             fn take_delivered_len(self: &mut Connection) -> u32;
             fn keep_alive(self: &Connection) -> Option<KeepAlive>;
             fn set_keep_alive(self: &mut Connection, now: Instant, keep_alive: Option<KeepAlive>);
+            fn outlast(self: &mut Connection, outage: core::time::Duration);
             fn heard_at(self: &Connection) -> Instant;
             fn info(self: &Connection) -> Info;
             fn counters(self: &Connection) -> &Counters;
@@ -305,6 +306,9 @@ pub trait Connection: Debug {
     fn keep_alive(&self) -> Option<KeepAlive>;
     /// Probes on an idle connection, or none, from `now` on.
     fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<KeepAlive>);
+    /// The connection is to continue after an outage of up to about `outage`: timeouts do not double beyond a tenth of it,
+    /// or a second, so that the end of the outage is noticed soon.
+    fn outlast(&mut self, outage: core::time::Duration);
     /// When something acceptable last came from the peer.
     fn heard_at(&self) -> Instant;
 

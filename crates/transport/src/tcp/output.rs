@@ -9,6 +9,7 @@ use super::timers::Timer;
 use crate::congestion::Controller;
 use crate::machine::{Cut, Reservation, ResetCause, TransmitKind};
 use crate::queue::{Segment, flag};
+use core::time::Duration;
 use fusewire_base::{Instant, Seq};
 use fusewire_wire::tcp::{Flags, Header, Options};
 
@@ -236,6 +237,13 @@ impl Connection {
             let options = if self.ts.enabled { TIMESTAMPS_LEN } else { 0 };
             self.set_max_payload(u32::from(mss.saturating_sub(options)));
         }
+    }
+
+    /// As [`crate::machine::Connection::outlast`].
+    pub fn outlast(&mut self, outage: Duration) {
+        let longest = (outage / 10).max(Duration::from_secs(1));
+        self.settings.rto_max = self.settings.rto_max.min(longest);
+        self.rtt.limit_back_off(longest);
     }
 
     /// As [`crate::machine::Connection::take_delivered_len`].

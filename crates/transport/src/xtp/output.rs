@@ -210,6 +210,13 @@ impl Connection {
         }
     }
 
+    /// As [`crate::machine::Connection::outlast`].
+    pub fn outlast(&mut self, outage: Duration) {
+        let longest = (outage / 10).max(Duration::from_secs(1));
+        self.settings.wtimer_max = self.settings.wtimer_max.min(longest);
+        self.rtt.limit_back_off(longest);
+    }
+
     /// As [`crate::machine::Connection::take_delivered_len`].
     pub fn take_delivered_len(&mut self) -> u32 {
         self.send.queue.take_delivered_len()
