@@ -429,3 +429,61 @@ fn auto_takes_no_interface_by_itself() {
         assert!(done.err.contains("over shm: the server is on this host"), "{done:?}");
     });
 }
+
+/// Transfers over kernel UDP, each way and by each transport, that have begun and take a few seconds more.
+struct UnderWay {
+    world: World,
+    peer: Peer,
+    servers: Vec<Server>,
+    clients: Vec<Child>,
+    content: Vec<u8>,
+}
+
+impl UnderWay {
+    fn new() -> UnderWay {
+        let (world, peer) = (World::new(), hosts());
+        // No super-frame of the kernel's passes a narrow link as a whole.
+        sh("ip link set fwb gso_max_segs 1");
+        peer.sh("ip link set fwa gso_max_segs 1");
+        let content = bytes(8_000_001, 5);
+        fs::write(world.served("file"), &content).unwrap();
+        fs::write(world.here("file"), &content).unwrap();
+        let (mut servers, mut clients) = (vec![], vec![]);
+        for transport in ["tcp", "xtp"] {
+            let args = ["--listen", "10.80.0.1:0", "--transport", transport];
+            let server = Server::start(there(&peer, &serve(&world, &args)));
+            let (from, to) = (server.url("file"), server.url(transport));
+            let ways = [["get", &from, "-o", transport], ["put", "file", &to, "-q"]];
+            clients.extend(ways.map(|way| {
+                let rest = ["--transport", transport, "--device", "udp", "--rate", "3M"];
+                world.command("alice", &[&way[..], &rest].concat()).spawn().unwrap()
+            }));
+            servers.push(server);
+        }
+        wait_for_part(&world.path("here"), 1 << 20);
+        wait_for_part(&world.path("served"), 1 << 20);
+        UnderWay { world, peer, servers, clients, content }
+    }
+
+    fn ends(self) {
+        for client in self.clients {
+            Done::of(client).ok();
+        }
+        for name in ["tcp", "xtp"] {
+            assert!(fs::read(self.world.here(name)).unwrap() == self.content, "get by {name}");
+            assert!(fs::read(self.world.served(name)).unwrap() == self.content, "put by {name}");
+        }
+        drop(self.servers);
+    }
+}
+
+#[test]
+fn transfers_continue_after_a_link_was_down() {
+    in_namespace("transfers_continue_after_a_link_was_down", Need::Root, "", || {
+        let under_way = UnderWay::new();
+        under_way.peer.sh("ip link set fwa down");
+        std::thread::sleep(Duration::from_millis(3000));
+        under_way.peer.sh("ip link set fwa up");
+        under_way.ends();
+    });
+}
