@@ -681,25 +681,11 @@ impl Connection {
         }
     }
 
-    /// The error of a connection that the peer refused.
-    fn refused(&self) -> Error {
-        let peer = self.ends.remote;
-        match self.named_transport {
-            Some([served, used]) => Error::OtherTransport { peer, served, used },
-            None => Error::Refused(peer),
-        }
-    }
-
     /// Accepts the peer's key.
     pub fn trust(&mut self) {
         if let Phase::Open(open) = &mut self.phase {
             open.trusted = true;
         }
-    }
-
-    /// True once `Event::Closed` was given.
-    pub fn is_closed(&self) -> bool {
-        self.closed
     }
 
     /// What seals and opens datagrams beside the stream; once.

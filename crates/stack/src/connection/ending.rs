@@ -122,6 +122,20 @@ impl Connection {
         now >= since + CLOSED_TIME && !self.closed
     }
 
+    /// Returns `true` once `Event::Closed` was given.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The error of a connection that the peer refused.
+    pub(super) fn refused(&self) -> Error {
+        let peer = self.ends.remote;
+        match self.named_transport {
+            Some([served, used]) => Error::OtherTransport { peer, served, used },
+            None => Error::Refused(peer),
+        }
+    }
+
     pub(super) fn peer_finished(&mut self, offset: u64) {
         let is_whole = self.next == offset;
         match (&self.phase, self.peer_code) {
