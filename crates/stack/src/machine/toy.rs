@@ -415,7 +415,7 @@ impl machine::Connection for Connection {
 
     fn resend_all(&mut self, _: Instant) {}
 
-    fn outlast(&mut self, _: Duration) {}
+    fn outlast(&mut self, _: core::time::Duration) {}
 
     fn take_delivered_len(&mut self) -> u32 {
         0
