@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Done, World, bytes, served_over};
@@ -321,4 +322,100 @@ fn what_goes_to_dev_null_is_checked_and_forgotten() {
     use std::os::unix::fs::FileTypeExt as _;
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
     assert_eq!(fs::read_dir(world.path("here")).unwrap().count(), 0);
+}
+
+/// Three hosts in a row: the test's namespace with the server, a router, and the client's. Packets leave one by one, because
+/// super-packets pass a narrow veth whole.
+struct Row {
+    router: Peer,
+    client: Peer,
+}
+
+impl Row {
+    fn new() -> Row {
+        let (router, client) = (Peer::new(), Peer::new());
+        router.join([("s0", &["10.9.1.1/24"]), ("s1", &["10.9.1.2/24"])]);
+        let pid = client.pid();
+        router.sh(&format!(
+            "sysctl -qw net.ipv4.ip_forward=1
+             ip link add c1 type veth peer name c0 netns {pid}
+             ip addr add 10.9.2.2/24 dev c1 && ip link set c1 up gso_max_segs 1
+             ip link set s1 gso_max_segs 1"
+        ));
+        client.sh("ip addr add 10.9.2.1/24 dev c0 && ip link set c0 up gso_max_segs 1
+             ip route add default via 10.9.2.2");
+        sh("ip link set s0 gso_max_segs 1; ip route add 10.9.2.0/24 via 10.9.1.2");
+        Row { router, client }
+    }
+
+    /// Narrows the path between the router and the host that receives: the router reports it, or drops packets because the
+    /// receiver's own end is narrower than the router knows.
+    fn narrow(&self, to_client: bool, reports: bool, mtu: u32) {
+        match (to_client, reports) {
+            (true, true) => self.router.sh(&format!("ip link set c1 mtu {mtu}")),
+            (true, false) => self.client.sh(&format!("ip link set c0 mtu {mtu}")),
+            (false, true) => self.router.sh(&format!("ip link set s1 mtu {mtu}")),
+            (false, false) => sh(&format!("ip link set s0 mtu {mtu}")),
+        };
+    }
+}
+
+/// Waits until a folder has so many whole files.
+fn wait_for_files(folder: &std::path::Path, count: usize) {
+    let is_whole = |entry: &fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        if entries.filter(is_whole).count() >= count {
+            return;
+        }
+        assert!(Instant::now() < end, "no {count} files in {}", folder.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The MTU falls in the middle of a transfer, with and without an ICMP message. TCP of the kernel goes on within 3 s. Many
+/// files, because the messages of a file keep the length that fitted when the file was opened.
+#[test]
+fn transfers_go_on_over_a_path_that_becomes_narrower() {
+    in_namespace("transfers_go_on_over_a_path_that_becomes_narrower", Need::Root, "", || {
+        let content = bytes(512 << 10, 1);
+        let mut took = Vec::new();
+        for way in ["udp", "xtp"] {
+            for (n, (gets, reports)) in
+                [(true, false), (true, true), (false, false), (false, true)].into_iter().enumerate()
+            {
+                let (world, row) = (World::new(), Row::new());
+                let from = if gets { world.served("many") } else { world.here("many") };
+                let to = if gets { world.here("many") } else { world.served("many") };
+                fs::create_dir(&from).unwrap();
+                (0..12).for_each(|n| fs::write(from.join(format!("f{n:02}")), &content).unwrap());
+                let served = world.path("served");
+                let mut serve = vec!["serve", served.to_str().unwrap(), "--json", "--writable"];
+                serve.extend(["--listen", "10.9.1.1:0"]);
+                serve.extend(served_over(way));
+                let server = support::Server::start(world.command("alice", &serve));
+                let url = server.url(if gets { "many" } else { "" });
+                let mut args = if gets { vec!["get", &url] } else { vec!["put", "many", &url] };
+                args.extend(["--rate", "2M", "--trust", &server.fingerprint]);
+                args.extend(support::over(way));
+                let mut command = row.client.command(env!("CARGO_BIN_EXE_fusewire"));
+                command.args(args).current_dir(world.path("here"));
+                command.env("XDG_STATE_HOME", world.path("alice"));
+                command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+                let child = command.spawn().unwrap();
+                wait_for_files(&to, 4);
+                row.narrow(gets, reports, [1300, 1280][n % 2]);
+                let begun = Instant::now();
+                Done::of(child).ok();
+                let what = format!("{way}, gets {gets}, reports {reports}");
+                for n in 0..12 {
+                    assert!(fs::read(to.join(format!("f{n:02}"))).unwrap() == content, "{what}");
+                }
+                took.push((what, begun.elapsed().as_secs_f64()));
+            }
+        }
+        // Two seconds of this is the rate that is asked for.
+        assert!(took.iter().all(|(_, seconds)| *seconds < 12.0), "{took:?}");
+    });
 }
