@@ -255,7 +255,7 @@ fn unknown_extensions_are_written_as_their_page_says() {
     let world = World::new([&versions]);
     let mut schema = Schema::new(&world);
     let id = schema.type_named("V1.Box").unwrap();
-    let mut check = |name: &str, bytes: &str, text: &str, json: &str| {
+    let check = |name: &str, bytes: &str, text: &str, json: &str| {
         let encoding = Encoding::from_name(name).unwrap();
         let digit = |n: usize| u8::from_str_radix(&bytes[n..n + 2], 16).unwrap();
         let bytes: Vec<u8> = (0..bytes.len()).step_by(2).map(digit).collect();

@@ -256,10 +256,7 @@ unsafe fn kernel_ppoll(
 ///
 /// # Safety
 /// As of `ppoll`.
-unsafe fn poll_fresh(
-    (fds, count): (*mut pollfd, nfds_t),
-    mask: *const sigset_t,
-) -> Option<c_int> {
+unsafe fn poll_fresh((fds, count): (*mut pollfd, nfds_t), mask: *const sigset_t) -> Option<c_int> {
     // SAFETY: the caller's obligation.
     unsafe {
         fresh(fds, count).next()?;
