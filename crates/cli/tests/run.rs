@@ -2,6 +2,8 @@
 //! is left when they end.
 
 mod support;
+#[path = "run/taken.rs"]
+mod taken;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fusewire_testkit::namespace::{Need, Peer, in_namespace, sh};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Done, World};
+use support::{Done, World, next_line};
 
 const OURS: [&str; 4] = ["--device", "packet:v0", "--address", "10.9.0.2/24"];
 
@@ -83,7 +85,7 @@ impl Hosts {
         let mut echo = self.peer.command("python3");
         let echo = echo.args([&beside("echo.py")[..], far, own]).stdout(Stdio::piped());
         let mut echo = echo.spawn().unwrap();
-        assert_eq!(says(&mut BufReader::new(echo.stdout.take().unwrap())), "ready\n");
+        assert_eq!(next_line(&mut BufReader::new(echo.stdout.take().unwrap())), "ready\n");
         echo
     }
 
@@ -92,7 +94,7 @@ impl Hosts {
         let mut command = self.world.command("alice", &["outboard", "--json"]);
         command.args(options).env("XDG_RUNTIME_DIR", self.world.path("run"));
         let mut child = command.spawn().unwrap();
-        assert!(says(&mut BufReader::new(child.stdout.take().unwrap())).contains("ready"));
+        assert!(next_line(&mut BufReader::new(child.stdout.take().unwrap())).contains("ready"));
         child
     }
 
@@ -216,13 +218,6 @@ fn beside(name: &str) -> String {
     format!("{}/tests/run/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Says something, which is read.
-fn says(out: &mut impl BufRead) -> String {
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    line
-}
-
 #[test]
 fn a_program_is_told_that_its_outboard_was_killed_and_goes_on_with_the_next() {
     let name = "a_program_is_told_that_its_outboard_was_killed_and_goes_on_with_the_next";
@@ -231,16 +226,16 @@ fn a_program_is_told_that_its_outboard_was_killed_and_goes_on_with_the_next() {
         let mut deaf = hosts.peer.command("python3");
         deaf.args(["-uc", "import socket, time; s = socket.create_server(('10.9.0.1', 8002)); print(); time.sleep(99)"]);
         let mut deaf = deaf.stdout(Stdio::piped()).spawn().unwrap();
-        says(&mut BufReader::new(deaf.stdout.take().unwrap()));
+        next_line(&mut BufReader::new(deaf.stdout.take().unwrap()));
         let mut first = hosts.outboard(&OURS);
         let mut program = hosts.run(&[], &["python3", &beside("outlives.py")]).spawn().unwrap();
         let mut out = BufReader::new(program.stdout.take().unwrap());
-        assert_eq!(says(&mut out), "ready\n", "{:?}", Done::of(program));
+        assert_eq!(next_line(&mut out), "ready\n", "{:?}", Done::of(program));
         first.kill().unwrap();
         first.wait().unwrap();
-        let told = says(&mut out);
+        let told = next_line(&mut out);
         assert_eq!(told.matches("'gone'").count(), 7, "{told} {:?}", Done::of(program));
-        assert_eq!(says(&mut out), "looked\n", "{:?}", Done::of(program));
+        assert_eq!(next_line(&mut out), "looked\n", "{:?}", Done::of(program));
         let next = hosts.outboard(&OURS);
         Done::of(program).ok();
         for mut child in [next, deaf] {
@@ -277,10 +272,10 @@ fn a_worker_serves_again_when_the_next_outboard_has_taken_its_sockets_over() {
             let mut run = hosts.run(&[], &["python3", &beside("worker.py"), way]);
             let mut program = run.spawn().unwrap();
             let mut out = BufReader::new(program.stdout.take().unwrap());
-            assert_eq!(says(&mut out), "ready\n", "{:?}", Done::of(program));
+            assert_eq!(next_line(&mut out), "ready\n", "{:?}", Done::of(program));
             outboard.kill().unwrap();
             outboard.wait().unwrap();
-            assert_eq!(says(&mut out), "told\n", "{:?}", Done::of(program));
+            assert_eq!(next_line(&mut out), "told\n", "{:?}", Done::of(program));
             let mut next = hosts.outboard(&OURS);
             let asks = "import socket, sys, time\n\
                         stream = socket.create_connection(('10.9.0.2', 80), 20)\n\
@@ -292,7 +287,7 @@ fn a_worker_serves_again_when_the_next_outboard_has_taken_its_sockets_over() {
             let peer = peer.args(["-c", asks]).stdout(Stdio::piped()).stderr(Stdio::piped());
             let peer = Done::of(peer.spawn().unwrap());
             assert_eq!(peer.ok().out, "b'served' (b'again', ('10.9.0.2', 53))\n");
-            let said = says(&mut out);
+            let said = next_line(&mut out);
             assert_eq!(
                 said,
                 "['ENETDOWN', 'ENETDOWN'] True 33 EACCES\n",
@@ -317,7 +312,7 @@ fn an_outboard_without_a_descriptor_left_says_so_once() {
         outboard.env("XDG_RUNTIME_DIR", hosts.world.path("run"));
         let mut outboard = outboard.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(outboard.stdout.take().unwrap());
-        assert!(says(&mut out).contains("ready"));
+        assert!(next_line(&mut out).contains("ready"));
         let opens = "import errno, socket\n\
                      all, errors = [], set()\n\
                      for _ in range(100):\n    \
@@ -404,38 +399,6 @@ fn data_calls_ask_for_no_memory() {
         echo.kill().unwrap();
         echo.wait().unwrap();
     });
-}
-
-/// What of libc moves bytes, waits, makes or changes descriptors, or locks by libc's locks; but `open`, by which the standard library reads the
-/// rules at the start, and what a panic shows.
-#[rustfmt::skip]
-const OF_LIBC: &[&str] = &[
-    "read", "readv", "pread", "preadv", "write", "writev", "pwrite", "pwritev", "send", "sendto", "sendmsg", "sendmmsg",
-    "sendfile", "recv", "recvfrom", "recvmsg", "recvmmsg", "splice", "poll", "ppoll", "select", "pselect", "epoll_wait",
-    "epoll_pwait", "epoll_ctl", "epoll_create", "epoll_create1", "eventfd", "pipe", "pipe2", "socket", "socketpair", "connect",
-    "accept", "accept4", "bind", "listen", "shutdown", "close", "fcntl", "ioctl", "dup", "dup2", "dup3", "getsockopt", "setsockopt",
-    "fork", "vfork", "execve", "posix_spawn", "getaddrinfo", "pthread_mutex_lock", "pthread_cond_wait", "sem_wait", "syscall",
-];
-
-/// What the library defines itself (`read`, `close`, …) is not among what it takes: nobody sees here whether it calls that.
-#[test]
-fn the_library_takes_from_libc_nothing_else_that_moves_bytes() {
-    let program = Path::new(env!("CARGO_BIN_EXE_fusewire"));
-    let library = program.with_file_name("deps").join("libfusewire_preload.so");
-    let mut nm = Command::new("nm");
-    let Ok(said) = nm.args(["-D", "--undefined-only"]).arg(&library).output() else {
-        return eprintln!("skipped: no nm");
-    };
-    let said = String::from_utf8(said.stdout).unwrap();
-    let names = said.lines().filter_map(|line| line.split_whitespace().last());
-    let names: Vec<_> = names.map(|name| name.split('@').next().unwrap()).collect();
-    assert!(names.contains(&"memcpy"), "{names:?}");
-    let plain = |name: &str| {
-        let name = name.trim_start_matches('_').trim_end_matches("_chk").trim_end_matches("64");
-        OF_LIBC.contains(&name)
-    };
-    let taken: Vec<_> = names.into_iter().filter(|name| plain(name)).collect();
-    assert!(taken.is_empty(), "{taken:?}");
 }
 
 #[test]

@@ -249,6 +249,13 @@ pub fn on_a_terminal(world: &World, user: &str, args: &[&str], answer: &str) -> 
     done
 }
 
+/// Reads the next line of what a program prints.
+pub fn next_line(out: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    line
+}
+
 /// A running server; killed when dropped.
 pub struct Server {
     child: Option<Child>,
