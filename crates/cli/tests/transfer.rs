@@ -439,8 +439,8 @@ fn copies_allow_no_more_than_their_sources() {
     use rustix::fs::{XattrFlags, setxattr};
     let world = World::new();
     let attributes = |place: &std::path::Path| {
-        let acl = setxattr(&place.join("acl"), "system.posix_acl_access", ACL, XattrFlags::empty());
-        acl.and_then(|()| setxattr(&place.join("acl"), "user.x", b"1", XattrFlags::empty())).is_ok()
+        let acl = setxattr(place.join("acl"), "system.posix_acl_access", ACL, XattrFlags::empty());
+        acl.and_then(|()| setxattr(place.join("acl"), "user.x", b"1", XattrFlags::empty())).is_ok()
     };
     let mut has_attributes = true;
     for place in [world.served("sub"), world.here("mine")] {

@@ -312,7 +312,7 @@ fn a_meaning_has_one_colour_in_all_charts() {
     let charts = [("throughput", ["kernel", "user level"]), ("device", ["user level", "kernel"])];
     record.points = charts
         .iter()
-        .flat_map(|(chart, names)| names.map(|name| Place::new(*chart, name, 1000.0).is(1.0)))
+        .flat_map(|(chart, names)| names.map(|name| Place::new(chart, name, 1000.0).is(1.0)))
         .collect();
     let page = page_of(record);
     let colours = |name: &str| -> Vec<String> {

@@ -137,7 +137,7 @@ impl<'a> Checker<'_, 'a> {
         let differ = match (&of.ty.kind, &wanted.ty.kind) {
             (TypeKind::Simple(Simple::Real), _) | (_, TypeKind::Simple(Simple::Real)) => false,
             (TypeKind::Simple(a), TypeKind::Simple(b)) => {
-                a != b && !compatible(*a).is_some_and(|group| compatible(*b) == Some(group))
+                a != b && compatible(*a).is_none_or(|group| compatible(*b) != Some(group))
             }
             (TypeKind::Simple(_), TypeKind::Integer(_) | TypeKind::BitString(_))
             | (TypeKind::Integer(_) | TypeKind::BitString(_), TypeKind::Simple(_))

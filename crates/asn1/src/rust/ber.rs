@@ -344,7 +344,7 @@ impl Writer<'_> {
                 writeln!(w, "ber::Encode::encode(&self.0, to)");
             });
             self.decode_contents(id, |w| {
-                let read = "from.constructed(header, |from| ber::Decode::decode(from))";
+                let read = "from.constructed(header, ber::Decode::decode)";
                 w.decode_inner(&rust, of, read);
             });
         }

@@ -87,7 +87,10 @@ impl Writer<'_> {
                 format!("{rust} {{ {} }}", fields.collect::<Vec<_>>().join(", "))
             }
             Shape::Choice(of) => match of.alternatives.first() {
-                Some(first) => format!("{rust}::{}({BLANK})", first.names.rust),
+                Some(first) => {
+                    let value = if self.ty(&first.ty, "'_") == "()" { "()" } else { BLANK };
+                    format!("{rust}::{}({value})", first.names.rust)
+                }
                 None => return,
             },
             Shape::Enumerated(items, _) => match items.first() {

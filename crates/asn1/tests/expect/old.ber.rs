@@ -208,7 +208,7 @@ impl<'a> ber::DecodeContents<'a> for C<'a> {
         from: &mut ber::Decoder<'a>,
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
-        from.constructed(header, |from| ber::Decode::decode(from)).map(C)
+        from.constructed(header, ber::Decode::decode).map(C)
     }
 }
 

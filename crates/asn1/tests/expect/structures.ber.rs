@@ -386,7 +386,7 @@ impl<'a> ber::DecodeContents<'a> for F {
         from: &mut ber::Decoder<'a>,
         header: ber::Header,
     ) -> Result<Self, codec::Error> {
-        from.constructed(header, |from| ber::Decode::decode(from)).map(F)
+        from.constructed(header, ber::Decode::decode).map(F)
     }
 }
 

@@ -102,7 +102,7 @@ pub fn receive_from(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<Rece
         let (head, data) = unsafe { (item.read(), libc::CMSG_DATA(item)) };
         // SAFETY: it computes a length and reads nothing.
         let before = unsafe { libc::CMSG_LEN(0) } as usize;
-        let data_len = (head.cmsg_len as usize).saturating_sub(before);
+        let data_len = head.cmsg_len.saturating_sub(before);
         match (head.cmsg_level, head.cmsg_type) {
             (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
                 for n in 0..data_len / size_of::<c_int>() {

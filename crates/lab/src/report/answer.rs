@@ -20,11 +20,10 @@ pub(super) fn page(out: &mut String, entries: &[Entry]) {
             machine.cpus
         );
     }
-    if let Some(entry) = entries.iter().find(|entry| entry.experiment.name == LOOPS) {
-        if let Some(record) = &entry.record {
-            verdict(out, record);
-            chart(out, entry.experiment, record);
-        }
+    let loops = entries.iter().find(|entry| entry.experiment.name == LOOPS);
+    if let Some(Entry { experiment, record: Some(record), .. }) = loops {
+        verdict(out, record);
+        chart(out, experiment, record);
     }
     let findings = findings(entries);
     *out += "<h2>Findings</h2>\n";
