@@ -56,7 +56,7 @@ pub fn run(options: &Advise) -> Result {
             let text = text.as_deref().unwrap_or_default();
             let level =
                 options.cpu_level.clone().unwrap_or_else(|| Level::detect().name().to_owned());
-            (crate::machine::pipeline(text, &level)?, None)
+            (crate::model::pipeline(text, &level)?, None)
         }
     };
     let bytes = options.bytes.or(said).unwrap_or(BYTES);

@@ -2,10 +2,8 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use fusewire_kernels::Cipher;
-use fusewire_model::{Machine, Pipeline, parse};
+use fusewire_model::Machine;
 
 use crate::output::{Code, Failure, Result};
 
@@ -33,21 +31,6 @@ pub fn machine(file: Option<&PathBuf>) -> Result<Machine> {
     let text = text(&path)
         .map_err(|why| wrong(format!("{why}; `fusewire model calibrate` measures this machine")))?;
     Ok(Machine::of_json(&text).map_err(|error| wrong(error.to_string()))?)
-}
-
-/// Reads a pipeline as users write it. A cipher may be named with its usual parameter or without one.
-///
-/// # Errors
-/// When a part cannot be read.
-pub fn pipeline(text: &str, level: &str) -> Result<Pipeline> {
-    let mut pipeline =
-        parse(text, level).map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
-    if let Pipeline::DataPass { cipher, .. } = &mut pipeline
-        && let Ok(known) = Cipher::from_str(cipher)
-    {
-        *cipher = known.to_string();
-    }
-    Ok(pipeline)
 }
 
 /// The machine that is kept, if one is.

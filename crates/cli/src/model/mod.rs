@@ -6,11 +6,14 @@ mod paper;
 mod predict;
 
 use std::io::IsTerminal;
+use std::str::FromStr;
 
 use clap::Subcommand;
+use fusewire_kernels::Cipher;
+use fusewire_model::{Pipeline, parse};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::output::Result;
+use crate::output::{Code, Failure, Result};
 
 /// What to ask the model.
 #[derive(Subcommand)]
@@ -56,4 +59,19 @@ impl Bar {
     fn clear(&self) {
         self.0.finish_and_clear();
     }
+}
+
+/// Reads a pipeline as users write it. A cipher may be named with its usual parameter or without one.
+///
+/// # Errors
+/// When a part cannot be read.
+pub fn pipeline(text: &str, level: &str) -> Result<Pipeline> {
+    let mut pipeline =
+        parse(text, level).map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
+    if let Pipeline::DataPass { cipher, .. } = &mut pipeline
+        && let Ok(known) = Cipher::from_str(cipher)
+    {
+        *cipher = known.to_string();
+    }
+    Ok(pipeline)
 }

@@ -37,7 +37,7 @@ pub struct Predict {
 pub fn run(options: &Predict) -> Result {
     let level = options.cpu_level.clone().unwrap_or_else(|| Level::detect().name().to_owned());
     let usage = |error: String| Failure::new(Code::Usage, error);
-    let pipeline = crate::machine::pipeline(&options.pipeline, &level)?;
+    let pipeline = crate::model::pipeline(&options.pipeline, &level)?;
     let machine = crate::machine::machine(options.machine.as_ref())?;
     if options.bytes == 0 {
         return Err(usage("--bytes: a message has one at least".to_owned()).into());
