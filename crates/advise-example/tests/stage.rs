@@ -34,6 +34,11 @@ fn advice_knows_a_stage_that_was_added() {
     assert!(advice.warm.predictions.iter().all(|said| said.cycles > 0.0), "{advice:?}");
     let again = add_stage(&mut machine, MaskParity(77), Effort::SMOKE);
     assert!(again.unwrap_err().to_string().contains("mask-parity"));
+    // Calibration measures this one already; here it stands for a stage that it does not know.
+    for level in &mut machine.levels {
+        level.stages.retain(|stage| stage.name != "crc32c");
+        level.pairs.retain(|pair| pair.names.iter().all(|name| name != "crc32c"));
+    }
     // What only reads is measured as such, or not at all.
     assert!(matches!(add_stage(&mut machine, Crc32c, Effort::SMOKE), Err(Error::Reads(_))));
     add_reader(&mut machine, Crc32c, Effort::SMOKE).unwrap();

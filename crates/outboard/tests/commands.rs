@@ -94,7 +94,7 @@ fn binding_and_listening_are_messages_which_name_their_sender() {
     let (_p, handle) = client.socket(STREAM).unwrap();
     warm(&client, handle);
     let (slots, messages) = (by_slots(&outboard), by_messages(&outboard));
-    client.bind(handle, ([10, 0, 0, 1], 80).into()).unwrap();
+    client.bind(handle, ([10, 0, 0, 1], 8080).into()).unwrap();
     client.listen(handle, 5).unwrap();
     assert_eq!((by_slots(&outboard) - slots, by_messages(&outboard) - messages), (0, 2));
 }

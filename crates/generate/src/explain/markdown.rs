@@ -5,6 +5,9 @@ use std::fmt::Write;
 use super::{Alternative, Cause, Decision, Explanation, Figure, Outcome};
 use crate::language::value::Origin;
 
+/// The way in which every generated end receives, whatever the data pass of sending is.
+const RECEIVING: &str = "each message is opened first and decoded in a second pass";
+
 impl Explanation {
     /// The same in words: what `fusewire generate --explain` prints and what `EXPLAIN.md` of a generated crate says.
     pub fn markdown(&self) -> String {
@@ -39,7 +42,8 @@ impl Explanation {
             };
             let _ = write!(text, "\n## {}: `{}` from {from}\n\n", adu.name, adu.asn1);
             figures(&mut text, &adu.figures);
-            let _ = writeln!(text, "- data pass: {}", adu.execution);
+            let _ = writeln!(text, "- data pass when sending: {}", adu.execution);
+            let _ = writeln!(text, "- data passes when receiving: {RECEIVING}");
             decisions(&mut text, &adu.decisions);
         }
         text

@@ -536,6 +536,6 @@ mod tests {
     #[test]
     fn a_context_is_small_and_flat() {
         println!("Connection {} B", size_of::<Connection>());
-        assert!(size_of::<Connection>() <= 2616, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 2640, "{}", size_of::<Connection>());
     }
 }
