@@ -23,7 +23,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// What generated code makes of an encoding: the value's encoding again.
+/// Decodes an encoding with generated code and returns the value's encoding.
 type Again = fn(&str, &[u8]) -> Result<Vec<u8>, fusewire_codec::Error>;
 
 fn again<'a, T>(encoding: &str, bytes: &'a [u8]) -> Result<Vec<u8>, fusewire_codec::Error>

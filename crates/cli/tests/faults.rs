@@ -87,7 +87,7 @@ fn a_folder_goes_on_after_a_kill(verb: &str) {
     let summary = done.ok().summary();
     let of = |key: &str| summary[key].as_u64().unwrap();
     assert_eq!((of("files"), of("files_done"), of("failed")), (FILES, FILES, 0), "{summary}");
-    // Of the last ones the client may not have known that they were complete.
+    // The client may not have known that the last files were complete.
     let resumed = of("files_resumed");
     assert!((there - 300..there).contains(&resumed), "{there}: {summary}");
     // The server may have had contents of others that were not committed yet.
@@ -98,7 +98,7 @@ fn a_folder_goes_on_after_a_kill(verb: &str) {
         assert!(fs::read(to.join(&name)).unwrap() == bytes(700, n), "{name}");
     }
     assert_eq!(fs::read_dir(world.path("alice").join("fusewire/unfinished")).unwrap().count(), 0);
-    // What is complete begins anew.
+    // A finished transfer begins anew.
     let again = world.run("alice", &args).ok();
     assert!(!again.err.contains("there already"), "{again:?}");
 }

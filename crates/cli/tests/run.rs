@@ -781,7 +781,7 @@ fn options_are_those_of_the_kernels_sockets() {
         assert!(different.is_empty(), "the kernel's, and ours: {different:#?}");
         assert_eq!(kernel.lines().count(), ours.lines().count());
 
-        // Of another interface: refused when the socket turns out to be the outboard's, by whatever call.
+        // Another interface is refused by the call that makes the socket the outboard's.
         let elsewhere = "import socket\n\
             for kind in 1, 2:\n \
              for call in 'bind', 'connect':\n  \

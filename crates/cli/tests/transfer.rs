@@ -476,7 +476,7 @@ fn copies_allow_no_more_than_their_sources() {
             ["1777", "1777", "640"]
         );
     }
-    // What is named itself, and not found in a folder.
+    // A file that the command names itself.
     world.run("alice", &["get", &server.url("sub/acl"), "-o", "one"]).ok();
     world.run("alice", &["put", "mine/acl", &server.url("one")]).ok();
     for copy in [world.here("one"), world.served("one")] {

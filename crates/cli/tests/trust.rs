@@ -263,7 +263,7 @@ fn the_readme_quick_start_works_as_typed_between_two_hosts() {
         let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
         let readme = fs::read_to_string(readme).unwrap();
         let block = readme.split("\n## Use\n").nth(1).and_then(|rest| rest.split("```").nth(1));
-        // What a reader replaces.
+        // Descriptors and credentials that an earlier read left.
         let mut keys = (String::new(), String::new());
         let mut running: Vec<Running> = Vec::new();
         let mut typed = 0;

@@ -1,4 +1,4 @@
-//! What a file has that a transfer does not keep: access control lists, extended attributes, owners, hard links.
+//! Properties of a file that a transfer does not keep: access control lists, extended attributes, owners, hard links.
 //!
 //! A file with a POSIX access control list (acl(5)) shows the list's mask in place of its group's permissions. Its
 //! permissions without the list must not allow more than the list's entries for the owner, the group and others.
@@ -116,7 +116,7 @@ impl Meta {
                 {
                     self.add_besides(ATTRIBUTES);
                 }
-                // What a security module writes to each file is the machine's own.
+                // Attributes of security modules belong to the machine.
                 _ => {}
             }
         }
@@ -127,7 +127,7 @@ const ACCESS: &[u8] = b"system.posix_acl_access";
 
 /// Returns the permissions that an access control list allows its owner, group and others, in the form that the kernel
 /// gives it: a version, then entries of tag (2), permissions (2) and user or group (4), little-endian. One that cannot be
-/// read allows nobody but the owner anything.
+/// read permits nothing to users other than the owner.
 fn allowed(acl: &[u8]) -> u16 {
     const USER_OBJ: u16 = 0x01;
     const GROUP_OBJ: u16 = 0x04;

@@ -550,7 +550,7 @@ fn a_full_disk_is_said_and_leaves_what_was_there() {
     assert!(log.failed.len() == 1 && log.failed[0].1.contains("no space left"), "{:?}", log.failed);
     assert_eq!(fs::read(small.join("f")).unwrap(), b"before");
     assert_eq!(tree(&small).len(), 1);
-    // Of many files the first that does not fit ends the transfer: one message, and nothing more is sent.
+    // The first file that does not fit ends the transfer: one message, and nothing more is sent.
     let many = tempfile::tempdir().unwrap();
     for n in 0..300 {
         fs::write(many.path().join(n.to_string()), bytes(70_000, n)).unwrap();

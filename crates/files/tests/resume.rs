@@ -217,7 +217,7 @@ fn stale_partial_files_go_when_the_file_is_complete() {
             fs::write(part(name, ".state"), "left").unwrap();
         }
         fs::write(part("same", "-999999999-0.part"), "left").unwrap();
-        // What a transfer that goes on has is left to it.
+        // A running transfer keeps its partial files.
         let own = part("other", &format!("-{}-7.part", std::process::id()));
         fs::write(&own, "own").unwrap();
         let locked = fs::File::open(part("locked", ".part")).unwrap();

@@ -232,7 +232,7 @@ pub struct AduPlan {
     pub resend: Resend,
     /// In which order it is delivered.
     pub order: Order,
-    /// Of [`Order::Newest`]: the component of ASN.1 whose value is the key. An older ADU is dropped for a newer one of its key only.
+    /// The ASN.1 component whose value is the key of [`Order::Newest`]. Only a newer ADU with the same key replaces an older one.
     pub newest: Option<String>,
     /// Numbers of types of which all that were sent before must have been delivered, or be known to be lost, before
     /// one of this type is.

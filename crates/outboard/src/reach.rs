@@ -215,7 +215,7 @@ fn double(bytes: &[u8], at: usize) -> Option<u64> {
 fn is_of_go(file: &OwnedFd, header: &[u8; HEADER]) -> Option<bool> {
     const OF_GO: [&[u8]; 2] = [b".note.go.buildid", b".go.buildinfo"];
     let (size, names) = (half(header, 58), half(header, 62));
-    // Of the section that has the names: where it lies, and how long it is.
+    // Offset and length of the section that has the names.
     let at = double(header, 40)?.checked_add((names * size) as u64)?.checked_add(24)?;
     let mut place = [0; 16];
     read_exact(file, &mut place, at)?;

@@ -16,7 +16,7 @@ pub const NAME_LEN: usize = libc::IF_NAMESIZE;
 /// The name of the interface if this process's network namespace does not have it.
 const ELSEWHERE: &[u8] = b"fusewire0";
 
-/// What a program is shown of the outboard's interface.
+/// The outboard's interface as programs see it.
 pub struct Interface {
     /// Its number.
     pub index: u32,

@@ -25,7 +25,7 @@ use crate::table::{Known, Socket, stage};
 /// Bits of a note beside those of [`stage`].
 const IS_V6: u64 = 1 << 32;
 const IS_DATAGRAM: u64 = 1 << 33;
-/// What a socket keeps when the next outboard takes it over.
+/// State that a socket keeps when the next outboard takes it over.
 const KEPT: u32 = stage::BOUND | stage::ANY_PORT | stage::USED | stage::TIMED;
 
 fn note_of(socket: &Socket) -> u64 {
@@ -97,7 +97,7 @@ pub fn regain(library: &Library, socket: &Socket) -> Result<Option<Socket>> {
     }
     let (old, _) = library.lost.find(socket.cookie).ok_or(Errno::NETDOWN)?;
     match library.client.restore(old.as_fd()) {
-        // What has woken it stays in its queue for other processes that wait there.
+        // The wake-up stays in its queue for other processes that wait there.
         Ok(next) => {
             let cookie = socket.cookie;
             let taken = take_over(library, socket, next)?;

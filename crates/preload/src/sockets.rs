@@ -242,7 +242,7 @@ pub fn accept(number: i32, flags: i32, returns: bool) -> Option<Result<(i32, Lai
         listener = match client::accept_with(listener.p(), how) {
             Ok(accepted) => break accepted,
             Err(Errno::NETDOWN) if !library.client.is_gone(listener.p()) => {
-                // Nobody listens any more: it was shut down.
+                // The listener was shut down.
                 return Some(Err(Errno::INVAL));
             }
             Err(Errno::NETDOWN) => match lost::lose(library, &listener) {
@@ -441,7 +441,7 @@ pub fn shutdown(number: i32, how: i32) -> Option<Result<()>> {
         match library.client.connect(socket.p(), socket.handle, None) {
             // The handshake has ended meanwhile.
             Err(Errno::ISCONN | Errno::BADF) => {}
-            // Nothing is shut down: whoever waits for the connection gets `ECONNRESET`.
+            // The handshake ends: threads that wait for the connection get `ECONNRESET`.
             done => return Some(library.said(&socket, done)),
         }
     }

@@ -145,7 +145,7 @@ fn fusewire_kernels_message() -> &'static (dyn fusewire_session::Marshal + Sync)
     unreachable!("never called")
 }
 
-/// What the stack logs in this process.
+/// Lines that the stack logs in this process.
 static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Keeps events of level `info` and above in [`LOG`].

@@ -267,7 +267,7 @@ impl Writer<'_> {
                     text.bytes().flat_map(|b| b.escape_ascii()).map(char::from).collect();
                 format!("{path}::from_constant(b\"{escaped}\")")
             }
-            // What is no such time does not compile.
+            // A default that is no valid time does not compile.
             (
                 Constant::Text(text),
                 Kind::Plain(path @ ("types::Date" | "types::TimeOfDay" | "types::DateTime"), _),

@@ -593,7 +593,7 @@ fn the_example_builds_and_runs_by_the_lines_of_its_comment() {
         let repository = here("../..").canonicalize().unwrap();
         let (libraries, program) = (libraries(), folder.join("echo"));
         for build in builds {
-            // What cargo has built for this test stands for what it builds for release.
+            // The build of this test stands for the release build.
             let build = build.replace("$PWD/target/release", libraries.to_str().unwrap());
             let build = build.replace("target/release", libraries.to_str().unwrap());
             let build = build.replace("-o echo", &format!("-o {}", program.display()));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What of libc moves bytes, waits, makes or changes descriptors, or locks by libc's locks; but `open`, by which the standard library reads the
+/// Functions of libc that move bytes, wait, make or change descriptors, or use libc's locks; without `open`, by which the standard library reads the
 /// rules at the start, and what a panic shows.
 #[rustfmt::skip]
 const OF_LIBC: &[&str] = &[
@@ -14,7 +14,7 @@ const OF_LIBC: &[&str] = &[
     "fork", "vfork", "execve", "posix_spawn", "getaddrinfo", "pthread_mutex_lock", "pthread_cond_wait", "sem_wait", "syscall",
 ];
 
-/// What the library defines itself (`read`, `close`, …) is not among what it takes: nobody sees here whether it calls that.
+/// Functions that the library defines itself (`read`, `close`, …) are not listed, so this test does not see calls of them.
 #[test]
 fn the_library_takes_from_libc_nothing_else_that_moves_bytes() {
     let program = Path::new(env!("CARGO_BIN_EXE_fusewire"));

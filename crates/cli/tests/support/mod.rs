@@ -32,7 +32,7 @@ impl World {
         World { dir, uid: None }
     }
 
-    /// A world in which the program runs as a user who is not root.
+    /// A world in which the program runs as an ordinary user.
     pub fn of_ordinary_user() -> World {
         const NOBODY: u32 = 65_534;
         let mut world = World::new();

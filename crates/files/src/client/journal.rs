@@ -41,7 +41,7 @@ pub struct Journal {
 struct State {
     /// `None` until the first file is complete.
     file: Option<File>,
-    /// What an interrupted run has recorded.
+    /// Records of an interrupted run.
     known: HashMap<u128, ([u8; 16], BlockHash)>,
     /// Nothing is written any more: an earlier write failed.
     has_failed: bool,

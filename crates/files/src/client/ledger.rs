@@ -27,7 +27,7 @@ pub(super) struct Ledger<J, S> {
     first_error: Option<Error>,
     /// Something was broken off with its connection that nobody does again.
     pub(super) is_cut_short: bool,
-    /// What is left is given up, because it would fail for the same reason as what has failed.
+    /// Gives up the remaining files, because they would fail for the same reason.
     pub(super) has_ended: bool,
     state: S,
 }

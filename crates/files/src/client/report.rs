@@ -118,7 +118,7 @@ pub struct Totals {
     pub all_found: bool,
     /// Files complete.
     pub files_done: u64,
-    /// Of these, files that an interrupted run had completed.
+    /// Files among these that an interrupted run had completed.
     pub files_here: u64,
     /// Bytes transferred, or found to be here already.
     pub bytes_done: u64,
@@ -130,10 +130,10 @@ pub struct Totals {
     pub bytes_holes: u64,
     /// Entries skipped.
     pub skipped: u64,
-    /// Of these, files that are there already and stay as they are.
+    /// Files among these that exist already and stay unchanged.
     pub unchanged: u64,
     /// Entries that failed.
     pub failed: u64,
-    /// What was not kept of what was transferred.
+    /// Counts of properties that were not kept.
     pub lost: crate::Lost,
 }

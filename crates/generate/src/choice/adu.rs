@@ -446,7 +446,7 @@ impl Subject<'_> {
         Ok(Way { set, fec, playout, figures })
     }
 
-    /// What packets that are so far apart meet.
+    /// The loss that packets at this distance meet.
     fn channel(&self, apart_ms: f64) -> Channel {
         let network = &self.of.network;
         match network.loss_burst_ms.value {

@@ -288,7 +288,7 @@ impl Why<'_> {
         let function = other.entry().function;
         let is_before = |f: &Function| *f != function;
         let before: Vec<Function> = match place {
-            // What all types share is settled before what a type has for itself.
+            // Decisions that all types share precede those of one type.
             Some(_) => {
                 let own = Function::ALL.into_iter().filter(|f| f.is_of_adu()).take_while(is_before);
                 Function::ALL.into_iter().filter(|f| !f.is_of_adu()).chain(own).collect()

@@ -70,7 +70,7 @@ fn shared(reader: &mut Reader<'_>, of: &Specification) {
     }
 }
 
-/// What to do about a clause of groups in a pair.
+/// Advice about a clause of groups in a pair.
 fn group_help(of: &Specification) -> String {
     let [first, second] = &of.roles;
     let pair = format!(

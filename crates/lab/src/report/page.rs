@@ -283,7 +283,7 @@ const COLOURS: usize = 8;
 /// series of a chart share the colours that are left.
 fn colours(names: &[&str]) -> Vec<usize> {
     let mut taken = [false; COLOURS];
-    // Of several series with one meaning, the first has its colour.
+    // If several series have one meaning, the first gets its colour.
     let meant: Vec<Option<usize>> = names
         .iter()
         .map(|name| meaning(name).filter(|colour| !std::mem::replace(&mut taken[*colour], true)))

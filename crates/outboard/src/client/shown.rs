@@ -1,4 +1,4 @@
-//! What a placeholder shows, and calls that signals do not end.
+//! Readiness of placeholders, and calls that are repeated after signals.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) fn again<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// What a descriptor shows within so long; `None`: whenever it is. Nothing, when time is up.
+/// Readiness of a descriptor within a time limit, or without one for `None`. Returns no events when the time is up.
 pub(super) fn shown(
     p: BorrowedFd<'_>,
     wanted: PollFlags,

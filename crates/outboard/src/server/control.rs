@@ -225,7 +225,7 @@ impl Door {
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(error) => {
                     if !engine.report_limit(now, error) {
-                        tracing::debug!(%error, "nobody can be let in for now");
+                        tracing::debug!(%error, "cannot accept connections for now");
                     }
                     self.is_deaf_until = Some(now + std::time::Duration::from_millis(100));
                     return;

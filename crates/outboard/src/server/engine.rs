@@ -616,7 +616,7 @@ impl Engine {
 
     /// Ends every socket; connections are reset.
     pub fn end_all(&mut self, stack: &mut Stack, now: Instant) {
-        // What is recorded is for the next outboard, unless its program has ended a moment ago.
+        // The record is for the next outboard, unless its program has just ended.
         for index in self.table.indices() {
             let is_left = |socket: &mut Socket| placeholder::is_left(socket.q.as_fd());
             if self.table.at(index).is_some_and(is_left) {

@@ -345,7 +345,7 @@ mod tests {
         second.note(8, Record { backlog: 5, ..record(80) });
         drop(second);
 
-        // Whoever has either of its placeholders.
+        // Processes that have either of its placeholders.
         let mut third = Journal::open(path.clone()).unwrap();
         for cookie in [30, 80] {
             assert_eq!(third.left(cookie).unwrap().backlog, 5, "{cookie}");

@@ -138,7 +138,7 @@ impl Engine {
     }
 }
 
-/// What is recorded of a socket: of a listener of TCP, and of a socket for datagrams that is bound.
+/// Record of a TCP listener or of a bound datagram socket.
 pub(super) fn record_of(stack: &mut Stack, socket: &Socket) -> Option<Record> {
     let mut record = Record::new(socket.of, (socket.uid, socket.payer), socket.cookie);
     match &socket.state {

@@ -266,7 +266,7 @@ pub struct Table {
     pub applications: Applications,
     /// Places of sockets that may have something to do.
     turns: Turns,
-    /// What of them the next outboard can make anew.
+    /// Sockets among these that the next outboard can restore.
     pub journal: Journal,
 }
 

@@ -699,7 +699,7 @@ unsafe fn send_file(
     });
     let Some(begin) = position.flatten() else {
         return match socket.is_stream() {
-            // What has no offsets is the kernel's to read.
+            // Files without offsets are read by the kernel.
             true => through(library, socket, false, by_kernel),
             false => Some(Err(Errno::INVAL)),
         };

@@ -31,7 +31,7 @@ unsafe extern "C-unwind" {
     fn pthread_testcancel();
 }
 
-/// What a call on a socket waits for.
+/// Event that a call on a socket waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Something to receive.

@@ -43,7 +43,7 @@ fn ask(body: impl FnOnce() -> Ours) -> Ours {
 /// The system call that libc would make.
 ///
 /// # Safety
-/// What the call asks of its arguments.
+/// Requirements of the call on its arguments.
 unsafe fn kernel<const N: usize>(number: c_long, arguments: [usize; N]) -> Result<usize> {
     let mut all = [0; 6];
     all[..N].copy_from_slice(&arguments);

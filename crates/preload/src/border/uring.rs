@@ -18,7 +18,7 @@ fn made(is_made: bool) {
 /// The system call.
 ///
 /// # Safety
-/// What the call asks of its arguments.
+/// Requirements of the call on its arguments.
 pub unsafe fn setup(entries: usize, parameters: usize) -> isize {
     // SAFETY: the caller's obligation.
     let done = unsafe { kernel(libc::SYS_io_uring_setup, [entries, parameters]) };

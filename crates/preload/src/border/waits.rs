@@ -175,7 +175,7 @@ pub unsafe fn handed(header: *const libc::msghdr) {
 /// A system call that may wait for descriptors, by its number, with the first of its arguments.
 ///
 /// # Safety
-/// What the call asks of its arguments.
+/// Requirements of the call on its arguments.
 pub unsafe fn seen(number: c_long, [a, b, c, d]: [usize; 4]) {
     // SAFETY: the caller's obligation.
     unsafe {

@@ -15,7 +15,7 @@ pub(super) fn renew(library: &Library, socket: &Socket) -> Result<Socket> {
     let (new, handle) = library.socket(socket.of)?;
     let cookie = rustix::net::sockopt::socket_cookie(&new)?;
     replayed(library, socket, |option, value| {
-        // What it has taken once it takes.
+        // The outboard accepted these values before.
         let _ = library.client.set_option(handle, option, value);
     });
     if socket.is(stage::BOUND) {

@@ -19,7 +19,7 @@ pub use once::Once;
 /// A system call: what the kernel gives, -4095 to -1 for errors.
 ///
 /// # Safety
-/// What the call asks of its arguments.
+/// Requirements of the call on its arguments.
 pub unsafe fn call(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {
     let result: isize;
     // SAFETY: the kernel's convention: it keeps every register but those named, and the stack; what it does with the

@@ -294,7 +294,7 @@ fn stream<A: Profile, B: Profile>(
     let mut world = World::<A, B>::new(rules, burst, seed)?;
     let application = std::cell::RefCell::new(Application::new(A::SENDS.len()));
     let mut came: Vec<Came> = A::SENDS.iter().map(|_| Came::default()).collect();
-    // What is made last arrives however long its way is.
+    // The last ADU arrives, however long its path is.
     let tail = TAIL + 2 * A::NETWORK.one_way + A::NETWORK.jitter;
     for (sends, long) in [(true, long), (false, tail)] {
         world.run(

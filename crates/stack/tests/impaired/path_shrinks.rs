@@ -14,7 +14,7 @@ use fusewire_transport::either::{self, Protocol};
 
 use crate::world::{A, B, World};
 
-/// What the path does with datagrams.
+/// Treatment of datagrams by the path.
 struct Path {
     limit: Arc<AtomicUsize>,
     has_icmp: Arc<AtomicBool>,

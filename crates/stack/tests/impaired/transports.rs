@@ -38,7 +38,7 @@ fn a_client_learns_within_a_second_that_the_server_uses_the_other_transport() {
         let said = error.to_string();
         let names = format!("uses the transport {served}, and this side {used}");
         assert!(said.contains(&names), "{said}");
-        // At another port nobody listens, by whatever transport.
+        // No server listens at another port, over either transport.
         w.client_events.clear();
         w.client.connect(B.parse().unwrap(), PORT + 1, &calls).unwrap();
         for _ in 0..100 {

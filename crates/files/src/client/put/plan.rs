@@ -460,7 +460,7 @@ impl Plan {
         ledger.skip(&file.shown(), why);
     }
 
-    /// Returns the journal, if it is of use: what nobody has hashed does not count as complete later.
+    /// Returns the journal if files are hashed, because files without a hash do not count as complete later.
     fn journal(&self) -> Option<&Journal> {
         self.options.journal.as_deref().filter(|_| self.keeps())
     }

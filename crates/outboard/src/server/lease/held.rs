@@ -128,7 +128,7 @@ impl Lease {
         id: SocketId,
     ) -> Option<bool> {
         let held = self.progress.taken().1;
-        // What is sent beside the ring shows its room: a third, as of the kernel's send buffer.
+        // The placeholder shows room for a third of the buffer, as the kernel's send buffer does.
         if held < slot.ring_bytes() / 3 * 2 {
             return None;
         }

@@ -24,7 +24,7 @@ pub(super) fn value_of(
     value.map_err(Errno::from_raw_os_error)
 }
 
-/// What an option does to a socket that the stack knows.
+/// Applies the effect of an option to a socket that the stack knows.
 pub(super) fn apply(
     stack: &mut Stack,
     now: Instant,

@@ -32,7 +32,7 @@ fn through_the_dark<A: Profile, B: Profile>(
     let good = Rules { delay: A::NETWORK.one_way, ..Rules::NONE };
     let mut world = World::<A, B>::new(good, 1.0, seed)?;
     let application = RefCell::new(Application::new(A::SENDS.len()));
-    // What is sent last is known to have come, or not, when its deadline is over.
+    // When the deadline of the last ADU is over, its fate is known.
     let longest = A::SENDS.iter().filter_map(|adu| adu.deadline).max().unwrap_or_default();
     let tail = TAIL.max(longest + Duration::from_secs(1));
     for (loss, sends, long) in [
