@@ -109,7 +109,7 @@ pub fn waiting() -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Takes back what woke a [waiting](waiting) socket: it shows nothing again.
+/// Takes back what woke a [`waiting`] socket: it shows nothing again.
 pub fn settle_waiting(socket: BorrowedFd<'_>) {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
