@@ -198,7 +198,7 @@ fn header(file: &OwnedFd) -> Option<[u8; HEADER]> {
     header.starts_with(b"\x7fELF").then_some(header)
 }
 
-/// Of this class and byte order, as this program is.
+/// Returns `true` if the file has this program's class and byte order.
 fn is_alike(header: &[u8; HEADER]) -> bool {
     header[4] == 2 && header[5] == if cfg!(target_endian = "little") { 1 } else { 2 }
 }

@@ -167,12 +167,12 @@ fn is_lane(plan: &Plan, adu: &AduPlan) -> bool {
     !is_beside(plan, adu)
 }
 
-/// Of what comes so seldom that a test would wait long for two of them.
+/// Returns `true` for a type that is sent so seldom that a test would wait long for two of them.
 fn is_rare(adu: &AduPlan) -> bool {
     adu.rate_millihertz.is_some_and(|(_, most)| most * RARE_S < 2_000)
 }
 
-/// Of a group whose receivers may all come at once: a test has a session of each.
+/// Returns `true` for a group that admits all of its receivers at the same time: the test opens a session for each.
 fn is_admitted_at_once(plan: &Plan, _: &AduPlan) -> bool {
     plan.group.is_some_and(|group| group.receivers.1 <= ADMITTED_MAX)
 }

@@ -92,7 +92,7 @@ impl Admissions {
     /// Time for one more.
     const EACH: Duration = Duration::from_nanos(1_000_000_000 / ADMITTED_A_SECOND as u64);
 
-    /// Of a group of so many receivers.
+    /// Creates the admissions of a group with up to `receivers_max` receivers.
     fn new(now: Instant, receivers_max: usize) -> Admissions {
         let (least, most) = ADMITTED_AT_ONCE.into_inner();
         let at_once = receivers_max.clamp(least, most) as u32;

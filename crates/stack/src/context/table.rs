@@ -37,7 +37,7 @@ impl Place {
         *self = Place::Unopened(Box::new(Unopened { standing, memory }));
     }
 
-    /// Of a context that was opened or has ended.
+    /// Returns the state that a context shows once it was opened or has ended.
     pub(super) fn standing(&mut self) -> Option<&mut Standing> {
         match self {
             Place::Made(_) => None,
